@@ -11,11 +11,11 @@ from headrace_connectors.archive.config import ArchiveSinkSettings
 
 
 class ArchiveSinkConfig(ArchiveSinkSettings, SinkConfig):
-    """Keeps rows of a raw Kafka source below `path`, each partition's by offsets.
+    """Writes the rows of a raw Kafka source to files below `path`, by partition and offsets.
 
-    The rows of a partition must come whole, in order and to one subtask: nothing may filter or spread them between the
-    source and this sink, for files say which offsets do not exist. Written again after a failure, rows stand in two
-    files, which is harmless: readers take every offset once.
+    All rows of a partition must arrive at one subtask, in order: no step between the source and this sink may filter or
+    repartition them, because the files record which offsets do not exist. Rows that are written again after a failure
+    are in two files. That is harmless, because readers read every offset once.
     """
 
     def prepare(self, context: SinkContext) -> None:

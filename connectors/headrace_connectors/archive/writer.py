@@ -23,7 +23,7 @@ from headrace_connectors.archive.config import ArchiveSinkSettings
 
 
 class ArchiveWriter:
-    """One subtask's files. Closing without a flush leaves no files behind."""
+    """Writes the files of one subtask. `close` without a `flush` writes no file."""
 
     def __init__(self, config: ArchiveSinkSettings, context: SinkContext) -> None:
         self._config = config

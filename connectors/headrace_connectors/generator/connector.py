@@ -11,7 +11,7 @@ from headrace_connectors.generator.config import GeneratorSourceSettings
 
 
 class GeneratorSourceConfig(GeneratorSourceSettings, SourceConfig):
-    """Makes rows: `rows` of them or without end, spread over `partitions` in turn."""
+    """Generates rows: `rows` of them, or without end, distributed over `partitions` in turn."""
 
     def open_enumerator(self, context: SourceContext) -> Enumerator:
         """Opens the enumerator of the partitions."""

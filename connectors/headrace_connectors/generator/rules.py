@@ -66,7 +66,7 @@ class BoolRule(Config):
 
 
 class ColumnRule(Config):
-    """How one column is made: exactly one rule, and the share of NULLs among its values."""
+    """The rule that generates one column: exactly one rule, and the ratio of NULLs among its values."""
 
     sequence: SequenceRule | None = None
     int: IntRule | None = None

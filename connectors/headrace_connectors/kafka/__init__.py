@@ -1,7 +1,7 @@
 """Kafka topics as source and sink, through librdkafka.
 
-`config` holds the settings of a pipeline file, `connector` opens the live halves; `enumerator` asks the broker once,
-`reader` and `writer` are the data path.
+`config` has the settings of a pipeline file, `connector` opens the live halves. The enumerator discovers partitions;
+readers and writers are the data path.
 """
 
 from headrace.connect.registry import Connector

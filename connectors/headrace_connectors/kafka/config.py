@@ -47,7 +47,7 @@ Topic = Annotated[str, BeforeValidator(_topic_name)]
 
 
 class KafkaMetadata(Config):
-    """Column names that shall hold what a record carries beside its value."""
+    """The names of columns for the parts of a record beside its value."""
 
     topic: str | None = None
     partition: str | None = None
@@ -155,7 +155,7 @@ class KafkaSourceSettings(Config):
 
 
 class CreateTopic(Config):
-    """How to make the sink's topic where there is none."""
+    """The settings with which a missing topic of the sink is created."""
 
     partitions: int = Field(default=1, ge=1)
     replication: int = Field(default=1, ge=1)

@@ -1,4 +1,4 @@
-"""Rows to standard output."""
+"""Prints rows to standard output."""
 
 from headrace.connect.registry import Connector
 from headrace_connectors.print.config import PrintSinkConfig

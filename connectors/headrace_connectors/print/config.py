@@ -8,7 +8,8 @@ from headrace.connect.sink import SinkConfig, SinkContext, Writer
 
 
 class PrintSinkConfig(SinkConfig):
-    """Prints each row as a JSON line, or in the `format:` beside it. Deletes begin with `- `, where there are any."""
+    """Prints each row as a JSON line, or in its `format:`. If the rows have deletes, each line begins with `+ ` or
+    `- `."""
 
     takes_format: ClassVar[Literal["required", "optional", "no"]] = "optional"
 

@@ -52,8 +52,8 @@ class SqlCommitter:
                 raise self._wrong_count(committable, count)
 
     def commit(self, committables: Sequence[Committable]) -> Sequence[Committable]:
-        """Moves their rows, all in one transaction; skips parts moved before. Returns those whose rows are gone without
-        having been moved."""
+        """Moves the rows of all committables in one transaction; skips parts that were moved before. Returns the lost
+        committables: their rows are neither staged nor moved."""
         ordered = sorted(committables, key=lambda each: (self._part(each).number, each.subtask))
         if not ordered:
             return ()

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class SqlSinkConfig(SqlSinkSettings, SinkConfig):
-    """Writes rows into a table of PostgreSQL or SQLite; into those of other databases it appends, at least once."""
+    """Writes rows to a table of PostgreSQL or SQLite. To a table of another database it appends, at least once."""
 
     def open_writer(self, context: SinkContext) -> Writer:
         """Opens a writer into the table, or into its staging table."""

@@ -1,6 +1,6 @@
-"""Classifies a database's errors: whose fault, the remedy, and whether a retry may succeed.
+"""Classifies a database's errors: user or external, the remedy, and whether a retry may succeed.
 
-Knows SQLSTATE (PostgreSQL) and SQLite's result codes; for other databases only SQLAlchemy's exceptions.
+PostgreSQL's errors are classified by SQLSTATE, SQLite's by result code, those of others by SQLAlchemy's exceptions.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Compares history with what was published live: a replay that publishes nothing, against a topic."""
+"""Compares history with rows that were published live: a replay that publishes nothing, against a topic."""
 
 from __future__ import annotations
 

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 
 Bound = str | datetime | Mapping[object, object] | None
-"""A word of the connector, a time (naive: UTC), or offsets by partition; as an end, also a savepoint's path. None: the
-source's own bound.
+"""A name that the connector defines (`latest`, say), a time (naive: UTC), or offsets by partition; as an end, also the
+path of a savepoint. None: the source's own bound.
 """
 
 

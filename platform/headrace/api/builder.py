@@ -41,7 +41,7 @@ class StepOptions(TypedDict, total=False):
 
 
 class AggregateOptions(StepOptions, total=False):
-    """The options of an aggregate beside keys, window and columns; the keys in a file."""
+    """The options of an aggregate except keys, window and columns, with their names in a file."""
 
     allowed_lateness: object
     lateness: str

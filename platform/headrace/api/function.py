@@ -45,6 +45,6 @@ def _found(module: str, name: str) -> object:
 
 
 def _same(found: object, function: object) -> bool:
-    """Whether two functions have equal code: a pipeline file that is loaded twice makes its functions twice."""
+    """Whether two functions have equal code: loading a pipeline file twice creates its functions twice."""
     code = getattr(function, "__code__", None)
     return found is function or (code is not None and getattr(found, "__code__", None) == code)

@@ -23,9 +23,9 @@ class ReplaySettings(TypedDict, total=False):
 
     final                   with savepoint: close every window first
     from_savepoint          path of a savepoint or checkpoint to start from
-    publish                 whether result rows reach the sinks, each once; the result then has no DataFrames
-    allow_repeated_output   with publish: publishes an earlier call's decision although a sink may have forgotten which
-                            rows it has
+    publish                 result rows are published to the sinks, each once; the result then has no DataFrames
+    allow_repeated_output   with publish: publishes the decided rows of an earlier call although a sink may no longer
+                            know which of them it has
     parallelism             of nodes that set none; default: the number of tasks that the cluster runs at a time
     storage                 URL of a folder for the job's files, which executors must reach; default: the pipeline's
     allow_local_storage     the storage folder is a mount that all executors have

@@ -75,7 +75,7 @@ def verify(
 ) -> Verified:
     """Runs a range of a pipeline's sources on both engines and compares the result rows. Blocks.
 
-    Windows are closed at the end, on both. Rows lie on local disk, twice, in the folder of temporary files (TMPDIR).
+    Both engines close all windows at the end. The rows of both are kept in the folder of temporary files (TMPDIR).
     Raises UserError, InvalidPipelineError, ExternalError, and the errors of either run.
     """
     from headrace.core.settings import Home

@@ -14,7 +14,7 @@ def yaml_text(data: Mapping[str, Any]) -> str:
     from ruamel.yaml import YAML
 
     writer = YAML(typ="rt")
-    # wide: a folded expression would load as the same text, but look different from what was written
+    # wide: a folded expression would load as the same text, but would not look as the user wrote it
     writer.width = _WIDTH
     writer.allow_unicode = True
     writer.indent(mapping=2, sequence=4, offset=2)

@@ -140,7 +140,7 @@ def _mounted(verbs: Iterable[_Verb]) -> typer.Typer:
 
 
 def _called(first: str | None) -> typer.Typer:
-    """Returns the command with the verbs that a command line with this first word needs."""
+    """Returns the command with only the verbs that a command line with this first argument needs."""
     if _COMPLETION_VARIABLE in os.environ:
         return _whole()
     verbs = [verb for verb in VERBS if verb.name == first]

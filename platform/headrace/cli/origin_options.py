@@ -1,4 +1,4 @@
-"""The options that say what a job starts from, in the verbs that start jobs."""
+"""The options that select a job's origin, for the verbs that start jobs."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OriginOptions:
-    """What a job starts from, as the user gave it.
+    """The options that select a job's origin, as texts of the command line.
 
-    path                  a savepoint or checkpoint; None: the job starts from nothing
+    path                  a savepoint or checkpoint; None: the job starts without state
     rename                `old=new` texts: nodes that have another name in the savepoint
-    allow_dropped_state   though state in it fits no node
-    allow_drained         though it was taken after time had gone to its end
-    allow_lost_output     though its last output is not known to be visible
+    allow_dropped_state   start although it has state that fits no node
+    allow_drained         start although time had advanced to its end before it was taken
+    allow_lost_output     start although its last output may not be visible
     """
 
     path: str | None

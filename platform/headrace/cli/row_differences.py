@@ -1,4 +1,4 @@
-"""How commands that compare rows print what differs."""
+"""Prints the difference between rows, for the commands that compare rows."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _COLORS = {"changed": "yellow", "missing": "red", "extra": "green"}
 def print_comparison(
     title: str, rows: RowsCompared, *, missing: str, extra: str, key: tuple[str, ...] | None = None
 ) -> None:
-    """One line, and examples. missing, extra: what is wrong with such rows: `only on spark`."""
+    """Prints one line, and examples. missing, extra: labels of such rows: `only on spark`."""
     from headrace.local.comparison.difference_report import DifferenceWords, example_diff
 
     if rows.same:
@@ -38,7 +38,7 @@ def print_comparison(
 
 
 def print_diff(diff: RowDiff, words: DifferenceWords, *, lines_max: int | None = None) -> None:
-    """Its lines, and how many more there are."""
+    """Prints the lines of a difference, at most `lines_max` of them, and the number of the others."""
     from headrace.local.comparison.difference_report import diff_lines
 
     lines = list(diff_lines(diff, words))

@@ -1,4 +1,4 @@
-"""Selects the cluster: the one named, else that of the environment, else the local one recorded in the home.
+"""Selects the cluster: the named one, else the one in the environment, else the local one recorded in the home.
 
     <home>/cluster/cluster.json      written by `headrace cluster start`: the processes of the local cluster
     <home>/cluster/coordinator.json  written by a coordinator when it is ready: {url, grpc, pid, token_file, tls_ca}

@@ -37,7 +37,7 @@ class Request(BaseModel):
 
 
 class Answer(BaseModel):
-    """Base of what a coordinator says."""
+    """Base of the answers of a coordinator."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
@@ -83,17 +83,17 @@ class CodeArchive(Request):
 class SubmitRequest(Request):
     """A job to run. Its name is the pipeline's.
 
-    pipeline             the file form (`Pipeline.to_dict`), with secrets: it is kept by the coordinator, never shown
-    parallelism          in place of the pipeline's own; nodes that set one keep theirs
-    allow_duplicate      though a job of that name runs
+    pipeline             the file form (`Pipeline.to_dict`), with secrets: the coordinator stores it and never shows it
+    parallelism          replaces the pipeline's own; nodes that set one keep theirs
+    allow_duplicate      submit although a job of that name runs
     from_savepoint       path or URL of a savepoint or checkpoint to start from
-    claim                take its files over (default: they are copied in the first checkpoint and stay the user's)
-    take_over            though it is the checkpoint of a job that may still run
-    allow_dropped_state  though state in it fits no node
-    allow_drained        though it was taken after time had gone to its end
-    allow_lost_output    though its last output is not known to be visible
+    claim                the job owns its files (default: the first checkpoint copies them, and they stay the user's)
+    take_over            start although it is the checkpoint of a job that may still run
+    allow_dropped_state  start although it has state that fits no node
+    allow_drained        start although time had advanced to its end before it was taken
+    allow_lost_output    start although its last output may not be visible
     renames              node of the savepoint -> node of this pipeline
-    floors               floors of an earlier run, to get the same rows again
+    floors               floors of an earlier run, to produce the same rows again
     python_path          folders of the cluster's hosts, on the import path after `code`
     code                 first on the import path, in this order
     mode                 session: on this cluster
@@ -219,9 +219,9 @@ class CompletedCheckpoint(Answer):
 
 
 class JobStatus(Answer):
-    """All about a job. `failure`: what ended it, or the failure after which it restarts; `message`: what it waits for,
-    as text; `alarm`: a state that a person should look at before the job fails; `opened`: its sources and sinks are
-    open, or it has run."""
+    """The status of a job. `failure`: the failure that ended it, or after which it restarts; `message`: what it waits
+    for, as text; `alarm`: a condition that an operator should check before the job fails; `opened`: its sources and
+    sinks are open, or it has run."""
 
     job_id: str
     name: str
@@ -307,7 +307,7 @@ class ProblemBody(Answer):
 
 
 class ErrorBody(Answer):
-    """The body of the answer to a failed request. `domain` says whose fault it is (core.errors.Domain)."""
+    """The body of the answer to a failed request. `domain`: who can fix it (core.errors.Domain)."""
 
     message: str
     domain: Domain
@@ -365,7 +365,7 @@ class WorkerInfo(Answer):
 
 
 class ClusterInfo(Answer):
-    """The cluster behind a coordinator. `jobs_running`: jobs that have not ended."""
+    """The cluster of a coordinator. `jobs_running`: jobs that have not ended."""
 
     cluster_id: str
     version: str

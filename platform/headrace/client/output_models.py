@@ -15,11 +15,11 @@ LETTERS_MAX = 10_000
 class TransactionInfo(Answer):
     """Open output of a job in an external system: neither committed nor aborted.
 
-    state        as the external system calls it
-    holds_back   what read_committed readers wait for: topic partitions
+    state        the state's name in the external system
+    holds_back   topic partitions whose read_committed readers wait for its end
     epoch        the complete checkpoint that names it, or null
-    safe         what may be done with it (`leave`: nothing), by_force: what `--force` allows beside that
-    done         what a request did with it: committed, aborted, lost; null: nothing
+    safe         the action that is safe (`leave`: none); by_force: the action that `--force` also allows
+    done         the result of a request: committed, aborted, lost; null: unchanged
     """
 
     name: str
@@ -48,9 +48,9 @@ class TransactionList(Answer):
 
 
 class EndTransactionsRequest(Request):
-    """Commit or abort transactions that may be. names: only these; yes: do it, not only report what would be done.
+    """Commit or abort the transactions for which that is safe. names: only these; yes: False only reports them.
 
-    force   abort what is undecided of a job that is suspended
+    force   also abort undecided transactions of a suspended job
     """
 
     action: Literal["commit", "abort"]
@@ -67,10 +67,10 @@ class DeadLettersRequest(Request):
 
 
 class DeadLetterInfo(Answer):
-    """A message or row that could not be processed. node: the source or step that gave it up.
+    """A message or row that could not be processed. node: the source or step that diverted it.
 
-    topic, partition, offset   where it lies
-    origin   where it came from: topic, partition and offset
+    topic, partition, offset   its place in the dead letter topic
+    origin   the place that it was read from: topic, partition and offset
     key, value   shortened, as text; bytes: length of the whole value
     """
 

@@ -1,6 +1,6 @@
 """Tokens in files: a coordinator creates one that no other user can read; clients and workers read theirs.
 
-ensure_token   for a coordinator: the token in the file, created at random if there is none
+ensure_token   for a coordinator: the token in the file; creates a random one if the file does not exist
 given_token    for a client or worker: from a file, `HEADRACE_TOKEN`, or the file in `HEADRACE_TOKEN_FILE`
 """
 

@@ -1,8 +1,8 @@
 """The base of every configuration model: frozen, strict about names, and able to read text scalars.
 
-A pipeline file keeps each scalar as text and the field that it fills decides the type, so these models read `"123"`
-into an int and `"true"` into a bool, and a field of type str takes any text. Fields marked `secret()` never appear in a
-printed plan, a manifest or a log.
+A pipeline file keeps each scalar as text, and the type of its field decides how it is read: these models read `"123"`
+as an int, `"true"` as a bool, and any text as a str. Fields marked `secret()` never appear in a printed plan, a
+manifest or a log.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ Duration = Annotated[
 
 
 def secret(**kwargs: Any) -> Any:
-    """A field whose value is shown as `***`."""
+    """A field whose value is printed as `***`."""
     return Field(json_schema_extra={"secret": True}, repr=False, **kwargs)
 
 

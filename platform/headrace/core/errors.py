@@ -9,8 +9,8 @@
     │   └── UnreachableError      no answer: a broker or cluster is down, or its address is wrong
     └── InternalError             a broken invariant of headrace itself
 
-Every error has a `domain` (whose fault it is), a flag whether the same call may succeed later (`retry`) and, if one is
-known, a `remedy`. Messages name the place. A command prints `str(error)`, never a stack trace, for the first two.
+Every error has a `domain` (who can fix it), a flag `retry` (the same call may succeed later) and, if one is known, a
+`remedy`. Messages name the place. For UserError and ExternalError a command prints `str(error)` without a stack trace.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class HeadraceError(Exception):
 
 
 class UserError(HeadraceError):
-    """Wrong use: bad arguments, a file that is not there, a pipeline that cannot mean anything."""
+    """Wrong use: invalid arguments, a missing file, a pipeline that is invalid or contradicts itself."""
 
     domain = Domain.USER
 

@@ -1,4 +1,4 @@
-"""Names that identify things across the system, and the rules they obey."""
+"""Names with a meaning across the system, and the rules for them."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Key groups: which keyed state and which subtask a row belongs to.
+"""Key groups: assigns rows and keyed state to subtasks by the hash of their key.
 
-Owns the key hash, bit for bit: the hash decides where state lies in checkpoints and savepoints, so it can never change.
-Knows nothing of channels or state. XXH64 (seed 42) of each key column, folded over the columns:
+This module defines the key hash, bit for bit. Checkpoints and savepoints store state by this hash, so it can never
+change. The module must not know channels or state. XXH64 (seed 42) of each key column, chained over the columns:
 
     string, binary                  their bytes
     bool, ints, date, timestamp     int64 little-endian (date in days, timestamp in us)

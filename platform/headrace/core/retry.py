@@ -8,8 +8,8 @@
             if not retries.pause():
                 raise
 
-`Backoff` is pure. Loops on an event loop, and loops that can be interrupted or whose bound changes while they run, take
-their pauses from it alone.
+`Backoff` is pure. Use it without `Retries` in an asyncio loop, and in a loop that can be interrupted or whose bound
+changes while it runs.
 """
 
 from __future__ import annotations

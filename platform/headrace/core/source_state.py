@@ -62,7 +62,7 @@ class SourceState:
 
 
 def merged(states: list[SourceState]) -> SourceState:
-    """One state from those of a source's subtasks."""
+    """Merges the states of a source's subtasks into one."""
     emitted = [state.emitted for state in states if state.emitted is not None]
     splits = sorted((split for state in states for split in state.splits), key=lambda s: (s.topic, s.partition))
     applied = compacted(floor for state in states for floor in state.applied)

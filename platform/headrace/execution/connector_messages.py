@@ -101,7 +101,7 @@ class AuditRequest(Document):
 
 
 class LettersRequest(Document):
-    """Read dead letters. node: of this one only."""
+    """Read dead letters. node: only those of this node."""
 
     do: Literal["read dead letters"] = "read dead letters"
     pipeline: FileForm

@@ -174,8 +174,8 @@ class JobConnectors:
     def close_all(self, patience_ms: int | None = None) -> list[Exception]:
         """Closes all parts and returns what went wrong. Idempotent.
 
-        patience_ms   how long a `discover` in another thread may hold an enumerator; then that one is left open. None:
-                      as long as it takes
+        patience_ms   how long to wait for a `discover` in another thread; after that its enumerator stays open. None:
+                      no limit
         """
         sources, self._sources = self._sources, {}
         committers, self._committers = self._committers, {}

@@ -1,4 +1,4 @@
-"""What a source's enumerator found when it was opened."""
+"""The result of opening a source's enumerator."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from headrace.checkpoint.manifest import Document, SplitDocument
 
 
 class DiscoveredSource(Document):
-    """The splits of one source, and whether to ask again.
+    """The splits of one source, and when to discover again.
 
-    splits        all of them, those that were known before included
-    interval_ms   how often to ask for new ones; None: never
-    final         no more will come
+    splits        all splits, including those that were known before
+    interval_ms   time between discoveries; None: no discovery
+    final         no more splits will come
     """
 
     splits: tuple[SplitDocument, ...]

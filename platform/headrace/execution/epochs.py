@@ -18,7 +18,7 @@ from headrace.spec.settings import Checkpoint
 
 
 class Purpose(Enum):
-    """Why an epoch is taken."""
+    """The reason for an epoch."""
 
     PERIODIC = "periodic"
     SAVEPOINT = "savepoint"
@@ -161,8 +161,8 @@ class Epochs:
 
     @property
     def takes_savepoints(self) -> bool:
-        """Whether a savepoint may be the next epoch. Not after one that was given up: its prepared output holds one of
-        the writers' few transaction names until an epoch is committed.
+        """Whether a savepoint may be the next epoch. False after a savepoint that failed: its prepared output occupies
+        one of the writers' few transaction names until an epoch is committed.
         """
         return not self._savepoint_failed or self._due_ms is None
 

@@ -1,7 +1,7 @@
-"""The height at which idle partitions stand. Pure: reports of subtasks in, heights to relay out.
+"""The height with which idle partitions count. Pure: reports of subtasks in, heights to relay out.
 
-For each source it is the minimum over the source's active partitions; if all are idle, the minimum of the job's other
-sources; if those are idle too, nothing moves.
+For each source it is the minimum over the source's active partitions. If all of them are idle, it is the minimum of the
+job's other sources. If those are idle too, there is no height, and no watermark advances.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from headrace.rpc.status import SourceSubtaskStatus
 def relayed_heights(active: Mapping[str, Sequence[int | None]]) -> dict[str, int | None]:
     """Returns source -> height to relay. `active`: source -> each subtask's lowest active height, None if it has none.
 
-    A source whose partitions are all finished has None for each subtask: nobody waits for its time.
+    A source whose partitions are all finished has None for each subtask, so no other source waits for it.
     """
     lowest = {
         source: min((height for height in heights if height is not None), default=None)

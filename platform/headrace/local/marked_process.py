@@ -79,10 +79,10 @@ def spawn_detached(
     inherit: tuple[int, ...] = (),
     umask: int = -1,
 ) -> int:
-    """Starts a process that outlives this one, and returns its pid. It is an orphan, so nobody has to wait for it.
+    """Starts a process that outlives this one, and returns its pid. It is an orphan: init reaps it, not the caller.
 
-    It has a session of its own, so Ctrl-C at the terminal does not reach it. Its output is appended to `log`; it keeps
-    `inherit` open. `umask`: of the process, -1: as here.
+    It has its own session, so Ctrl-C at the terminal does not reach it. Its output is appended to `log`; it keeps the
+    descriptors `inherit` open. `umask`: of the process; -1: that of this process.
     """
     # created here with mode 0600: the shell would create it with the umask's mode
     os.close(private_opener(str(log), os.O_WRONLY | os.O_CREAT))
@@ -133,7 +133,7 @@ def command_line(pid: int) -> list[str]:
 
 
 def _has_program(pid: int) -> bool:
-    """Whether it has an executable: it has not ended, and is no kernel thread."""
+    """Whether the process has an executable: False for a process that has ended and for a kernel thread."""
     try:
         Path(f"/proc/{pid}/exe").readlink()
     except OSError:
@@ -142,7 +142,7 @@ def _has_program(pid: int) -> bool:
 
 
 def _is_ending(pid: int) -> bool:
-    """Whether it has released its memory, and with it its arguments, but not yet all of its threads and files."""
+    """Whether the process has released its memory, and so its arguments, but not yet all of its threads and files."""
     process = Path(f"/proc/{pid}")
     try:
         if (process / "cmdline").read_bytes():

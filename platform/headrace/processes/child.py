@@ -11,7 +11,7 @@ import time
 from typing import Protocol
 
 UNKNOWN_CODE = 255
-"""Of a child whose exit code another part of this process has taken."""
+"""The code of a child whose exit code another part of this process has collected."""
 
 
 class Child(Protocol):

@@ -36,7 +36,7 @@ _READY = b"\x01"
 class ModuleCommand:
     """`python <options> -m <module> <arguments>`.
 
-    module      one with `main()`, which takes its arguments from `sys.argv`; of a package, its `__main__`
+    module      a module with `main()`, which reads its arguments from `sys.argv`; for a package, its `__main__`
     arguments   the role first: it marks the process in lists of processes
     options     of the interpreter; shown in lists of processes, without any other effect
     """
@@ -58,7 +58,8 @@ class ModuleCommand:
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """Where a process runs. log: a file for its output, with mode 0600; environment: all of it."""
+    """The surroundings of a process. folder: its working directory; log: the file for its output, with mode 0600;
+    environment: its whole environment."""
 
     folder: Path
     log: Path

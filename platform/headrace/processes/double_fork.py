@@ -2,7 +2,7 @@
 
 this process ── fork ──> middle ── fork ──> child: runs
    │ <─────child's pid─────┘ and exits: the child has another parent
-   └─ reaps the middle and returns: the kernel has given the child away by then
+   └─ reaps the middle and returns: the kernel has reparented the child by then
 """
 
 from __future__ import annotations

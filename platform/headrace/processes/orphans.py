@@ -33,7 +33,7 @@ class Orphans:
         """Collects exit codes of ended orphans. Must be called now and then."""
         while True:
             try:
-                # WNOWAIT: only look, because collecting a known child's code here would lose it
+                # WNOWAIT leaves the process a zombie: collecting the code of a known child here would lose it
                 ended = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
             except ChildProcessError:
                 return

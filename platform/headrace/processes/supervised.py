@@ -17,7 +17,7 @@ from headrace.processes.spawning import Starter
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """How a child has ended. reason: for people, such as `killed by signal 9 (..)`; clean: with exit code 0."""
+    """The end of a child. reason: text for users, such as `killed by signal 9 (..)`; clean: exit code 0."""
 
     reason: str
     clean: bool = False
@@ -29,13 +29,13 @@ def exited_with(code: int) -> str:
 
 
 class SupervisedChild:
-    """A started child. `kill` and what looks at it may be called by any thread.
+    """A started child. Any thread may call `kill` and the methods that only read its state.
 
     connection   this end of the socket pair; the owner closes it
     """
 
     def __init__(self, starter: Starter, order: Callable[[int], ProcessOrder]) -> None:
-        """Starts the child. `order` gets the descriptor of the child's end, which the child is to keep.
+        """Starts the child. `order` receives the descriptor of the child's end, which the child must keep open.
 
         Raises OSError and as `Starter.start`.
         """
@@ -68,7 +68,7 @@ class SupervisedChild:
         return self._process.wait(timeout_s) is not None
 
     def ending(self, explained: Callable[[int], str] = exited_with) -> Ending:
-        """How it has ended; only after its end. explained: what an exit code above 0 means."""
+        """How the child has ended; to be called after its end. explained: exit code above 0 -> its meaning."""
         code = self._process.poll()
         assert code is not None, "the process has ended"
         if self._kill_reason is not None:

@@ -38,9 +38,9 @@ from headrace.processes.start_method import StartMethod, start_method
 from headrace.processes.title import set_command_line
 
 READY_SECONDS = 60.0
-"""A template that is not ready by then is given up: importing takes seconds, even on a busy host."""
+"""A template that is not ready after this time is killed. Imports take seconds, even on a busy host."""
 ANSWER_SECONDS = 20.0
-"""A fork takes milliseconds; a template that does not answer by then is stopped or broken."""
+"""A template that does not answer within this time is stopped or broken: a fork takes milliseconds."""
 FAILURES_MAX = 3
 """Consecutive templates that may fail; after that the owner only starts fresh interpreters."""
 _PR_SET_CHILD_SUBREAPER = 36

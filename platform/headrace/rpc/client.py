@@ -1,8 +1,9 @@
-"""The worker's end of the control plane: dials the coordinator, keeps one stream, comes back when it drops.
+"""The worker's end of the control plane: dials the coordinator, keeps one stream, dials again when it drops.
 
-Threads: one runs streams one after the other and hands on what they bring; one beats and does nothing else; gRPC's own
-pull what is to be sent. What was said and not heard when a stream drops is said again on the next one, unless the
-coordinator has given the session up: then the worker's slots are as the new registration says.
+Threads: one runs streams one after the other and passes received messages to the handlers; one schedules heartbeats and
+nothing else; threads of gRPC pull the frames to send. Messages that were not acknowledged when a stream dropped are
+sent again on the next stream. If the coordinator has ended the session, they are dropped: the new registration contains
+the worker's slots as they are now.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ BACKOFF = Backoff(first_s=0.1, max_s=2.0)
 CHANNEL_OPTIONS = (
     ("grpc.max_send_message_length", FRAME_BYTES_MAX),
     ("grpc.max_receive_message_length", FRAME_BYTES_MAX),
-    # every stream gets a connection of its own: gRPC's backoff of a shared one would come on top of ours
+    # each stream has its own connection: gRPC's backoff for a shared one would add to the backoff of this client
     ("grpc.use_local_subchannel_pool", 1),
     ("grpc.enable_http_proxy", 0),
 )
@@ -43,8 +44,12 @@ CHANNEL_OPTIONS = (
 
 @dataclass(frozen=True, slots=True)
 class CoordinatorAccess:
-    """Which coordinator a worker dials: HOST:PORT of its control plane, the cluster's token, and the worker's files for
-    TLS (None: there is none)."""
+    """How a worker reaches its coordinator.
+
+    address  HOST:PORT of the control plane
+    token    the cluster's token
+    tls      the worker's TLS files; None: not encrypted
+    """
 
     address: str
     token: str = field(repr=False)
@@ -53,11 +58,12 @@ class CoordinatorAccess:
 
 @dataclass(frozen=True, slots=True)
 class ClientHandlers:
-    """What a client asks of its worker. All but `register` are called in the client's stream thread.
+    """The worker's callbacks, called in the client's stream thread.
 
-    register   the worker as it is now. A slot's coming and going is to be seen here before `send` is told of it
-    on_told    a message of the coordinator, each once and in order
-    on_refused the coordinator does not want this worker; the client has ended
+    register   the worker as it is now. A slot that starts or ends must be visible here before `send` reports it: a
+               session that starts anew drops the reports from before its registration
+    on_told    a message of the coordinator; each one is passed once and in order
+    on_refused the coordinator refused this worker; the client has ended
     """
 
     register: Callable[[], Register]
@@ -71,7 +77,7 @@ class ControlClient:
     def __init__(self, coordinator: CoordinatorAccess, times: ClusterTimes, handlers: ClientHandlers) -> None:
         self._coordinator = coordinator
         self.trouble = ""
-        """Why the last stream did not come about."""
+        """Why the last stream failed, for logs and errors."""
         self._times = times
         self._handlers = handlers
         self._changed = threading.Condition()
@@ -91,14 +97,15 @@ class ControlClient:
         ]
 
     def start(self) -> None:
-        """Starts dialling."""
+        """Starts the client's threads, which dial the coordinator."""
         for thread in self._threads:
             thread.start()
 
     def send(self, message: FromWorker) -> None:
-        """Queues a message, never blocks. When no more can be kept, all that was queued is given up: see below.
+        """Queues a message, never blocks.
 
-        The coordinator then sees the worker start anew, with the slots that it has.
+        If the outbox is full, all queued messages are dropped and a new session begins: the coordinator then treats the
+        worker as a new one, with the slots of its registration.
         """
         proto = codec.from_worker_proto(message)
         with self._changed:
@@ -109,12 +116,12 @@ class ControlClient:
             self._changed.notify_all()
 
     def silent_s(self) -> float:
-        """How long ago the coordinator was last heard (or this client made, where it never was). Only one that has
-        proven itself counts."""
+        """Seconds since the last frame of a coordinator that has proven itself; before the first one, since this client
+        was constructed."""
         return time.monotonic() - self._heard_s
 
     def close(self, flush_s: float = 1.0) -> None:
-        """Ends the stream, when what was sent is heard or after `flush_s`. Idempotent."""
+        """Ends the client once all messages are acknowledged, or after `flush_s` seconds. Idempotent."""
         deadline_s = time.monotonic() + flush_s
         with self._changed:
             while self._registered and len(self._outbox) and (left_s := deadline_s - time.monotonic()) > 0:
@@ -126,14 +133,14 @@ class ControlClient:
                 thread.join()
 
     def _start_anew(self) -> None:
-        """Gives the session up, and all that was to be said in it."""
+        """Begins a new session and drops all messages of the old one."""
         with self._changed:
             self._session = secrets.token_hex(8)
             self._outbox = Outbox()
             self._drop_stream()
 
     def _drop_stream(self) -> None:
-        """Ends the stream that is there; with the lock held."""
+        """Ends the current stream. Called with the lock held."""
         self._stream += 1
         self._registered = False
         if self._call is not None:
@@ -145,8 +152,9 @@ class ControlClient:
             while not self._closing:
                 self._beat_due = True
                 self._changed.notify_all()
-                # a coordinator that is silent for the lease is gone, whatever the connection says; and a call that is
-                # not answered for as long is made anew, for nobody knows when the system would try again
+                # A coordinator that is silent for the lease is lost, even if TCP still has the connection (a frozen
+                # process, a cut network). A call that is not answered for as long is replaced too, because the
+                # system's retries may take minutes.
                 silent_s = min(self.silent_s(), time.monotonic() - self._dialled_s)
                 if self._call is not None and silent_s > self._times.lease / 1_000:
                     self.trouble = "it is silent"
@@ -159,7 +167,7 @@ class ControlClient:
             try:
                 if self._run_stream():
                     backoff_s = 0.0
-            except Exception:  # the shell of a thread: without it the worker would be deaf for good
+            except Exception:  # the shell of a thread: if it died, the worker would never receive a message again
                 _log.exception("a word of the coordinator could not be dealt with: joining anew")
                 self._start_anew()
             backoff_s = BACKOFF.next_s(backoff_s)
@@ -167,13 +175,13 @@ class ControlClient:
                 self._changed.wait_for(lambda: self._closing, backoff_s)
 
     def _run_stream(self) -> bool:
-        """One stream from registration to its end. Gives whether the coordinator let the worker in."""
+        """Runs one stream from the registration to its end; returns whether the coordinator accepted the worker."""
         with self._changed:
             self._stream += 1
             stream, position = self._stream, self._outbox.last
             self._dialled_s = time.monotonic()
             first = control_pb2.WorkerFrame(heard=self._heard, session=self._session)
-        # asked without the lock: the worker may be about to send under a lock of its own
+        # called without the lock: `register` takes the worker's lock, and the worker may call `send` while holding it
         first.message.CopyFrom(codec.from_worker_proto(self._handlers.register()))
         introduction = Introduction(first, self._coordinator.token)
         access = self._coordinator
@@ -181,12 +189,13 @@ class ControlClient:
             call = control_pb2_grpc.ControlStub(channel).Attach(self._frames(stream, introduction))
             with self._changed:
                 self._call = call
+                # the stream was dropped before `_call` was set, so `_drop_stream` had no call to cancel
                 if self._stream != stream or self._closing:
                     call.cancel()
             try:
                 self._read(call, stream, position, introduction)
             except grpc.RpcError as error:
-                # dropped or not to be reached: the next stream will tell
+                # the stream was dropped or the coordinator cannot be reached: the next stream is the retry
                 if self._stream == stream:
                     self._note_trouble(_details(error))
             finally:
@@ -203,7 +212,7 @@ class ControlClient:
         position: int,
         introduction: Introduction,
     ) -> None:
-        """Takes what a stream brings. Raises grpc.RpcError where it breaks off."""
+        """Handles the frames of a stream until it ends. Raises grpc.RpcError if the connection fails."""
         for frame in frames:
             if introduction.proven:
                 self._take(stream, frame)
@@ -216,12 +225,16 @@ class ControlClient:
         self.trouble = f"it ended the stream{'' if introduction.proven else ' before the worker had registered'}"
 
     def _note_trouble(self, details: str) -> None:
-        # it takes seconds where the network is cut: not for a coordinator that TLS has worked with
+        # a diagnosis connects, which takes seconds if the network is cut: pointless once TLS has worked
         access = self._coordinator
         self.trouble = details if self._joined_once else diagnosis(access.address, access.tls, details)
 
     def _is_expected(self, stream: int, introduction: Introduction, frame: control_pb2.CoordinatorFrame) -> bool:
-        """A frame of a coordinator that has not proven itself: only its nonce and a refusal count."""
+        """Handles a frame of a coordinator that has not proven itself; returns whether the stream goes on.
+
+        Only a nonce and a refusal are accepted. A refusal cannot be proven: a worker with a wrong token could not check
+        the proof (decision 20). So a stranger at the coordinator's address can end a worker, but not command it.
+        """
         if introduction.terms is None:
             with self._changed:
                 answered = introduction.answer(frame)
@@ -236,7 +249,7 @@ class ControlClient:
         return False
 
     def _welcome(self, stream: int, position: int, frame: control_pb2.CoordinatorFrame) -> None:
-        """The answer to the registration: from here on the stream carries what was said."""
+        """Handles Registered, the answer to the registration: from now on the stream carries queued messages."""
         if frame.message.WhichOneof("kind") != "registered":
             return
         with self._changed:
@@ -246,7 +259,7 @@ class ControlClient:
                 self._outbox.forget(frame.heard)
                 self._outbox.rewind()
             else:
-                # what was said before the registration is in it, or of a time that nobody asks for any more
+                # messages from before the registration are obsolete: it contains the slots as they were then
                 self._outbox = self._outbox.renewed(position)
                 self._heard = 0
             self._registered = True
@@ -259,15 +272,16 @@ class ControlClient:
             self._heard_s = time.monotonic()
             self._outbox.forget(frame.heard)
             self._changed.notify_all()
+            # sent again on this stream, but received on an earlier one
             if frame.number and frame.number <= self._heard:
                 return
             self._heard = max(self._heard, frame.number)
         try:
             message = codec.to_worker(frame.message)
         except ExternalError:
-            return  # of a kind that this version does not know: versions are equal, so there is none
+            return  # a kind unknown to this version: cannot come from a coordinator of the same version
         if isinstance(message, Registered):
-            # the coordinator's times hold: it judges by them
+            # the coordinator's settings replace the worker's: it judges the worker by them
             self._times = replace(self._times, heartbeat=message.heartbeat_ms, lease=message.lease_ms)
         elif isinstance(message, Refused):
             with self._changed:
@@ -278,7 +292,7 @@ class ControlClient:
             self._handlers.on_told(message)
 
     def _frames(self, stream: int, introduction: Introduction) -> Iterator[control_pb2.WorkerFrame]:
-        """What a stream sends; pulled by a thread of gRPC's."""
+        """The frames that a stream sends. A thread of gRPC iterates over them."""
         with self._changed:
             self._changed.wait_for(lambda: introduction.terms is not None or self._stream != stream or self._closing)
             if introduction.terms is None:
@@ -288,7 +302,7 @@ class ControlClient:
             yield from in_parts(frame)
 
     def _next_frame(self, stream: int) -> control_pb2.WorkerFrame | None:
-        """Waits for the next frame; None: the stream is over. Beats overtake."""
+        """Waits for the next frame to send; None: the stream is over. Heartbeats overtake queued messages."""
         with self._changed:
             while self._stream == stream and not self._closing:
                 if self._registered and self._beat_due:
@@ -302,5 +316,5 @@ class ControlClient:
 
 
 def _details(error: grpc.RpcError) -> str:
-    """What gRPC says of a stream that broke off."""
+    """gRPC's description of a failed stream."""
     return (error.details() or "") if isinstance(error, grpc.Call) else str(error)

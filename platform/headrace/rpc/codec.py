@@ -1,8 +1,8 @@
-"""Control messages to their protobuf form and back, exactly.
+"""Converts control messages to protobuf and back, without loss.
 
-Both sides come from `schemas/headrace/rpc/v1/messages.proto` and have the same names. A union is a message with one
-oneof `kind`; `None` is a field that is not set. What a worker passes on for its slots is bytes: coordinator and slot
-decode it. Nothing of a job's rows passes here, so that reflection costs nothing.
+Dataclasses and protobuf classes are generated from `schemas/headrace/rpc/v1/messages.proto` and have the same names. A
+union is a message with one oneof `kind`; `None` is a field that is not set. A worker passes messages of its slots on as
+bytes; only coordinator and slot decode them. No rows pass here, so the cost of reflection does not matter.
 """
 
 from __future__ import annotations
@@ -62,24 +62,24 @@ def slot_info(data: bytes) -> SlotInfo:
 
 
 def tell_slot(slot: str, message: ToSlot) -> TellSlot:
-    """A message for a slot as its worker gets it: encoded, with what the worker has to know of it."""
+    """Encodes a message for a slot, with the facts that its worker needs without decoding it."""
     payload = _union(message, messages_pb2.ToSlot()).SerializeToString()
     leaves = isinstance(message, CancelSlot | FinishSlot)
     return TellSlot(slot, payload, deploys=isinstance(message, Deploy), leaves=leaves)
 
 
 def to_slot(payload: bytes) -> ToSlot:
-    """The message that a slot got. Raises ExternalError for a kind that this version does not know."""
+    """Decodes a message for a slot. Raises ExternalError for a kind that this version does not know."""
     return cast("ToSlot", _member(_parsed(payload, messages_pb2.ToSlot)))
 
 
 def from_slot_bytes(message: FromSlot) -> bytes:
-    """A slot's message as its worker gets it."""
+    """Encodes a slot's message."""
     return _union(message, messages_pb2.FromSlot()).SerializeToString()
 
 
 def from_slot(payload: bytes) -> FromSlot:
-    """The message of a slot. Raises ExternalError for a kind that this version does not know."""
+    """Decodes a slot's message. Raises ExternalError for a kind that this version does not know."""
     return cast("FromSlot", _member(_parsed(payload, messages_pb2.FromSlot)))
 
 
@@ -100,7 +100,7 @@ def _union(message: object, proto: _Proto) -> _Proto:
 
 
 def _written(message: object, proto: _Proto) -> _Proto:
-    proto.SetInParent()  # a message without fields is there all the same
+    proto.SetInParent()  # marks a message without fields as present
     for field in _fields(proto.DESCRIPTOR):
         value = getattr(message, field.name)
         match value:
@@ -124,7 +124,7 @@ def _written(message: object, proto: _Proto) -> _Proto:
 
 
 def _text(text: str) -> str:
-    """Names of files and messages of the system may hold bytes that are no text: those become `?`."""
+    """Text that protobuf accepts: surrogates (bytes of file names or system messages that are not UTF-8) become `?`."""
     return text if text.isascii() else text.encode("utf-8", "replace").decode("utf-8")
 
 

@@ -1,4 +1,4 @@
-"""TLS of the control plane, as gRPC wants it: both sides show a certificate of the cluster's authority.
+"""TLS credentials of the control plane for gRPC: both sides present a certificate of the cluster's authority.
 
 gRPC compares the coordinator's certificate with the address that the worker dials.
 """
@@ -14,7 +14,7 @@ _FLAGS = "--tls-cert, --tls-key and --tls-ca"
 
 
 def server_credentials(files: TlsFiles) -> grpc.ServerCredentials:
-    """The coordinator's."""
+    """The credentials of the coordinator. It requires a certificate of each client."""
     pair = (files.key.read_bytes(), files.cert.read_bytes())
     return grpc.ssl_server_credentials([pair], root_certificates=files.ca.read_bytes(), require_client_auth=True)
 
@@ -32,7 +32,7 @@ def channel_to(address: str, files: TlsFiles | None, options: tuple[tuple[str, i
 
 
 def diagnosis(address: str, files: TlsFiles | None, details: str) -> str:
-    """What gRPC says of a stream that broke off (`details`), or, where TLS is the cause, that with its remedy."""
+    """Why a stream failed: gRPC's `details`, or a text with the remedy if TLS is the cause. Connects to find out."""
     host, _, port = address.rpartition(":")
     if not port.isdecimal() or "refused" in details:
         return details
@@ -41,5 +41,5 @@ def diagnosis(address: str, files: TlsFiles | None, details: str) -> str:
         return f"it speaks TLS, and this worker does not: give it {_FLAGS}" if tls else details
     if is_plain_answer(details):
         return f"it speaks no TLS: give the coordinator {_FLAGS}, or take them from this worker"
-    # gRPC's own words leave out what the coordinator says of the worker's certificate
+    # gRPC's details do not contain the alert by which the coordinator rejects the worker's certificate
     return handshake_trouble(host.strip("[]"), int(port), files) or details

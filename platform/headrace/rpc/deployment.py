@@ -1,4 +1,4 @@
-"""The documents inside of control messages: what a slot is deployed with, and splits with their state."""
+"""The JSON documents inside of control messages: a slot's deployment, and splits with their state."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from headrace.core.source_state import AppliedFloor, SplitState
 
 
 class PeerDocument(Document):
-    """Where the slot with that index of the attempt listens for rows."""
+    """The address at which the slot with that index of the attempt listens for rows."""
 
     index: int
     host: str
@@ -20,11 +20,11 @@ class PeerDocument(Document):
 
 
 class Deployment(Document):
-    """All that a slot needs to run its slice of a job: the subtasks with its index.
+    """The deployment of a slot: everything it needs to run its slice of a job.
 
     pipeline     the pipeline in its file form, with secrets; the slot plans it again
-    plan_hash    of the physical plan that the coordinator made: the slot's must be the same
-    slot         this slot's index: it runs subtask `slot` of every task that has so many
+    plan_hash    hash of the coordinator's physical plan; the slot's plan must have the same
+    slot         this slot's index: it runs subtask `slot` of every task with more than `slot` subtasks
     peers        every slot of the attempt, this one included
     storage      URL of the job's folder; paths of files are relative to it
     restore      state handles of the restored checkpoint with absolute paths; renames are applied
@@ -50,7 +50,7 @@ class Deployment(Document):
 
 
 class AssignedSplitDocument(Document):
-    """A split for a subtask, with what the restored checkpoint knows of it."""
+    """A split for a subtask, with its state in the restored checkpoint (None: it was discovered later)."""
 
     split: SplitDocument
     state: SplitState | None = None

@@ -1,4 +1,4 @@
-"""Errors as they travel to people and, where a caller waits for the answer, back into errors."""
+"""Converts errors to Failure messages, and back into errors where a caller waits for the answer."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ TRACE_FRAMES = 8
 
 
 def failure_of(error: BaseException, *, node: str | None = None, subtask: int | None = None) -> Failure:
-    """The message form of an error. What headrace did not raise on purpose is internal and comes with a trace."""
+    """The message form of an error. An exception outside of the HeadraceError tree is internal and has a trace; an
+    OSError is external and may be retried."""
     match error:
         case HeadraceError():
             placed = error if isinstance(error, DataError) else None
@@ -46,7 +47,7 @@ def failure_of(error: BaseException, *, node: str | None = None, subtask: int | 
 
 
 def error_of(failure: Failure) -> HeadraceError:
-    """The error that a failure tells of, for a caller to raise; the other side's trace is a note of it."""
+    """The error of a failure, for a caller to raise. The other process's trace is added as a note."""
     if failure.unreachable:
         return UnreachableError(failure.message, remedy=failure.remedy)
     domain = Domain(failure.domain)

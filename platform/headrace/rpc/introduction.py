@@ -1,10 +1,11 @@
-"""How worker and coordinator prove to each other, at the start of a stream, that they know the cluster's token.
+"""The mutual proof at the start of a stream: worker and coordinator prove that they know the cluster's token.
 
     coordinator  its nonce
     worker       Register, with its nonce and its proof
     coordinator  Registered with its proof, or Refused
 
-Neither sends the token. The worker proves first: a stranger that dials gets no proof to try tokens on.
+Neither sends the token. The worker proves first, so a stranger that dials the coordinator receives no proof on which it
+could try tokens offline.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ _PROTOCOL = "headrace control 1"
 
 
 def terms_of(first: control_pb2.WorkerFrame, coordinator_nonce: bytes) -> MutualProof:
-    """What both prove. first: the worker's first frame, with Register."""
+    """The facts that both sides include in their proofs. first: the worker's first frame, with Register."""
     facts = (first.message.register.worker, first.session)
     return MutualProof(_PROTOCOL, facts, caller_nonce=first.nonce, callee_nonce=coordinator_nonce)
 
@@ -28,9 +29,9 @@ def terms_of(first: control_pb2.WorkerFrame, coordinator_nonce: bytes) -> Mutual
 class Introduction:
     """The worker's side of one stream.
 
-    first  its first frame, with Register; to be sent once it has the proof
-    terms  what both prove, once the coordinator's nonce has come
-    proven whether the coordinator has proven itself
+    first  the worker's first frame, with Register; to be sent once it contains the proof
+    terms  the terms of both proofs; None until the coordinator's nonce has arrived
+    proven whether the coordinator has proven that it knows the token
     """
 
     first: control_pb2.WorkerFrame
@@ -39,7 +40,7 @@ class Introduction:
     proven: bool = False
 
     def answer(self, frame: control_pb2.CoordinatorFrame) -> bool:
-        """Takes the coordinator's first frame. Gives whether it was one: `first` may be sent then."""
+        """Adds the worker's proof to `first` from the coordinator's first frame. Returns False if that has no nonce."""
         if len(frame.nonce) != NONCE_BYTES:
             return False
         self.first.nonce = secrets.token_bytes(NONCE_BYTES)
@@ -48,6 +49,6 @@ class Introduction:
         return True
 
     def is_proven_by(self, frame: control_pb2.CoordinatorFrame) -> bool:
-        """Takes note of a proof. Gives whether the frame's sender knows the token."""
+        """Checks the proof of a frame, sets `proven`, and returns whether the sender knows the token."""
         self.proven = self.terms is not None and self.terms.accepts(self.token, Role.CALLEE, frame.proof)
         return self.proven

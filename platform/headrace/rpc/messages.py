@@ -3,9 +3,9 @@
     slot ──pipe──> worker (supervisor) ──one gRPC stream──> coordinator        FromWorker, FromSlot inside of it
     slot <──pipe── worker (supervisor) <──────────────────── coordinator       ToWorker,   ToSlot inside of it
 
-The worker passes a slot's messages on as bytes. What a slot reports about a job carries job and attempt, so that a
-message of an older attempt is known as one. Documents (deployment, snapshots, status) travel as JSON bytes with
-schemas of their own, because they are also stored and shown.
+The worker passes a slot's messages on as bytes. A slot's report about a job contains job and attempt, so that the
+coordinator recognises a message of an older attempt. Documents (deployment, snapshots, status) are JSON bytes with
+their own schemas, because they are also stored and shown.
 """
 
 # Generated from schemas/headrace/rpc/v1/messages.proto by `python -m headrace.rpc.generate`. DO NOT EDIT.
@@ -35,12 +35,12 @@ class SlotInfo:
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """An error on its way to people.
+    """An error, with the facts that users need to locate it.
 
     domain       user | external | internal (core.errors.Domain)
     retry        whether a restart may help
-    place        topic, partition and offset where known, as text
-    unreachable  nobody answered there (core.errors.UnreachableError)
+    place        topic, partition and offset as text, if known
+    unreachable  no process answered at an address (core.errors.UnreachableError)
     """
 
     message: str
@@ -77,7 +77,7 @@ class Failed:
 
 @dataclass(frozen=True, slots=True)
 class InputEnded:
-    """Every subtask of the slot has seen the end of its input."""
+    """Every subtask of the slot has received the end of its input."""
 
     job: str
     attempt: int
@@ -157,7 +157,7 @@ class AssignSplits:
 
 @dataclass(frozen=True, slots=True)
 class RelayHeights:
-    """Source -> height at which its idle partitions stand (epoch ms; None: nothing moves)."""
+    """Source -> height with which its idle partitions count (epoch ms; None: the watermark waits for them)."""
 
     heights: dict[str, int | None]
 
@@ -171,7 +171,7 @@ class LimitTime:
 
 @dataclass(frozen=True, slots=True)
 class TriggerEpoch:
-    """Sources: emit the barrier. savepoint: URL of a folder that also gets the state in savepoint form, or empty.
+    """Sources emit the barrier. savepoint: URL of a folder for a copy of the state in savepoint form, or empty.
 
     stop, drain   as in worker.task.control.Trigger
     """
@@ -200,19 +200,19 @@ class EpochCompleted:
 
 @dataclass(frozen=True, slots=True)
 class EpochAborted:
-    """The epoch is given up: drop what is kept for it."""
+    """The epoch is aborted: drop its snapshots."""
 
     epoch: int
 
 
 @dataclass(frozen=True, slots=True)
 class FinishSlot:
-    """All is committed: leave the attempt."""
+    """All output is committed: leave the attempt."""
 
 
 @dataclass(frozen=True, slots=True)
 class CancelSlot:
-    """Leave the attempt now, keep nothing."""
+    """Leave the attempt now, without another snapshot."""
 
 
 ToSlot = (
@@ -235,7 +235,7 @@ ToSlot = (
 class Register:
     """First message of a stream. A worker that reconnects sends the same id, with its slots as they are now.
 
-    busy  slots that run an attempt (a coordinator that knows nothing of it kills them)
+    busy  slots that run an attempt (a coordinator that does not know the attempt kills them)
     """
 
     worker: str
@@ -261,7 +261,7 @@ class SlotUp:
 
 @dataclass(frozen=True, slots=True)
 class SlotDown:
-    """A slot process has ended. reason: for people, such as `killed by signal 9`; clean: it left on command."""
+    """A slot process has ended. reason: text for users, such as `killed by signal 9`; clean: it left on command."""
 
     slot: str
     reason: str
@@ -270,7 +270,7 @@ class SlotDown:
 
 @dataclass(frozen=True, slots=True)
 class SlotSaid:
-    """A message of a slot, passed on. payload: a FromSlot, which the worker does not decode."""
+    """A message of a slot. payload: a FromSlot, which the worker does not decode."""
 
     slot: str
     payload: bytes
@@ -278,7 +278,7 @@ class SlotSaid:
 
 @dataclass(frozen=True, slots=True)
 class WorkerLeaving:
-    """The worker was told to end; its slots end now."""
+    """The worker ends on request; its slots end now."""
 
 
 FromWorker = Register | Heartbeat | SlotUp | SlotDown | SlotSaid | WorkerLeaving

@@ -1,4 +1,4 @@
-"""What one side of a stream has said and the other has not yet heard: why a dropped stream loses no message. Pure."""
+"""Keeps sent messages until the other side acknowledges them, so that a dropped stream loses no message. Pure."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _Message = TypeVar("_Message")
 
 
 class OutboxFullError(Exception):
-    """The other side has not heard anything for so long that no more can be kept."""
+    """The outbox is full, because the other side does not acknowledge messages."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +24,10 @@ class _Kept(Generic[_Message]):
 
 
 class Outbox(Generic[_Message]):
-    """Numbers messages from 1 and keeps each until it is heard. Bounded in messages and bytes; takes no lock."""
+    """Numbers messages from 1 and keeps each until it is acknowledged. Bounded in messages and bytes.
+
+    Not thread-safe: the caller holds a lock.
+    """
 
     def __init__(self, messages_max: int = MESSAGES_MAX, bytes_max: int = BYTES_MAX) -> None:
         self._messages_max = messages_max
@@ -38,7 +41,7 @@ class Outbox(Generic[_Message]):
         return len(self._unsent) + len(self._sent)
 
     def add(self, message: _Message, size: int) -> None:
-        """Takes a message of `size` bytes. Raises OutboxFullError; one message alone always fits."""
+        """Queues a message of `size` bytes. Raises OutboxFullError; an empty outbox accepts a message of any size."""
         if len(self) and (len(self) >= self._messages_max or self._bytes + size > self._bytes_max):
             raise OutboxFullError
         self.last += 1
@@ -46,7 +49,7 @@ class Outbox(Generic[_Message]):
         self._unsent.append(_Kept(self.last, message, size))
 
     def take(self) -> tuple[int, _Message] | None:
-        """The next message that this stream has not carried, with its number."""
+        """The next message to send on this stream, with its number; None if there is none."""
         if not self._unsent:
             return None
         kept = self._unsent.popleft()
@@ -54,18 +57,18 @@ class Outbox(Generic[_Message]):
         return kept.number, kept.message
 
     def forget(self, heard: int) -> None:
-        """The other side has heard every message up to that number."""
+        """Drops the messages up to the number that the other side has acknowledged."""
         for queue in (self._sent, self._unsent):
             while queue and queue[0].number <= heard:
                 self._bytes -= queue.popleft().size
 
     def rewind(self) -> None:
-        """A new stream: what was sent and not heard is to be sent again."""
+        """Queues all unacknowledged messages again, for a new stream."""
         self._unsent.extendleft(reversed(self._sent))
         self._sent.clear()
 
     def renewed(self, after: int) -> Outbox[_Message]:
-        """For a session that starts anew: what was added after that number, unsent, numbered from 1."""
+        """The outbox of a new session: the messages after that number, unsent and numbered from 1."""
         outbox: Outbox[_Message] = Outbox(self._messages_max, self._bytes_max)
         for kept in (*self._sent, *self._unsent):
             if kept.number > after:

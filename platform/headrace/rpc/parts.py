@@ -1,4 +1,7 @@
-"""Large messages of a worker, cut into frames: so a coordinator takes in no large frame of a stranger. Pure."""
+"""Splits large messages of a worker into frames, so that a coordinator never accepts a large frame of a stranger. Pure.
+
+A stranger is a caller that has not proven that it knows the token; the limit of a frame holds for every stream.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,7 @@ from headrace.rpc.v1 import control_pb2, messages_pb2
 
 PART_BYTES = 1 << 20
 WORKER_FRAME_BYTES_MAX = PART_BYTES + (64 << 10)
-"""A part, and what is beside it in its frame."""
+"""A part and the other fields of its frame."""
 MESSAGE_BYTES_MAX = 64 << 20
 
 
@@ -28,13 +31,13 @@ def in_parts(frame: control_pb2.WorkerFrame) -> Iterator[control_pb2.WorkerFrame
 
 
 class Assembly:
-    """Puts the frames of one stream together again."""
+    """Joins the parts of one stream's messages."""
 
     def __init__(self) -> None:
         self._data = bytearray()
 
     def add(self, frame: control_pb2.WorkerFrame) -> control_pb2.WorkerFrame | None:
-        """The whole frame; None: parts of it are missing. Raises ExternalError for too large a message, or none."""
+        """The whole frame; None while parts are missing. Raises ExternalError for a message too large or malformed."""
         if not frame.part:
             return frame
         if len(self._data) + len(frame.part) > MESSAGE_BYTES_MAX:

@@ -1,14 +1,15 @@
-"""The coordinator's end of the control plane: one stream a worker, sessions that outlive a dropped stream.
+"""The coordinator's end of the control plane: one stream per worker, sessions that outlive a dropped stream.
 
     no session ──Register──> attached <──────────────┐
                                 │ stream drops       │ Register of the same session within `reconnect`:
-                                v                    │ unheard messages are sent again, no event
+                                v                    │ unacknowledged messages are sent again, no event
                              dropped ────────────────┘
                                 │ `reconnect` passes, or (attached) `worker_lost` without a frame,
                                 v or the same worker comes with another session
                              WorkerDisconnected, once
 
-Decides who is connected. What that means for jobs is for whoever takes the events.
+The server decides which workers are connected. The receiver of its events (`coordinator.fleet`) decides what follows
+for jobs.
 """
 
 from __future__ import annotations
@@ -42,32 +43,32 @@ from headrace.tls.files import TlsFiles
 
 FRAME_BYTES_MAX = 64 << 20
 REGISTER_SECONDS_MAX = 5.0
-"""How long a stream may take to register."""
+"""A stream that has not registered after this time is closed."""
 UNREGISTERED_MAX = 64
-"""Streams at once that have not registered; one more ends the oldest, whose worker, if it is one, dials again."""
+"""At most this many streams may be unregistered at once. One more closes the oldest; a real worker dials again."""
 STREAM_OPTIONS = (
     ("grpc.max_send_message_length", FRAME_BYTES_MAX),
     ("grpc.max_receive_message_length", WORKER_FRAME_BYTES_MAX),
     # a worker keeps one stream on a connection of its own
     ("grpc.max_concurrent_streams", 4),
-    # a connection that says nothing, or on which no stream begins, is closed
+    # a connection without a handshake, or without a stream, is closed
     ("grpc.server_handshake_timeout_ms", round(REGISTER_SECONDS_MAX * 1_000)),
     ("grpc.max_connection_idle_ms", round(REGISTER_SECONDS_MAX * 1_000)),
-    # without it a second coordinator could listen at the same port and get half of the workers
+    # SO_REUSEPORT would let a second coordinator listen at the same port and receive half of the workers
     ("grpc.so_reuseport", 0),
 )
 STOP_GRACE_SECONDS = 2.0
-"""How long `stop` waits for workers to take what was sent to them."""
+"""How long `stop` waits until queued messages have been sent."""
 _STREAMS = itertools.count(1)
 _UNTOLD_MAX = 1_000
-"""Messages taken from a worker after which it is told so before the next beat."""
+"""After this many messages of a worker an acknowledgement is sent before the next heartbeat is due."""
 
 
 @dataclass(frozen=True, slots=True)
 class WorkerConnected:
-    """A worker has joined. What it had said before counts no more: its slots are those of `register`.
+    """A worker has joined. Its slots are those of `register`; its earlier messages are obsolete.
 
-    Comes before everything else of that worker. A stream that dropped and came back in time is no event.
+    The first event of a worker. A stream that dropped and was restored in time is no event.
     """
 
     worker: str
@@ -76,7 +77,7 @@ class WorkerConnected:
 
 @dataclass(frozen=True, slots=True)
 class WorkerSaid:
-    """A connected worker's word, each one once and in order. Registrations and heartbeats are not among them."""
+    """A message of a connected worker. Each one is passed once and in order; registrations and heartbeats are not."""
 
     worker: str
     message: FromWorker
@@ -84,7 +85,7 @@ class WorkerSaid:
 
 @dataclass(frozen=True, slots=True)
 class WorkerDisconnected:
-    """The worker is lost, or has left (`clean`). Said once for each `WorkerConnected`; nothing of it follows."""
+    """The worker is lost, or has left (`clean`). Follows each `WorkerConnected` once, as the worker's last event."""
 
     worker: str
     reason: str
@@ -95,16 +96,16 @@ WorkerEvent = WorkerConnected | WorkerSaid | WorkerDisconnected
 
 
 class _Session:
-    """A worker as the server knows it: what was sent and received, over all streams of one session.
+    """One session of a worker: messages sent and received, over all streams of the session.
 
-    Belongs to the loop; times are the loop's, in seconds.
+    Used in the event loop only; times are the loop's, in seconds.
 
-    stream     number of the stream that carries it now; 0: none
-    heard_s    when the worker was last heard
-    dropped_s  when the last stream ended
-    leaving    the worker has said goodbye
-    confirmed  the worker has spoken in it: it knows of this session, and counts in it
-    over       nothing more is to be sent
+    stream     number of the current stream; 0: none
+    heard_s    time of the last frame of the worker
+    dropped_s  time when the last stream ended
+    leaving    the worker has sent WorkerLeaving
+    confirmed  the worker has sent a frame in this session after Registered, so it counts messages in this session
+    over       nothing more is sent but what is queued
     """
 
     def __init__(self, name: str, register: Register, now_s: float) -> None:
@@ -123,7 +124,10 @@ class _Session:
         self._wake = asyncio.Event()
 
     def attach(self, heard: int) -> int:
-        """A stream begins; one that is still there ends. `heard` by the worker so far. Gives the stream's number."""
+        """Begins a stream; a current one ends. `heard`: number of the last message that the worker has received.
+
+        Returns the stream's number.
+        """
         self._outbox.forget(heard)
         self._outbox.rewind()
         self.stream = next(_STREAMS)
@@ -132,14 +136,14 @@ class _Session:
         return self.stream
 
     def detach(self, stream: int, now_s: float) -> None:
-        """That stream has ended; nothing happens if another has taken its place."""
+        """Notes the end of a stream. Does nothing if another stream has replaced it."""
         if self.stream == stream:
             self.stream = 0
             self.dropped_s = now_s
             self._wake.set()
 
     def end(self) -> None:
-        """No stream carries it any more, once what was to be sent is sent."""
+        """Ends the session: its stream ends after the queued messages."""
         self.over = True
         self._wake.set()
 
@@ -150,7 +154,10 @@ class _Session:
         self._wake.set()
 
     def hear(self, frame: control_pb2.WorkerFrame, now_s: float) -> bool:
-        """Takes note of a frame. Gives whether its message is new: to be acted on. Raises ExternalError for a gap."""
+        """Notes a frame; returns whether its message is new and must be handled.
+
+        Raises ExternalError if a message in between is missing.
+        """
         self.heard_s = now_s
         self.confirmed = True
         self._outbox.forget(frame.heard)
@@ -160,18 +167,19 @@ class _Session:
             raise ExternalError(f"message {self._heard + 1} of its session is missing")
         self._heard = frame.number
         self.leaving = self.leaving or frame.message.WhichOneof("kind") == "worker_leaving"
-        # beats tell what was heard; not soon enough for one that waits to leave, or that has much to keep
+        # Heartbeats carry acknowledgements. A worker that waits to leave, or that keeps many unacknowledged messages,
+        # needs one sooner.
         self._tell_heard = self.leaving or frame.number - self._told >= _UNTOLD_MAX
         if self._tell_heard:
             self._wake.set()
         return True
 
     def frame(self, message: ToWorker) -> control_pb2.CoordinatorFrame:
-        """A frame that is not counted."""
+        """A frame without a number: it is not acknowledged and never sent again."""
         return control_pb2.CoordinatorFrame(heard=self._heard, message=codec.to_worker_proto(message))
 
     async def frames(self, stream: int, heartbeat_s: float) -> AsyncIterator[control_pb2.CoordinatorFrame]:
-        """What that stream is to carry, beats included, until it is replaced or the session is over."""
+        """The frames of that stream, heartbeats included, until another stream replaces it or the session is over."""
         loop = asyncio.get_running_loop()
         beat_s = loop.time()
         while self.stream == stream:
@@ -203,7 +211,10 @@ class ControlServer(control_pb2_grpc.ControlServicer):
         self._watch: asyncio.Task[None] | None = None
 
     async def start(self, host: str, port: int, token: str, tls: TlsFiles | None = None) -> int:
-        """Listens; port 0 takes a free one. Gives the port. Raises ExternalError when the address is taken."""
+        """Listens at an address (port 0: a free one); returns the port.
+
+        Raises ExternalError if the address is in use, UserError if it is not loopback and there is no token.
+        """
         if not token and not is_loopback(host):
             raise UserError(f"the control plane at {host} needs a token: other hosts can reach it")
         self._token = token
@@ -224,19 +235,19 @@ class ControlServer(control_pb2_grpc.ControlServicer):
         return bound
 
     def send(self, worker: str, message: ToWorker) -> None:
-        """Sends to a connected worker, never blocks. For one that is not connected (any more): nothing happens."""
+        """Queues a message to a connected worker, never blocks. Does nothing if the worker is not connected."""
         session = self._sessions.get(worker)
         if session is None:
             return
         try:
             session.send(message)
         except OutboxFullError:
-            # told from the loop, not from here: the caller is in the middle of something
+            # WorkerDisconnected is raised from the loop, not from here: the caller may be handling another event
             loop = asyncio.get_running_loop()
             loop.call_soon(self._lose, session, "it does not take its commands")
 
     async def stop(self) -> None:
-        """Ends all streams, without an event, when what was sent is on its way. Idempotent."""
+        """Ends all streams after their queued messages, without events. Idempotent."""
         server, self._server = self._server, None
         if server is None or self._watch is None:
             return
@@ -275,7 +286,7 @@ class ControlServer(control_pb2_grpc.ControlServicer):
             self._dropped(session, stream)
 
     async def _first(self, requests: AsyncIterator[control_pb2.WorkerFrame]) -> control_pb2.WorkerFrame | None:
-        """The frame that a stream begins with; None: it ended, took too long, or had to make room for another one."""
+        """The first frame of a stream; None: the stream ended, took too long, or was closed for a newer one."""
         with suppress(TimeoutError, StopAsyncIteration, grpc.RpcError):
             async with asyncio.timeout(REGISTER_SECONDS_MAX) as limit:
                 leaves = self._unregistered.enter(limit)
@@ -288,8 +299,8 @@ class ControlServer(control_pb2_grpc.ControlServicer):
         return None
 
     def _refusal(self, register: Register, first: control_pb2.WorkerFrame, terms: MutualProof) -> Refused | None:
-        """Why the worker may not join; None: it may."""
-        # before the proof, which other versions may make in another way
+        """The reason to refuse a worker; None: it may join."""
+        # versions are compared before the proof, because other versions may compute the proof in another way
         if register.version != __version__:
             reason = f"it runs headrace {register.version}, this cluster {__version__}"
             return Refused(reason, "install the same version everywhere")
@@ -299,6 +310,8 @@ class ControlServer(control_pb2_grpc.ControlServicer):
         known = self._sessions.get(register.worker)
         if known is None or known.name == first.session or not known.stream:
             return None
+        # another session while a stream of this worker id is attached: the same process may have begun a new session,
+        # and a worker that no longer sends heartbeats may have been replaced; otherwise two workers have one id
         same = (known.register.host, known.register.pid) == (register.host, register.pid)
         alive = asyncio.get_running_loop().time() - known.heard_s < 2 * self._times.heartbeat / 1_000
         if same or not alive:
@@ -307,14 +320,15 @@ class ControlServer(control_pb2_grpc.ControlServicer):
         return Refused(reason, "give each worker another --id")
 
     def _session(self, register: Register, name: str) -> tuple[_Session, bool]:
-        """The session that goes on, or a new one; and whether it goes on."""
+        """The session of a registration, and whether it is resumed (otherwise it is new)."""
         known = self._sessions.get(register.worker)
         now_s = asyncio.get_running_loop().time()
         if known is not None and known.name == name and known.confirmed:
             known.heard_s = now_s
             return known, True
         if known is not None:
-            # of the same name: its welcome was lost, and the worker still counts in the session before
+            # The same name without confirmation: Registered was lost with the stream, so the worker still numbers its
+            # messages in the session before, and this one cannot be resumed.
             self._lose(known, "it was started anew" if known.name != name else "it did not hear that it had joined")
         session = _Session(name, register, now_s)
         self._sessions[register.worker] = session
@@ -322,9 +336,9 @@ class ControlServer(control_pb2_grpc.ControlServicer):
         return session, False
 
     async def _read(self, session: _Session, stream: int, requests: AsyncIterator[control_pb2.WorkerFrame]) -> None:
-        """Takes what the stream brings until it ends."""
+        """Handles the frames of a stream until it ends."""
         loop = asyncio.get_running_loop()
-        # a stream that breaks off raises what gRPC likes: it is dropped, whatever the reason
+        # gRPC raises either of these for a connection that fails; the stream counts as dropped, whatever the reason
         assembly = Assembly()
         with suppress(grpc.RpcError, asyncio.InvalidStateError):
             async for frame in requests:
@@ -352,7 +366,7 @@ class ControlServer(control_pb2_grpc.ControlServicer):
             self._lose(session, "it has left", clean=True)
 
     def _lose(self, session: _Session, reason: str, *, clean: bool = False) -> None:
-        """Tells of the loss, once."""
+        """Ends a session and reports WorkerDisconnected, once."""
         worker = session.register.worker
         if self._sessions.get(worker) is session:
             del self._sessions[worker]
@@ -360,14 +374,14 @@ class ControlServer(control_pb2_grpc.ControlServicer):
             self._on_event(WorkerDisconnected(worker, reason, clean))
 
     async def _watch_silence(self) -> None:
-        """Finds workers that are silent for too long."""
+        """Detects workers that are silent for too long, or whose stream was not restored in time."""
         loop = asyncio.get_running_loop()
         every_s = min(self._times.heartbeat, self._times.reconnect) / 4 / 1_000
         last_s = loop.time()
         while True:
             await asyncio.sleep(every_s)
             now_s = loop.time()
-            # while this process stood still nobody could be heard: that is not the workers' silence
+            # this process receives nothing while it is stopped: that time does not count as silence of workers
             stood_still_s = max(now_s - last_s - 4 * every_s, 0.0)
             last_s = now_s
             for session in list(self._sessions.values()):
@@ -384,7 +398,7 @@ class ControlServer(control_pb2_grpc.ControlServicer):
 
 
 def _registration(first: control_pb2.WorkerFrame) -> Register | None:
-    """What a stream begins with, or None for anything else."""
+    """The Register of a first frame; None if it contains another message."""
     try:
         message = codec.from_worker(first.message)
     except ExternalError:

@@ -1,4 +1,4 @@
-"""How a slot's subtasks stand: what `Status` messages carry, and `headrace status` shows summed up."""
+"""The status of a slot's subtasks, as in `Status` messages; `headrace status` shows sums of it."""
 
 from __future__ import annotations
 
@@ -8,12 +8,13 @@ from headrace.checkpoint.manifest import Document
 
 
 class SubtaskStatus(Document):
-    """One subtask. Ratios are of the time since the report before, 0 to 1.
+    """The status of one subtask. Ratios (0 to 1) refer to the time since the report before.
 
     rows_queued    rows that wait in its mailbox
-    busy           working on rows and signals
-    backpressured  waiting for room further down
-    watermark      the time of its gate (epoch ms), None before the first
+    busy           ratio of time spent on rows and signals
+    backpressured  ratio of time spent waiting for room downstream
+    watermark      watermark of its gate or source (epoch ms); None before the first
+    ended          its input has ended
     """
 
     task: str
@@ -26,7 +27,7 @@ class SubtaskStatus(Document):
 
 
 class SourceSubtaskStatus(Document):
-    """One subtask of a source; as worker.control.SourceStatus."""
+    """The status of one subtask of a source; fields as in worker.task.control.SourceStatus."""
 
     source: str
     subtask: int
@@ -37,7 +38,7 @@ class SourceSubtaskStatus(Document):
 
 
 class SlotStatus(Document):
-    """All subtasks of a slot. counters: node -> counter (rows_in, rows_out, late, bad, ..) -> total since deploy."""
+    """The status of a slot. counters: node -> counter (rows_in, rows_out, late, bad, ..) -> total since deployment."""
 
     counters: dict[str, dict[str, int]] = Field(default_factory=dict)
     subtasks: tuple[SubtaskStatus, ...] = ()

@@ -1,15 +1,15 @@
-"""The control plane's times, and how an operator sets them: environment variables, the same for all its processes.
+"""The times of the control plane. Operators set them by environment variables, the same for all processes.
 
-| variable               | default | what                                                                        |
-|------------------------|---------|-----------------------------------------------------------------------------|
-| `HEADRACE_HEARTBEAT`   | 2s      | between two beats: worker and coordinator, supervisor and slot, two slots   |
-| `HEADRACE_LEASE`       | 10s     | a slot or worker that hears nobody for this long stops its work             |
-| `HEADRACE_WORKER_LOST` | 15s     | a worker without a beat for this long is lost; so is a slot for another one |
-| `HEADRACE_RECONNECT`   | 2s      | a dropped connection that is not back within this counts as loss            |
-| `HEADRACE_CANCEL`      | 30s     | a slot that has not left its attempt this long after being told to is killed |
+| variable               | default | meaning                                                                         |
+|------------------------|---------|---------------------------------------------------------------------------------|
+| `HEADRACE_HEARTBEAT`   | 2s      | interval of heartbeats: worker and coordinator, supervisor and slot, two slots  |
+| `HEADRACE_LEASE`       | 10s     | a slot or worker that receives no heartbeat for this long stops its work        |
+| `HEADRACE_WORKER_LOST` | 15s     | a worker without a heartbeat for this long is lost; so is a slot to another one |
+| `HEADRACE_RECONNECT`   | 2s      | a dropped connection that is not restored within this time counts as loss       |
+| `HEADRACE_CANCEL`      | 30s     | a slot that has not left its attempt this long after the command is killed      |
 
-`headrace cluster start` hands its environment on to the processes that it starts; `headrace run`, which is coordinator
-and worker in one, takes them too.
+`headrace cluster start` passes its environment on to the processes that it starts. `headrace run`, which is coordinator
+and worker in one process, reads the same variables.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ _VARIABLES = {name: f"HEADRACE_{name.upper()}" for name in ("heartbeat", "lease"
 
 @dataclass(frozen=True, slots=True)
 class ClusterTimes:
-    """The control plane's times in ms.
+    """The times of the control plane in ms.
 
-    heartbeat    between two beats, on the stream, on the pipe between supervisor and slot, and between slots
-    worker_lost  a worker without a beat for this long is lost; so is a slot for another one
-    reconnect    a dropped stream that does not come back within this counts as loss
-    lease        a slot without a beat of its supervisor, or a worker without its coordinator, for this long stops
-    cancel       a subtask that has not stopped this long after cancel gets its slot killed
+    heartbeat    interval of heartbeats: on the stream, on the pipe between supervisor and slot, between slots
+    worker_lost  a worker without a heartbeat for this long is lost; so is a slot to another one
+    reconnect    a dropped stream that is not restored within this time counts as loss
+    lease        a slot without a heartbeat of its supervisor, or a worker without its coordinator, stops after this
+    cancel       a slot whose subtasks have not stopped this long after a cancel is killed
     """
 
     heartbeat: int = 2_000
@@ -48,7 +48,7 @@ def times_from(environment: Mapping[str, str]) -> ClusterTimes:
     }
     times = ClusterTimes(**given)
     if not times.heartbeat * 2 <= times.lease <= times.worker_lost:
-        # work given to others while its first holder still may go on would have two writers
+        # A lost worker's work is restarted elsewhere: its slots must have stopped by then, or there were two writers.
         raise UserError(
             f"a heartbeat of {times.heartbeat} ms, a lease of {times.lease} ms and a worker lost after "
             f"{times.worker_lost} ms do not fit together",

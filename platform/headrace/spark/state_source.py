@@ -9,8 +9,8 @@
     node    default: the only one; state: default the node's only one
     epoch   of a job's folder: which of its checkpoints; default: the newest
 
-`load()` fixes the files, even while the job goes on. Each file of state is one Spark partition. Keyed states have the
-column `__kg`, the key group. Integers of 128 bits are decimal(38,0).
+`load()` determines the files; later checkpoints of a running job do not change them. Each file of state is one Spark
+partition. Keyed states have the column `__kg`, the key group. Integers of 128 bits are decimal(38,0).
 
 Imports pyspark: only `headrace.spark` (lazily) and Spark's own processes import this module.
 """
@@ -57,8 +57,8 @@ class StateReader(DataSourceReader):  # type: ignore[misc]  # pyspark is not typ
 
 
 class StateSource(DataSource):  # type: ignore[misc]  # pyspark is not typed here
-    """The data source behind `spark.read.format("headrace_state")`. Spark pickles it after `schema`, so it keeps what
-    it found.
+    """The data source of `spark.read.format("headrace_state")`. Spark pickles it after `schema`, so it keeps the table
+    that it found there.
     """
 
     _found: StateTable | None = None

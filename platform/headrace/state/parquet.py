@@ -2,7 +2,7 @@
 
     write_chunks([chunk, ..])   -> files; each chunk is one row group of one of them
     read_row_groups(data, [..]) -> the frames of those row groups, as they were
-    write_table(frames)         -> one file with all rows, for people and other engines too (savepoint form)
+    write_table(frames)         -> one file with all rows, which users and other engines can read (savepoint form)
     plain_batches(data, schema) -> its rows as Arrow types that every engine reads, without polars frames between
 
 Chunks of one state may differ in columns: a file has their union. A column that a chunk lacks is NULL in its row group
@@ -10,7 +10,7 @@ and dropped again on reading (`headrace.absent` in the file's metadata). Chunks 
 go to different files. Parquet has no 128-bit integers: they are written as decimal(38, 0) and listed in
 `headrace.int128`. Timestamps are microseconds; nothing is dictionary-typed.
 
-Knows nothing of storage. The one module of this layer that uses pyarrow.
+This module must not know storage. It is the only module of its layer that uses pyarrow.
 """
 
 from __future__ import annotations
@@ -90,8 +90,8 @@ def write_table(frames: Sequence[pl.DataFrame]) -> list[StateFile]:
 
 
 def read_row_groups(data: bytes, row_groups: Sequence[int] | None = None) -> list[pl.DataFrame]:
-    """The frames of these row groups (None: all), as they were written. Raises InternalError for bytes that are not
-    such a file."""
+    """The frames of these row groups (None: all), as they were written. Raises InternalError if `data` is not a file of
+    `write_chunks` or `write_table`."""
     try:
         file = pq.ParquetFile(io.BytesIO(data))
         metadata = file.schema_arrow.metadata or {}
@@ -114,7 +114,7 @@ def plain_batches(
 ) -> Iterator[pa.RecordBatch]:
     """The rows of these row groups (None: all) as batches of `schema`; a column that the file lacks is NULL.
 
-    Raises InternalError for bytes that are not such a file.
+    Raises InternalError if `data` is not a state file.
     """
     try:
         file = pq.ParquetFile(io.BytesIO(data))

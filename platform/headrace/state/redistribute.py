@@ -5,7 +5,7 @@
     UNION      all rows
     BROADCAST  all rows (of one subtask's copy, chosen by the caller)
 
-Knows nothing of files: `needed` decides from a file's key groups whether the file must be read.
+This module must not know files: `needed` decides from the key groups of a file whether the file must be read.
 """
 
 from __future__ import annotations

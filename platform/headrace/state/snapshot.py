@@ -24,8 +24,8 @@ class StateKind(StrEnum):
 
     KEYED      by the key group of the state's key columns (no key columns: all rows to subtask 0)
     LIST       rows are spread evenly
-    UNION      every subtask gets the rows of all
-    BROADCAST  every subtask holds the same rows; one copy is kept
+    UNION      every subtask receives the rows of all subtasks
+    BROADCAST  every subtask has the same rows; the rows of one copy are restored to all
     """
 
     KEYED = "keyed"

@@ -84,7 +84,7 @@ class MarkerGroup:
                 error = cause.args[0]
             if error is None:
                 return self._parsed(committed)
-            # serves the client's callbacks, which tell the watch of permanent failures
+            # runs the client's callbacks, which report permanent failures to the watch
             self._consumer.poll(0)
             self._watch.raise_if_hopeless()
             if not _passes(error):

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 PREFIX = "headrace"
 ATTEMPTS = 64
-"""Attempts whose numbers differ by this share their names; no writer of the earlier one lives that long."""
+"""Attempts whose numbers differ by this have the same names. No writer of the earlier attempt lives that long."""
 LANES = 3
 """Names (lanes) per writer: one open, one prepared, one spare. `lanes_of` adds one for each checkpoint that may fail in
 a row."""

@@ -59,7 +59,7 @@ def made_type(dtype: DataType, dialect: str) -> SqlType:
 
 
 def holds(column: SqlType, dtype: DataType, dialect: str) -> bool:
-    """Whether a column of this type stores every value of ours unchanged."""
+    """Whether a column of this type stores every value of `dtype` unchanged."""
     strict = dialect == "postgresql"
     match dtype:
         case Primitive():

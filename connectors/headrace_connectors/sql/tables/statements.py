@@ -1,4 +1,4 @@
-"""The statements that change the user's table from another one. Built, not run; PostgreSQL and SQLite share them."""
+"""Builds the statements that change the user's table from another table. PostgreSQL and SQLite share them."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def upsert_all(
 
 
 def delete_all(into: sa.TableClause, source: Source, key: Sequence[str]) -> sa.Delete:
-    """Deletes the rows whose key is a delete in `source`."""
+    """The statement that deletes the rows whose key is a delete in `source`."""
     gone = sa.select(*(source.c[name] for name in key)).where(source.c[DELETE].is_(sa.true()))
     return sa.delete(into).where(sa.tuple_(*(into.c[name] for name in key)).in_(gone))
 

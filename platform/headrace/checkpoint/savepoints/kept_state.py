@@ -1,4 +1,4 @@
-"""The content of a checkpoint or savepoint: a summary of its states, and the rows of one of them as a frame."""
+"""Reads the content of a checkpoint or savepoint: a summary of its states, and the rows of one state as a frame."""
 
 from __future__ import annotations
 

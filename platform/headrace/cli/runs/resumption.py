@@ -35,9 +35,7 @@ class Allowed:
 
 @dataclass(frozen=True, slots=True)
 class TakenUp:
-    """What a run starts from. job: the same job is resumed; origin: a new job starts from a checkpoint, which had to be
-    adapted.
-    """
+    """The start of a run. job: the same job is resumed; origin: a new job starts from a checkpoint, adapted to it."""
 
     job: str | None = None
     origin: Origin | None = None

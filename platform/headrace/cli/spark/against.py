@@ -1,4 +1,4 @@
-"""`headrace replay --against TOPIC`: compares history with what was published live."""
+"""`headrace replay --against TOPIC`: compares history with the rows that were published live."""
 
 from __future__ import annotations
 

@@ -43,8 +43,9 @@ NOT_WAITED_FOR = ("spark.yarn.submit.waitAppCompletion", "false")
 class SentReplay:
     """A replay whose driver runs on the cluster.
 
-    file      as the user named it; pipeline: its content, with absolute paths, and variables replaced
-    options   of the replay; conf of Spark is the user's
+    file      the pipeline file as the user named it
+    pipeline  the content of the file, with absolute paths and with variables replaced
+    options   of the replay; its Spark settings are the user's
     floors    path of the file with floors
     """
 

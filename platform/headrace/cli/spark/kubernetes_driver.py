@@ -1,7 +1,7 @@
-"""`headrace replay --deploy-mode cluster` on Kubernetes: the driver is a pod; this process waits for it and exits like
-it.
+"""`headrace replay --deploy-mode cluster` on Kubernetes: the driver is a pod. This process waits for it and exits with
+its exit code.
 
-The pipeline and the modules beside it travel in the pod's configuration, so they need no upload path.
+The pod's configuration contains the pipeline and the modules beside it, so they need no upload path.
 """
 
 from __future__ import annotations

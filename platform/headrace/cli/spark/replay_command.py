@@ -34,12 +34,12 @@ from headrace.spec.reading.read import pipeline_from_dict
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplayCommand:
-    """One `headrace replay`, as the user gave it.
+    """The arguments of one `headrace replay`.
 
-    file, set_   the pipeline, and the fields of it that are overridden
-    history      what is read; origin: from which state
+    file, set_   the pipeline, and its overridden fields
+    history      the range that is read; origin: the state to start from
     work         whether history is followed, compared or only published
-    place        where on Spark
+    place        the place on Spark
     started_s    when the command began, by the monotonic clock
     """
 
@@ -65,7 +65,7 @@ class ReplayCommand:
             self._run_here(pipeline, options)
 
     def give_up(self) -> None:
-        """Ends an unfinished run of this command for good, and runs nothing. Raises UserError if there is none."""
+        """Ends an unfinished run of this command, which then cannot be continued. Raises UserError if there is none."""
         quiet_driver()
         follow = isinstance(self.work, Following)
         give_up_replay(self._pipeline(), self._options(), follow=follow, as_json=self.as_json)

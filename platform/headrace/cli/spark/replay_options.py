@@ -1,4 +1,4 @@
-"""The options of `headrace replay`, and what they mean in groups."""
+"""The options of `headrace replay`, grouped by meaning."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ class History:
 
 @dataclass(frozen=True, slots=True)
 class Following:
-    """How a pipeline is followed live. interval: a length such as 10s; increments_max: end after this number."""
+    """The options of following live. interval: a duration such as 10s; increments_max: end after this number."""
 
     interval: str | None = None
     increments_max: int | None = None
@@ -100,7 +100,7 @@ class Following:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """What history is compared with: rows that a sink has published to a topic. begin, end: where in the topic."""
+    """The other side of a comparison: rows that a sink has published to a topic. begin, end: their range there."""
 
     topic: str
     sink: str | None
@@ -115,12 +115,12 @@ class Comparison:
 
 
 Work: TypeAlias = Following | Comparison | None
-"""What a replay is for: to follow the sources live, to compare history, or (None) to publish the results of it."""
+"""The purpose of a replay: to follow the sources live, to compare history, or (None) to publish its results."""
 
 
 @dataclass(frozen=True, slots=True)
 class SparkPlace:
-    """Where on Spark a pipeline runs, and with which code: the options as the user gave them."""
+    """The options that select the place on Spark where a pipeline runs, and the user's code."""
 
     master: str | None = None
     deploy_mode: str = "client"
@@ -152,7 +152,7 @@ class SparkPlace:
 
 
 def work_of(comparison: Comparison | None, *, follow: bool, interval: str | None, increments_max: int | None) -> Work:
-    """Returns what the options ask for. Raises UserError if they contradict each other."""
+    """Returns the purpose that the options select. Raises UserError if they contradict each other."""
     if comparison is not None and follow:
         raise UserError("--against looks at history, --follow goes on live", remedy="give one of them")
     if not follow and (interval is not None or increments_max is not None):

@@ -1,9 +1,9 @@
-"""Length-prefixed frames, the form of messages between the processes of one host. Pure: the caller gives the socket.
+"""Length-prefixed frames, the form of messages between the processes of one host. Pure: the caller passes the socket.
 
     length (4 bytes, big endian) | that many bytes
 
-Used by the pipes of slots and connector hosts and by orders to a template. The exchange and Kafka's protocol have
-headers of their own (a kind, a checksum, a correlation id), so of this they share `receive_exactly` only.
+Used by the pipes of slots and connector hosts and by orders to a template. The exchange and Kafka's protocol have their
+own headers (a kind, a checksum, a correlation id), so they use only `receive_exactly`.
 """
 
 from __future__ import annotations

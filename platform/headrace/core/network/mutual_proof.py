@@ -41,7 +41,7 @@ class MutualProof:
         return hmac.digest(key.encode(), message, "sha256")
 
     def accepts(self, key: str, role: Role, proof: bytes) -> bool:
-        """Whether the proof is that of the side with this role. Compares in constant time."""
+        """Whether the proof is valid for the side with this role. Compares in constant time."""
         if len(self.caller_nonce) != NONCE_BYTES or len(self.callee_nonce) != NONCE_BYTES:
             return False
         return hmac.compare_digest(self.proof(key, role), proof)

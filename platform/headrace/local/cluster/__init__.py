@@ -1,8 +1,8 @@
 """The session cluster of a home: a coordinator and workers as processes of this host that outlive the command.
 
-start(home, ..)   starts what is missing; running processes stay
-stop(home)        requests the end, waits, and kills what remains
-status(home)      returns what is recorded, and what of it runs
+start(home, ..)   starts missing processes; running ones stay
+stop(home)        requests the end, waits, and kills the remaining processes
+status(home)      returns the recorded processes, and which of them run
 """
 
 from headrace.local.cluster.lifecycle import start, status, stop

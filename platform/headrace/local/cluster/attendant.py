@@ -1,11 +1,11 @@
 """The attendant of a cluster that serves one job or one application: it supervises the cluster and ends it with them.
 
-    submit --mode per-job      start a cluster in a home of its own, submit, then an attendant waits for the job's end
+    submit --mode per-job      start a cluster in its own home, submit, then an attendant waits for the job's end
     submit --mode application  the same for a Python program: the attendant runs it beside the coordinator, as its
                                child; the jobs that it submits run on that cluster
 
 The attendant is a process (`headrace-attendant`) that outlives the command. It restarts a coordinator or worker that
-dies. The home remains in the end: results, logs, checkpoints. SIGTERM ends job or program, and the cluster, in order.
+dies. The home stays after the end: results, logs, checkpoints. SIGTERM ends job or program, then the cluster.
 """
 
 from __future__ import annotations

@@ -56,9 +56,9 @@ def start(
 ) -> tuple[ClusterRecord, tuple[str, ...]]:
     """Starts what is missing. Returns when all workers are registered, with the names of the started processes.
 
-    None uses the recorded shape, else one worker of four slots. Clients and workers show a token, which the first start
-    writes into the home. `tls`: for all connections; None: as recorded, or without TLS at first. Raises UserError if
-    the cluster runs with another shape, ExternalError if a process does not start.
+    None uses the recorded shape, else one worker of four slots. Clients and workers need a token, which the first start
+    writes into the home. `tls`: files for all connections; None: as recorded, without TLS if nothing is recorded.
+    Raises UserError if the cluster runs with another shape, ExternalError if a process does not start.
     """
     with locked(home):
         before = read_record(home)
@@ -143,7 +143,7 @@ def _start_missing(home: Home, plan: ClusterRecord, workers: int | None, started
     record, coordinator = plan, None
     if record.coordinator is None or not record.coordinator.process.is_alive():
         _refuse_second(home)
-        # its content belongs to a coordinator that is gone, and would look like the new one's readiness
+        # written by a coordinator that has ended: its content would count as the readiness of the new one
         coordinator_file(home).unlink(missing_ok=True)
         command = coordinator_command(home, _port(record.url), _port(record.grpc), record.tls)
         coordinator = _begin(home, "coordinator", command, coordinator_marks(home))

@@ -1,5 +1,6 @@
-"""How rows are compared, and how a difference is shown.
+"""Compares rows and formats their differences.
 
-`row_equality` compares frames in bulk, `spilled_rows` more of them than memory holds. `row_diff` goes row by row
-through what is left and pairs close rows. `difference_report` makes lines and JSON of that, `row_text` of single rows.
+`row_equality` compares frames in bulk, `spilled_rows` compares more rows than fit into memory. `row_diff` compares the
+remaining rows one by one and pairs similar ones. `difference_report` formats a difference as lines and JSON, `row_text`
+formats single rows.
 """

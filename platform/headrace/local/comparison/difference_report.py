@@ -1,6 +1,6 @@
-"""A difference between rows as lines for people and as plain data for `--json`. Pure.
+"""Formats a difference between rows as lines of text and as plain data for `--json`. Pure.
 
-Commands choose the words and the colors; which rows are shown, how and in what order is the same for all of them.
+Commands choose the words and the colors. The choice, format and order of the rows are the same for all commands.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ from headrace.local.comparison.row_equality import RowsCompared
 from headrace.local.comparison.row_text import json_row, row_text, value_text
 
 LineKind = Literal["changed", "missing", "extra"]
-"""What a line is about."""
+"""The kind of row that a line shows."""
 
 
 @dataclass(frozen=True, slots=True)
 class DifferenceWords:
     """The words of a command.
 
-    missing, extra   what is wrong with such a row: `only on spark`
-    values           of a changed column: `expected {expected}, got {actual}`
+    missing, extra   label of a missing or extra row: `only on spark`
+    values           template for a changed column: `expected {expected}, got {actual}`
     """
 
     missing: str
@@ -56,7 +56,7 @@ def diff_json(diff: RowDiff) -> dict[str, list[dict[str, object]]]:
 
 
 def example_diff(rows: RowsCompared, key: tuple[str, ...] | None) -> RowDiff | None:
-    """The examples of a comparison, close rows paired; None where types differ: then no rows were compared."""
+    """The difference of a comparison's examples, similar rows paired. None if types differ: no rows were compared."""
     return None if rows.types else diff_rows(rows.missing_examples, rows.extra_examples, key=key, exact=True)
 
 

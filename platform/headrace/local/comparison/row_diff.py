@@ -1,6 +1,6 @@
-"""How two sets of rows differ: missing and extra rows, close ones paired so that the column to blame is named.
+"""Computes the difference of two sets of rows: missing and extra rows, similar ones paired by column. Pure.
 
-Pure. Rows are compared as multisets, values as `row_equality` says, but -0.0 equals 0.0 unless asked for exactly.
+Rows are compared as multisets. Values are equal as in `row_equality`, except that -0.0 equals 0.0 unless `exact`.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from headrace.local.comparison.row_equality import comparable, surplus_rows
 Row = Mapping[str, object]
 Values = tuple[object, ...]
 PAIRS_MAX = 200
-"""Pairs of close rows are looked for among so many rows at most: it compares each with each."""
+"""At most this many rows are searched for similar pairs: each row is compared with each."""
 
 
 @dataclass(frozen=True, slots=True)
 class ChangedRow:
-    """An extra row close to a missing one; `columns` differ."""
+    """A missing row (`expected`) and a similar extra one (`actual`); `columns` differ."""
 
     expected: Row
     actual: Row
@@ -29,7 +29,7 @@ class ChangedRow:
 
 @dataclass(frozen=True, slots=True)
 class RowDiff:
-    """Rows that are missing, extra rows, and pairs of both that differ in a few columns."""
+    """Missing rows, extra rows, and pairs of both that differ in a few columns."""
 
     missing: tuple[Row, ...]
     extra: tuple[Row, ...]
@@ -46,7 +46,7 @@ def diff_rows(
 ) -> RowDiff:
     """Compares frames of equal columns as multisets of rows.
 
-    key: rows of one key belong together; exact: -0.0 is not 0.0
+    key: only rows of the same key are paired; exact: -0.0 differs from 0.0.
     """
     missing, extra = surplus_rows(expected, actual.select(expected.columns), exact=exact)
     left, right = (comparable(rows.head(PAIRS_MAX), exact=exact) for rows in (missing, extra))
@@ -64,7 +64,10 @@ def diff_rows(
 def _paired(
     missing: Sequence[Values], extra: Sequence[Values], names: Sequence[str], key: Sequence[str] | None
 ) -> dict[tuple[int, int], tuple[str, ...]]:
-    """Close rows of both, the closest first, with the columns that differ. Close: at least half of them are equal."""
+    """Pairs of similar rows, the most similar first, with the columns that differ.
+
+    Rows are similar if at least half of their columns are equal or, with a key, if the key columns are.
+    """
     candidates = sorted(
         (len(columns), i, j, columns)
         for i, wanted in enumerate(missing)

@@ -1,4 +1,4 @@
-"""Whether two frames hold the same rows, as multisets, column by column and without a Python object per row. Pure.
+"""Compares two frames as multisets of rows, column by column and without a Python object per row. Pure.
 
 Two rows are equal if all their values are. NULL equals only NULL, NaN equals NaN whatever its bits, and -0.0 differs
 from 0.0; in lists and structs too. Frames whose columns differ in type hold no equal rows.
@@ -12,15 +12,15 @@ from dataclasses import dataclass
 import polars as pl
 
 EXAMPLES = 20
-"""Rows of each kind that a comparison shows."""
+"""How many missing and how many extra rows a comparison shows."""
 _SIDE, _INDEX, _KEY = "__side", "__index", "__key"
 
 
 @dataclass(frozen=True, slots=True)
 class RowsCompared:
-    """How `actual` differs from `expected`.
+    """The difference of `actual` from `expected`.
 
-    equal             rows that are in both
+    equal             number of rows in both
     missing, extra    rows only in `expected`, and only in `actual`; duplicates count
     missing_examples, extra_examples   the smallest of them in column order; each distinct row once
     types             columns of different type, or on one side only, as texts; if any, no rows were compared
@@ -40,7 +40,7 @@ class RowsCompared:
 
 
 def compare_rows(expected: pl.DataFrame, actual: pl.DataFrame, *, examples: int = EXAMPLES) -> RowsCompared:
-    """Compares all columns of both; their order does not matter."""
+    """Compares all columns of both frames; the order of columns and of rows does not matter."""
     if types := _type_differences(expected, actual):
         empty = expected.clear()
         return RowsCompared(0, expected.height, actual.height, empty, actual.clear(), types)
@@ -73,9 +73,9 @@ def all_compared(parts: Iterable[RowsCompared], *, examples: int = EXAMPLES) -> 
 def surplus_rows(
     expected: pl.DataFrame, actual: pl.DataFrame, *, exact: bool = True
 ) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """The rows that one side has beyond the other one, as often as it has: of `expected`, of `actual`.
+    """The surplus rows of `expected` and of `actual`, each as often as it is surplus.
 
-    Columns and their types are the same on both sides. exact: -0.0 is not 0.0
+    Columns and their types must be the same in both frames. exact: -0.0 differs from 0.0.
     """
     if not expected.width:
         return expected, actual
@@ -86,7 +86,7 @@ def surplus_rows(
 
 
 def comparable(rows: pl.DataFrame, *, exact: bool = True) -> list[tuple[object, ...]]:
-    """The rows as tuples whose values are equal in Python where they are equal rows' values."""
+    """The rows as tuples that are equal in Python exactly if the rows are equal by this module's rules."""
     return rows.select(_keys(rows, exact=exact)).rows()
 
 
@@ -113,14 +113,13 @@ def _examples(rows: pl.DataFrame, odd: pl.DataFrame, count: int) -> pl.DataFrame
 
 
 def _least(rows: pl.DataFrame, count: int) -> pl.DataFrame:
-    """The first rows in an order that both sides share, so that nearly equal rows are shown on both."""
+    """The first rows in an order that both sides share, so that the examples of both include similar rows."""
     simple = [name for name, dtype in rows.schema.items() if not dtype.is_nested()]
     return (rows.sort(simple) if simple else rows).head(count)
 
 
 def _surplus(expected: pl.DataFrame, actual: pl.DataFrame, *, exact: bool) -> pl.DataFrame:
-    """One row per distinct row whose counts differ: the surplus, and its first index on the side that has more of
-    it."""
+    """One row per distinct row whose counts differ: the surplus, and its first index on the side with more of it."""
     sides = [
         rows.select(
             *_keys(rows, exact=exact),
@@ -158,7 +157,7 @@ def _key(value: pl.Expr, dtype: pl.DataType, *, exact: bool) -> pl.Expr:
             ]
             return pl.when(value.is_not_null()).then(pl.struct(fields))
         case _:
-            # polars holds -0.0 for 0.0, Python holds NaN for no number's equal
+            # polars groups -0.0 with 0.0, and in Python NaN equals nothing: both get a flag of their own
             number = (value.fill_nan(0.0) + 0.0).alias("number")
             negative_zero = ((value == 0) & (1 / value < 0) if exact else pl.lit(value=False)).alias("negative_zero")
             return pl.when(value.is_not_null()).then(pl.struct(number, value.is_nan().alias("nan"), negative_zero))

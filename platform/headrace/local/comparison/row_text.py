@@ -1,4 +1,4 @@
-"""Rows for people and for `--json`: values as a pipeline file may write them, and as JSON does. Pure."""
+"""Formats rows for users (values as in a pipeline file) and for `--json`. Pure."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _SPECIAL = set(",{}[]:#'\"")
 
 
 def value_text(value: object) -> str:
-    """A value as a pipeline file may write it."""
+    """A value as text, in a form that a pipeline file accepts."""
     match value:
         case None:
             return "null"
@@ -31,17 +31,17 @@ def value_text(value: object) -> str:
 
 
 def row_text(row: Row) -> str:
-    """A row as a pipeline file may write it."""
+    """A row as text, in a form that a pipeline file accepts."""
     return "{" + ", ".join(f"{name}: {value_text(value)}" for name, value in row.items()) + "}"
 
 
 def json_row(row: Row) -> dict[str, object]:
-    """A row as JSON holds it: times, decimals, NaN and infinities as text, binary as base64."""
+    """A row as JSON values: times, decimals, NaN and infinities as text, binary as base64."""
     return {name: json_value(value) for name, value in row.items()}
 
 
 def json_value(value: object) -> object:
-    """One value as JSON holds it."""
+    """A value as a JSON value; see `json_row`."""
     match value:
         case datetime():
             spec = "microseconds" if value.microsecond % 1000 else "milliseconds"

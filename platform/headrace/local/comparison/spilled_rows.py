@@ -1,10 +1,10 @@
-"""Many rows of two sides, compared with little memory: each side lies on local disk, in piles by a hash.
+"""Compares more rows than fit into memory: both sides are hash-partitioned into files ("piles") on local disk.
 
-    batches ─> buffer ─full─> 64 piles by the hash of the row (or of its key, where rows update) ─> files
+    batches ─> buffer ─full─> 64 piles by the hash of the row (or of its key, if rows update) ─> files
     pile n of one side, pile n of the other ─> compare_rows ─> one result of all
 
-Rows that are equal lie in piles of the same number, and so do all rows of a key, in their order. A pile that is still
-too large for memory is divided again, by another hash.
+Equal rows are in piles of the same number, and so are all rows of a key, in their order. A pile that is still too large
+for memory is partitioned again, with another seed of the hash.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ from headrace.local.comparison.row_equality import EXAMPLES, RowsCompared, all_c
 PILES = 64
 BUFFER_BYTES = 32 * 1024 * 1024
 PILE_BYTES_MAX = 128 * 1024 * 1024
-"""Bytes on disk (they are compressed) of what is compared at a time, both sides together."""
+"""Most bytes on disk (compressed) that are compared at once, both sides together."""
 DEPTH_MAX = 4
-"""How often piles are divided: what is then left together is one row, many times."""
+"""How often a pile is divided at most: rows that are still together then are copies of the same row or key."""
 _LENGTH_BYTES = 8
 _PILE = "__pile"
 
 
 class SpilledRows:
-    """One side. `add` may be called by several threads; then the rest, by one.
+    """One side of a comparison. Several threads may call `add`; then one thread calls the other methods.
 
-    folder   made when there are rows
-    depth    how often its rows were divided before
+    folder   created with the first rows
+    depth    how often its rows were divided before; the seed of its hash
     key      None: all rows count; else the last row of each key, unless it is a delete
     """
 
@@ -59,7 +59,7 @@ class SpilledRows:
         self._lock = threading.Lock()
 
     def add(self, batch: pl.DataFrame) -> None:
-        """Takes rows, with or without hidden columns. Raises ExternalError where the disk takes no more."""
+        """Adds rows, with or without hidden columns. Raises ExternalError if the disk is full."""
         hidden = [OP] if OP in batch.columns else []
         rows = batch.select(*self.schema.names, *hidden)
         with self._lock:
@@ -73,7 +73,7 @@ class SpilledRows:
             return
         rows = concat_batches(self._buffer)
         self._buffer, self._bytes = [], 0
-        # a key of no columns is one key
+        # without key columns all rows have the same key, and go into one pile
         piles = pl.lit(rows.select(self._hashed).hash_rows(seed=self.depth) % PILES) if self._hashed else pl.lit(0)
         parts = rows.with_columns(piles.alias(_PILE)).partition_by(_PILE, as_dict=True, include_key=False)
         try:
@@ -91,18 +91,18 @@ class SpilledRows:
         return self._folder / f"{pile}.rows"
 
     def finished(self) -> SpilledRows:
-        """This, when all rows were added."""
+        """Writes the buffered rows after the last `add`; returns this object."""
         with self._lock:
             self._spill()
         return self
 
     def size(self, pile: int) -> int:
-        """Bytes of a pile on disk."""
+        """The size of a pile on disk, in bytes."""
         path = self._path(pile)
         return path.stat().st_size if path.exists() else 0
 
     def standing(self, pile: int) -> pl.DataFrame:
-        """The rows of a pile that count, without hidden columns."""
+        """The final rows of a pile, without hidden columns: the last one of each key, or all, except deletes."""
         if self._key is not None:
             return self._last(self._key, pile)
         batches = list(self._batches(pile))
@@ -110,7 +110,7 @@ class SpilledRows:
         return rows.filter(~pl.col(OP)).drop(OP) if OP in rows.columns else rows
 
     def _last(self, key: Sequence[str], pile: int) -> pl.DataFrame:
-        """Folded batch by batch: a key may have had far more rows than there are keys."""
+        """The last row of each key. Merges batch by batch, because a pile may have far more rows than keys."""
         last = self.schema.empty()
         for batch in self._batches(pile):
             rows = concat_batches([last, batch])
@@ -118,7 +118,7 @@ class SpilledRows:
         return last_rows(last, key)
 
     def divided(self, pile: int) -> SpilledRows:
-        """A pile, as a side of its own."""
+        """The rows of a pile as another SpilledRows, divided by another hash."""
         inner = SpilledRows(
             self._folder / str(pile), self.schema, self._key, depth=self.depth + 1, buffer_bytes=self._buffer_max
         )
@@ -139,8 +139,11 @@ class SpilledRows:
 def compare_spilled(
     expected: SpilledRows, actual: SpilledRows, *, pile_bytes_max: int = PILE_BYTES_MAX, examples: int = EXAMPLES
 ) -> RowsCompared:
-    """As `compare_rows` of all of them. Both are finished; of piles that are divided nothing is left behind."""
-    # tells of types, where there are no rows
+    """The result of `compare_rows` over all rows of both sides, which must be finished.
+
+    Deletes the files of divided piles.
+    """
+    # compares the types even if there are no rows
     nothing = compare_rows(expected.schema.empty(), actual.schema.empty())
     return all_compared(chain([nothing], _compared(expected, actual, pile_bytes_max)), examples=examples)
 

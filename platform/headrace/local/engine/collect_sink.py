@@ -1,4 +1,4 @@
-"""A sink that keeps rows in this process: what stands in for the real sinks of a pipeline under test or preview."""
+"""A sink that collects rows in this process, in place of the real sinks of a pipeline under test or preview."""
 
 from __future__ import annotations
 
@@ -15,9 +15,10 @@ from headrace.core.types import Schema
 
 
 class Collection:
-    """Batches of one sink, as they came; hidden `__op` marks deletes. At most `rows_max` rows are kept.
+    """The batches of one sink in the order of arrival; hidden `__op` marks deletes. Keeps about `rows_max` rows.
 
-    Every subtask appends from its own thread: `list.append` is atomic, and the order per key is the edge's promise.
+    Every subtask appends in its own thread without a lock: `list.append` is atomic, and the edge keeps the order of the
+    rows of a key. The count of rows may be inexact, so subtasks together may add more than `rows_max`.
     """
 
     def __init__(self, rows_max: int | None = None) -> None:
@@ -27,11 +28,11 @@ class Collection:
 
     @property
     def full(self) -> bool:
-        """Whether as many rows are there as are wanted."""
+        """Whether `rows_max` rows have been collected."""
         return self._rows_max is not None and self.rows >= self._rows_max
 
     def add(self, batch: pl.DataFrame) -> None:
-        """Takes a batch, or what still fits of it."""
+        """Appends a batch, or its first rows up to `rows_max`."""
         if self._rows_max is not None:
             batch = batch.head(max(0, self._rows_max - self.rows))
         if batch.height:
@@ -39,14 +40,15 @@ class Collection:
             self.rows += batch.height
 
     def frame(self, schema: Schema) -> pl.DataFrame:
-        """Every row, deletes left out: the visible columns, in the order of arrival."""
+        """The visible columns of all rows except deletes, in the order of arrival."""
         rows = self._all(schema)
         if OP in rows.columns:
             rows = rows.filter(~pl.col(OP))
         return rows.select(visible_columns(rows))
 
     def latest(self, schema: Schema, key: Sequence[str]) -> pl.DataFrame:
-        """The last row of every key, in the order of arrival; a deleted key is absent. Without keys: the last row."""
+        """The last row of every key, in the order of arrival; deleted keys are absent. Without key columns: the last
+        row."""
         rows = last_rows(self._all(schema), key)
         return rows.select(visible_columns(rows))
 
@@ -56,15 +58,15 @@ class Collection:
 
 @runtime_checkable
 class RowTaker(Protocol):
-    """Takes rows of one sink from all of its subtasks, each from its own thread."""
+    """Receives the rows of one sink from all of its subtasks. Each subtask calls it in its own thread."""
 
     def add(self, batch: pl.DataFrame) -> None:
-        """Takes a batch; hidden `__op` marks deletes."""
+        """Receives a batch; hidden `__op` marks deletes."""
         ...
 
 
 class CollectSink(SinkConfig):
-    """Appends what arrives to `collection`."""
+    """Passes all rows to `collection`."""
 
     model_config = ConfigDict(arbitrary_types_allowed=True)
     takes: ClassVar[Literal["messages", "rows"]] = "rows"
@@ -74,16 +76,16 @@ class CollectSink(SinkConfig):
 
     @property
     def accepts_updates(self) -> bool:
-        """Updates are kept one by one; the reader folds them."""
+        """True: updates are kept one by one; `Collection.latest` folds them."""
         return True
 
     @property
     def accepts_deletes(self) -> bool:
-        """Deletes are kept with their mark."""
+        """True: deletes are kept with their mark."""
         return True
 
     def open_writer(self, context: SinkContext) -> Writer:
-        """Appends for one subtask."""
+        """The writer of one subtask."""
         return _Writer(self.collection)
 
 
@@ -92,12 +94,12 @@ class _Writer:
         self._collection = collection
 
     def write(self, batch: SinkBatch) -> None:
-        """Keeps the rows."""
+        """Passes the rows on."""
         self._collection.add(batch.rows)
 
     def flush(self, epoch: int) -> Sequence[Committable]:
-        """There is nothing to make durable."""
+        """Returns no committables: nothing is durable."""
         return ()
 
     def close(self) -> None:
-        """Holds nothing."""
+        """Does nothing: the writer has no resources."""

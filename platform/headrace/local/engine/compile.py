@@ -1,4 +1,4 @@
-"""From a pipeline to a plan that runs."""
+"""Compiles a pipeline: checks it and plans it."""
 
 from __future__ import annotations
 
@@ -27,5 +27,5 @@ def compile_loaded(loaded: Loaded) -> Compiled:
 
 
 def compile_pipeline(pipeline: Pipeline) -> Compiled:
-    """Checks and plans a pipeline made in Python."""
+    """Checks and plans a pipeline that was built in Python. Raises InvalidPipelineError with every problem."""
     return compile_loaded(Loaded(pipeline))

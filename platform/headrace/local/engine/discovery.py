@@ -1,4 +1,4 @@
-"""Which slice of a local job reads which splits: those found when the job opened, and those that later looks add."""
+"""Assigns the splits of a local job to its slices: those found at the start, and those that later discoveries add."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from headrace.worker.slot.slice import Slice
 from headrace.worker.task.control import Assign, AssignedSplit
 
 RETRY_MS = 5_000
-"""After a look that the outside did not answer."""
+"""Pause after a discovery that failed because the external system did not answer."""
 
 Splits = tuple[SplitDocument, ...]
 
@@ -34,20 +34,20 @@ class Discovery:
     """Assigns the splits of all sources. Used by the thread that supervises the job."""
 
     def __init__(self, connectors: JobConnectors, slices: Sequence[Slice], wake: Callable[[], None]) -> None:
-        """`wake` is called, in another thread, when a look has ended."""
+        """`wake` is called, in another thread, when a discovery has ended."""
         self._connectors = connectors
         self._slices = slices
         self._wake = wake
         self._sources: dict[str, _Source] = {}
 
     def begin(self, opened: Mapping[str, DiscoveredSource], now_ms: int) -> None:
-        """Assigns what the enumerators found when they were opened."""
+        """Assigns the splits that the enumerators found when they were opened."""
         for name, found in opened.items():
             self._sources[name] = _Source(found)
             self._assign(name, found.splits, now_ms)
 
     def step(self, now_ms: int) -> None:
-        """Starts the looks that are due, and assigns what those that have ended found."""
+        """Starts the discoveries that are due, and assigns the new splits of those that have ended."""
         for name, source in self._sources.items():
             if source.look is None and now_ms >= source.due_ms:
                 source.look = self._look(name)
@@ -56,11 +56,12 @@ class Discovery:
                 try:
                     self._assign(name, look.result(), now_ms)
                 except ExternalError:
-                    # the splits that are assigned do not depend on the answer: ask again later
+                    # assigned splits do not depend on the answer, so the job goes on and the discovery is retried
                     source.due_ms = now_ms + RETRY_MS
 
     def _look(self, source: str) -> Future[Splits]:
-        """Asks in a daemon thread of its own: a broker that is away holds up neither the job nor its end."""
+        """Starts a discovery in its own daemon thread, so that an unreachable broker delays neither the job nor its
+        end."""
         look: Future[Splits] = Future()
         look.add_done_callback(lambda _: self._wake())
 
@@ -74,8 +75,8 @@ class Discovery:
         return look
 
     def _assign(self, name: str, splits: Splits, now_ms: int) -> None:
-        """Gives new splits to the subtasks they belong to. At first every subtask is told, also one without a split:
-        it must know whether more will come."""
+        """Assigns new splits to their subtasks. The first Assign goes to every subtask, also to one without a split,
+        because `final` must reach all of them."""
         source = self._sources[name]
         readers = [part for part in self._slices if name in part.sources]
         fresh = [split for split in splits if (split.topic, split.partition) not in source.known]

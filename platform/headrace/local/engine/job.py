@@ -5,8 +5,9 @@
     end: all input ended ─> last epoch ─> commit ─> subtasks leave ─> close
     a thread failed ─> cancel all ─> close ─> raise its error
 
-Subtasks are the slices' (`worker.slot.slice`), enumerators and committers `execution.connectors`'. When an epoch is due
-and complete is decided by `local.engine.subtask_epochs`, where idle partitions stand by `execution.idle_times`.
+`worker.slot.slice` runs the subtasks, `execution.connectors` has the enumerators and committers.
+`local.engine.subtask_epochs` decides when an epoch is due and when it is complete, `execution.idle_times` the heights
+of idle partitions.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ SUPERVISE_MS = 50
 
 
 class JobState(StrEnum):
-    """How a run ended."""
+    """The final state of a run. CANCELED: it was stopped before its sources ended."""
 
     FINISHED = "FINISHED"
     CANCELED = "CANCELED"
@@ -48,24 +49,30 @@ class JobState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class JobOptions:
-    """What a run may be told beside its plan. The defaults serve `headrace run`."""
+    """The options of a run."""
 
     job: str = "local"
     bounds: ChannelBounds = field(default_factory=ChannelBounds)
     watermark_interval_ms: int = 100
     floors: tuple[AppliedFloor, ...] = ()
     cancel_grace_ms: int = 30_000
-    """How long a subtask may take to leave when the job is torn down; then it is left behind."""
+    """How long a subtask may take to end when the job is torn down; then its thread is abandoned."""
 
     def slices(self) -> SliceOptions:
-        """The same for a slice, whose index is still to be set."""
+        """The options of the job's slices; the caller sets the index."""
         floors, interval_ms = self.floors, self.watermark_interval_ms
         return SliceOptions(self.job, 0, watermark_interval_ms=interval_ms, floors=floors, bounds=self.bounds)
 
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How the job stands."""
+    """The progress of a job.
+
+    rows_in, rows_out   rows read by sources and written by sinks
+    lag                 messages that the sources are behind
+    watermark           the lowest of all source subtasks (epoch ms)
+    rows_queued         rows that wait in mailboxes
+    """
 
     rows_in: int
     rows_out: int
@@ -75,9 +82,9 @@ class Progress:
     watermark: int
     rows_queued: int
     waiting_for: tuple[str, ...] = ()
-    """Once the job ends or was asked to: sinks that still have rows to write out, or subtasks that still run."""
+    """Once the job ends or was asked to stop: sinks that still have rows to write, or threads that still run."""
     doing: str = ""
-    """What the job does before it runs, for people."""
+    """What the job does before it runs, as text for users."""
 
 
 class LocalJob:
@@ -99,12 +106,12 @@ class LocalJob:
         self._finished = False
 
     def stop(self) -> None:
-        """Asks the job to read no further and end without closing windows. Returns at once; takes no lock, so a
+        """Requests that the job stops reading and ends without closing windows. Never blocks and takes no lock, so a
         signal handler may call it."""
         self._stop_asked = True
 
     def run(self, on_progress: Callable[[Progress], None] | None = None) -> JobState:
-        """Runs to the end. Raises the first error of any subtask, after everything is torn down."""
+        """Runs to the end. Raises the first error of any subtask after everything is torn down."""
         try:
             self._supervise(self._start(), on_progress)
             if self._failure is not None:
@@ -179,7 +186,7 @@ class LocalJob:
             part.tell({name: Limit(limit) for name, limit in limits.items()})
 
     def _complete(self, epochs: SubtaskEpochs, pending: Pending) -> None:
-        """Makes the epoch's output visible, says so to writers and sources, and ends the job after the last epoch."""
+        """Commits the epoch's output, notifies writers and sources, and ends the job after the last epoch."""
         pending.stage = Stage.COMMITTING
         described = self._connectors.describe(pending.committables)
         if lost := self._connectors.commit(described):
@@ -198,7 +205,7 @@ class LocalJob:
     # ---- ending ------------------------------------------------------------------------------------------------------
 
     def _tear_down(self, on_progress: Callable[[Progress], None] | None) -> list[Exception]:
-        """Ends every thread and closes every part; gives what went wrong, for the first error is another one."""
+        """Ends every thread and closes every part. Returns the errors: they must not replace the job's first error."""
         self._tearing_down = True
         for part in self._slices:
             part.cancel()
@@ -208,7 +215,7 @@ class LocalJob:
             if on_progress is not None and not failures:
                 try:
                     on_progress(self.progress())
-                except Exception as error:  # nothing keeps a job from being torn down
+                except Exception as error:  # an error of the caller's function must not stop the teardown
                     failures.append(error)
 
         grace_ms = self._options.cancel_grace_ms
@@ -222,7 +229,7 @@ class LocalJob:
             failures += part.close()
         return failures + self._connectors.close_all(grace_ms)
 
-    # ---- what others may ask -----------------------------------------------------------------------------------------
+    # ---- results -----------------------------------------------------------------------------------------------------
 
     def _source_tasks(self) -> list[SourceTask]:
         return [task for part in self._slices for task in part.sources.values()]
@@ -237,7 +244,7 @@ class LocalJob:
         return total
 
     def progress(self) -> Progress:
-        """How the job stands now."""
+        """The current progress."""
         status = [task.status() for task in self._source_tasks()]
         return Progress(
             *row_totals(self._plan, self.counters()),
@@ -264,11 +271,11 @@ class LocalJob:
         return [task for task in self._plan.tasks if task.name in names]
 
     def applied_floors(self) -> list[AppliedFloor]:
-        """Every floor that took effect in this run, for a rerun that gives the same rows."""
+        """Every floor that took effect in this run; a replay needs them to produce the same rows."""
         return sorted(floor for task in self._source_tasks() for floor in task.applied_floors())
 
     def rows_queued_max(self) -> Mapping[str, int]:
-        """Task name -> the most rows that ever waited for one of its subtasks."""
+        """Task name -> the greatest number of rows that ever waited in the mailbox of one of its subtasks."""
         most: dict[str, int] = {}
         for part in self._slices:
             for task, box in part.mailboxes.items():

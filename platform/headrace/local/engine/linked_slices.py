@@ -1,7 +1,7 @@
 """The slices of a job in one process, linked by direct channels.
 
-slice 0: source ──┬─> mailbox ─> sink        slice i runs subtask i of every task that has so many, as slot i does;
-                  └─────────┐                what it sends to another slice goes straight into a mailbox there
+slice 0: source ──┬─> mailbox ─> sink        slice i runs subtask i of every task with more than i subtasks, as slot i
+                  └─────────┐                does; it puts rows for another slice directly into a mailbox there
 slice 1: source ────────────┴─> mailbox ─> sink
 """
 
@@ -19,7 +19,7 @@ from headrace.worker.task.control import SubtaskEvents
 
 
 def slices_of(plan: PhysicalPlan, options: SliceOptions, events: SubtaskEvents, clock: Clock) -> tuple[Slice, ...]:
-    """All slices of a plan by index, not yet open. `options`: of every one, whose index is set here."""
+    """All slices of a plan by index, not yet open. `options`: for each slice; the index is set here."""
     wiring = wire(plan)
     count = max((task.parallelism for task in plan.tasks), default=0)
     return tuple(Slice(plan, replace(options, index=index), events, clock, wiring=wiring) for index in range(count))

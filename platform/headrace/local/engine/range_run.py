@@ -1,4 +1,4 @@
-"""Runs a pipeline over given splits of its sources and hands out what its sinks would get. No sink is opened."""
+"""Runs a pipeline over given splits of its sources, and passes the rows of its sinks to receivers. Opens no sink."""
 
 from __future__ import annotations
 
@@ -17,15 +17,18 @@ from headrace.spec.pipeline import Pipeline
 
 @dataclass(frozen=True, slots=True)
 class RangeRun:
-    """A finished run. floors: where partitions were idle, for a run that is to give the same rows."""
+    """A finished run. floors: those that took effect; a replay needs them to produce the same rows."""
 
     progress: Progress
     floors: tuple[AppliedFloor, ...]
 
 
 def run_range(pipeline: Pipeline, splits: Mapping[str, Sequence[Split]], takers: Mapping[str, RowTaker]) -> RangeRun:
-    """Runs to the splits' stops, in threads of this process, and closes every window. takers: what takes the rows of
-    each sink. Raises what planning and the job raise."""
+    """Runs to the splits' stops, in threads of this process, and closes every window.
+
+    splits: source -> its splits; takers: sink -> the receiver of its rows. Raises InvalidPipelineError and the errors
+    of the job.
+    """
     pinned = {
         name: node.model_copy(update={"config": pinned_source(node.config, splits.get(name, ()))})
         for name, node in pipeline.sources.items()

@@ -1,4 +1,4 @@
-"""What the subtasks of a local job report, on its way from their threads to the one that supervises the job."""
+"""The queue of reports from the threads of a local job's subtasks to the thread that supervises the job."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from headrace.worker.task.control import SubtaskSnapshot
 
 @dataclass(frozen=True, slots=True)
 class InputEnded:
-    """A subtask has seen the end of its input."""
+    """A subtask has received the end of its input."""
 
     task: str
     subtask: int
@@ -20,9 +20,9 @@ Report = SubtaskSnapshot | InputEnded
 
 
 class Reports:
-    """A queue of reports: the SubtaskEvents of a local job. Any thread puts, one takes.
+    """A queue of reports: the SubtaskEvents of a local job. Any thread puts, one thread takes.
 
-    Bounded by what subtasks report: one snapshot each for the epoch in flight, one end each.
+    Bounded by the number of subtasks: each reports one snapshot for the epoch in flight, and one end of input.
     """
 
     def __init__(self) -> None:
@@ -41,7 +41,7 @@ class Reports:
         self._queue.put(None)
 
     def take(self, timeout_ms: int) -> list[Report]:
-        """All reports that are there; waits for the first one, or a `wake`, at most `timeout_ms`."""
+        """All queued reports; waits at most `timeout_ms` for the first one or a `wake`."""
         taken: list[Report | None] = []
         try:
             taken.append(self._queue.get(timeout=timeout_ms / 1000))

@@ -1,4 +1,4 @@
-"""Runs a pipeline on rows instead of its sources and collects what reaches its sinks and taps."""
+"""Runs a pipeline on rows in place of its sources, and collects the rows that reach its sinks and taps."""
 
 from __future__ import annotations
 
@@ -21,24 +21,24 @@ from headrace.spec.pipeline import Pipeline
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """What reached a sink or a tap. `update_key` None: rows are appended."""
+    """The rows that reached a sink or a tap. `update_key` None: rows are appended."""
 
     schema: Schema
     update_key: tuple[str, ...] | None
     collection: Collection
 
     def frame(self) -> pl.DataFrame:
-        """Every row that came, updates one by one, deletes left out."""
+        """All rows in the order of arrival: every update, but no deletes."""
         return self.collection.frame(self.schema)
 
     def latest(self) -> pl.DataFrame:
-        """The rows that stand at the end: the last one of each key where rows update, else all of them."""
+        """The final rows: the last one of each key if rows update, otherwise all of them."""
         return self.frame() if self.update_key is None else self.collection.latest(self.schema, self.update_key)
 
 
 @dataclass(frozen=True, slots=True)
 class RowsRun:
-    """A finished run on rows: what came out, how many rows, and each node's counters."""
+    """A finished run on rows: its outputs by reference, its progress, and each node's counters."""
 
     outputs: Mapping[str, Output]
     progress: Progress
@@ -46,7 +46,7 @@ class RowsRun:
 
 
 def resized(pipeline: Pipeline, *, batch_rows: int | None = None, parallelism: int | None = None) -> Pipeline:
-    """The pipeline with other batches and another default parallelism."""
+    """The pipeline with another batch size or another default parallelism; None: unchanged."""
     update: dict[str, object] = {}
     if batch_rows is not None:
         update["batch"] = pipeline.batch.model_copy(update={"max_rows": batch_rows})
@@ -56,9 +56,10 @@ def resized(pipeline: Pipeline, *, batch_rows: int | None = None, parallelism: i
 
 
 def run_on_rows(pipeline: Pipeline, rows: Mapping[str, pl.DataFrame], taps: Sequence[str] = ()) -> RowsRun:
-    """Runs to the end. `rows`: source -> frame, as `substitute.rows_source` takes it; `taps`: nodes beside the sinks.
+    """Runs to the end. `rows`: source -> frame, as for `substitute.rows_source`; `taps`: nodes to collect beside the
+    sinks.
 
-    Raises UserError where a tap names an output that is not there, and what the job raises.
+    Raises UserError if a tap names an output that does not exist, and the errors of the job.
     """
     changed, collected = with_taps(with_rows(pipeline, rows), taps, keep_sinks=True)
     compiled, specs = compile_tapped(changed, collected)
@@ -72,9 +73,9 @@ def run_on_rows(pipeline: Pipeline, rows: Mapping[str, pl.DataFrame], taps: Sequ
 
 
 def compile_tapped(pipeline: Pipeline, taps: Taps) -> tuple[Compiled, dict[str, SinkSpec]]:
-    """Compiles what `with_taps` made: the plan, and the planned sink of each reference.
+    """Compiles the result of `with_taps`; returns the plan and the planned sink of each reference.
 
-    Raises UserError for a side output that is not there.
+    Raises UserError for a side output that does not exist.
     """
     compiled = compile_pipeline(pipeline)
     planned = {node.name: node.spec for node in compiled.logical.nodes}

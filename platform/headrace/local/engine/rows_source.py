@@ -1,7 +1,6 @@
-"""A source that gives rows handed over in Python: what stands in for the real sources of a pipeline under test.
+"""A source of rows that are in memory, in place of the real sources of a pipeline under test.
 
-Bounded, with partitions and record timestamps. Owns the split of rows into partitions; how test rows are written is
-`spec.rows`' business.
+It is bounded, and has partitions and record timestamps. `spec.rows` defines how test rows are written.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ from headrace.connect.source import (
 
 
 class RowsSource(SourceConfig):
-    """Rows by partition. `partitions[i]` holds those of partition i; `stamps[i]` the epoch ms of each, where known."""
+    """Rows by partition. `partitions[i]`: rows of partition i; `stamps[i]`: their timestamps (epoch ms), if known."""
 
     model_config = ConfigDict(arbitrary_types_allowed=True)
     takes_format: ClassVar[Literal["required", "optional", "no"]] = "no"
@@ -38,25 +37,25 @@ class RowsSource(SourceConfig):
 
     @property
     def bounded(self) -> bool:
-        """Always: it ends after the last row, so that windows close."""
+        """True: the source ends after the last row, so that windows close."""
         return True
 
     def describe_position(self, split: SplitId, position: int) -> str:
-        """`input row 3`, counted from 1; the partition where it is not the first."""
+        """`input row 3`, counted from 1; with the partition if it is not the first."""
         place = f" of partition {split.partition}" if split.partition else ""
         return f"input row {position + 1}{place}"
 
     def open_enumerator(self, context: SourceContext) -> Enumerator:
-        """One split a partition."""
+        """The enumerator: one split for each partition."""
         return _Enumerator(self, context.node)
 
     def open_reader(self, context: SourceContext) -> Reader:
-        """Gives the rows of assigned partitions."""
+        """The reader of one subtask."""
         return _Reader(self, context.poll_rows_max)
 
 
 class StampedRowsSource(RowsSource):
-    """The same for a source whose record timestamps serve as event time."""
+    """A RowsSource whose record timestamps are the event time."""
 
     record_time: ClassVar[bool] = True
 
@@ -76,7 +75,7 @@ class _Enumerator:
 
 
 class _Reader:
-    """Goes round the partitions, one batch of one partition a poll."""
+    """Reads the partitions in turn: each poll returns one batch of one partition."""
 
     def __init__(self, config: RowsSource, rows_max: int) -> None:
         self._config = config
@@ -121,15 +120,15 @@ class _Reader:
         return self._config.partitions[split.partition].height
 
     def pause(self, splits: Sequence[SplitId]) -> None:
-        """Stops giving rows of these."""
+        """Returns no rows of these partitions until `resume`."""
         self._paused |= set(splits)
 
     def resume(self, splits: Sequence[SplitId]) -> None:
-        """Goes on with these."""
+        """Continues with these partitions."""
         self._paused -= set(splits)
 
     def commit(self, positions: Mapping[SplitId, int]) -> None:
-        """Nobody asks for positions."""
+        """Does nothing: positions are not stored."""
 
     def close(self) -> None:
         """Holds nothing."""

@@ -1,7 +1,6 @@
-"""A pipeline with its ends replaced: rows in place of sources, collections in place of sinks, taps at any node.
+"""Replaces the ends of a pipeline: rows in place of sources, collections in place of sinks, taps at any node. Pure.
 
-Pure: it makes pipelines, it runs none. The original has been checked before, so that what an end would refuse (a sink
-that takes no updates) is said of the original.
+Callers check the original pipeline first, because its own sinks may refuse what a collection accepts (updates, say).
 """
 
 from __future__ import annotations
@@ -25,13 +24,13 @@ CONNECTOR = "rows"
 _TAP = "tap"
 
 Taps = Mapping[str, tuple[str, Collection]]
-"""Reference -> (name of the sink that collects there, its collection)."""
+"""Reference -> (name of the collecting sink, its collection)."""
 
 
 def input_schema(node: SourceNode) -> Schema:
-    """What a row handed over for this source may hold: its columns and the metadata columns behind them.
+    """The columns of a row for this source: its own columns and the metadata columns after them.
 
-    Metadata may be left out: the place of a row and its timestamp are then known from where it stands.
+    Rows may omit metadata columns: topic, partition and offset then follow from the row's place.
     """
     metadata = node.config.metadata_columns.items()
     return Schema((*node.columns, *(Field(column, METADATA[kind].type) for kind, column in metadata)))
@@ -40,8 +39,8 @@ def input_schema(node: SourceNode) -> Schema:
 def rows_source(name: str, node: SourceNode, rows: pl.DataFrame) -> SourceNode:
     """Source `name` with `rows` in place of its connector.
 
-    `rows` has the columns of `input_schema` and may have `$timestamp` (epoch ms) and `$partition`; without them rows
-    are of partition 0, and of epoch 0 where the source's event time is that of its records.
+    `rows` has the columns of `input_schema` and may have `$timestamp` (epoch ms) and `$partition`. Without
+    `$partition` all rows are in partition 0. Without `$timestamp` the record timestamp is 0, if it is the event time.
     """
     record_time = type(node.config).record_time
     kind = StampedRowsSource if record_time else RowsSource
@@ -64,7 +63,7 @@ def rows_source(name: str, node: SourceNode, rows: pl.DataFrame) -> SourceNode:
 
 
 def _with_metadata(frame: pl.DataFrame, name: str, partition: int, node: SourceNode) -> pl.DataFrame:
-    """The visible columns, with what the row's place says where a metadata column has no value."""
+    """The visible columns; metadata columns without a value are filled from the row's place and timestamp."""
     schema = input_schema(node)
     known: dict[str, pl.Expr] = {
         "topic": pl.lit(name),
@@ -90,12 +89,12 @@ def _stamps(frame: pl.DataFrame, *, record_time: bool) -> pl.Series | None:
 
 
 def _kept(rule: object) -> object:
-    """No dead letter leaves a test: such rows are diverted, to be tapped as `<node>.bad`."""
+    """The error rule of a test run: a test must not write dead letters, so those rows are diverted to `<node>.bad`."""
     return OnError.DIVERT if isinstance(rule, DeadLetter) else rule
 
 
 def with_rows(pipeline: Pipeline, rows: Mapping[str, pl.DataFrame]) -> Pipeline:
-    """Every source gives the rows that `rows` has for it, or none."""
+    """The pipeline with rows in place of every source's connector; a source that `rows` does not have is empty."""
     sources = {
         name: rows_source(name, node, rows[name] if name in rows else input_schema(node).empty())
         for name, node in pipeline.sources.items()
@@ -106,10 +105,10 @@ def with_rows(pipeline: Pipeline, rows: Mapping[str, pl.DataFrame]) -> Pipeline:
 def with_taps(
     pipeline: Pipeline, references: Sequence[str], *, keep_sinks: bool, rows_max: int | None = None
 ) -> tuple[Pipeline, Taps]:
-    """The pipeline with collections for sinks: one at each reference (a node, a sink, or `node.late`, `node.bad`).
+    """The pipeline with collecting sinks: one at each reference (a node, a sink, or `node.late`, `node.bad`).
 
-    With `keep_sinks` every sink is collected, asked for or not. Raises UserError for a reference to no node; whether
-    a side output is there, planning tells.
+    With `keep_sinks` every sink is collected, also without a reference. Raises UserError for a reference to an unknown
+    node; an unknown side output is only found in planning (`rows_run.compile_tapped`).
     """
     sinks: dict[str, SinkNode] = {}
     taps: dict[str, tuple[str, Collection]] = {}
@@ -141,7 +140,7 @@ def _diverting_step(node: StepNode) -> StepNode:
 
 
 def _collecting(reference: str, collection: Collection, node: SinkNode | None = None) -> SinkNode:
-    """A collecting sink; in place of a sink it keeps that one's parallelism and partitioning."""
+    """A collecting sink. In place of a sink (`node`) it keeps the parallelism and partitioning of that sink."""
     return SinkNode(
         from_=reference,
         connector="collect",
@@ -152,7 +151,7 @@ def _collecting(reference: str, collection: Collection, node: SinkNode | None = 
 
 
 def check_reference(pipeline: Pipeline, reference: str) -> None:
-    """Raises UserError where `reference` names no node of the pipeline, with the nearest one."""
+    """Raises UserError if `reference` names no node of the pipeline; the remedy suggests the nearest name."""
     names = (*pipeline.sources, *pipeline.steps, *pipeline.sinks)
     node, output = split_output(reference)
     if node not in names:

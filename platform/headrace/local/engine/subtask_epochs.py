@@ -1,7 +1,7 @@
-"""The epochs of a local job: `execution.epochs`, where every subtask acknowledges for itself. Pure.
+"""The epochs of a local job: `execution.epochs` with an acknowledgement from every subtask instead of every slot. Pure.
 
-Nothing is uploaded, so a subtask has acknowledged an epoch as soon as the barrier has passed it. The last epoch begins
-when no subtask has input left.
+No state is uploaded, so a subtask acknowledges an epoch as soon as the barrier has passed it. The last epoch begins
+when the input of every subtask has ended.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ SubtaskId = tuple[str, int]
 
 
 class SubtaskEpochs:
-    """Counts what the subtasks of one job report. Used by one thread; others may read the properties."""
+    """Tracks the epochs of one job by the reports of its subtasks. One thread calls it; others may read properties."""
 
     def __init__(self, subtasks: Iterable[SubtaskId], interval_ms: int | None, now_ms: int) -> None:
         self._numbers = {subtask: number for number, subtask in enumerate(subtasks)}
         settings = Checkpoint(interval_ms=interval_ms)
         self._epochs = Epochs(settings, slots=len(self._numbers), last_epoch=0, now_ms=now_ms)
         self.input_left = frozenset(self._numbers)
-        """Subtasks that have not seen the end of their input."""
+        """Subtasks that have not received the end of their input."""
         self.last_begun = False
 
     def take(self, report: Report) -> None:
-        """Takes the report of a subtask."""
+        """Handles the report of a subtask."""
         match report:
             case SubtaskSnapshot(task, subtask, epoch):
                 committables = tuple(CommittableDocument.of(item) for item in report.committables)
@@ -57,12 +57,12 @@ class SubtaskEpochs:
         return None if pending is None or pending.waiting else pending
 
     def committed(self, now_ms: int) -> None:
-        """The epoch in flight is complete and its output is committed."""
+        """Ends the epoch in flight, whose output has been committed."""
         self._epochs.done(now_ms)
 
     @property
     def waiting(self) -> frozenset[SubtaskId]:
-        """Subtasks that the barrier in flight has not passed."""
+        """Subtasks that the barrier of the epoch in flight has not passed yet."""
         pending = self._epochs.pending
         numbers = set() if pending is None else set(pending.waiting)
         return frozenset(subtask for subtask, number in self._numbers.items() if number in numbers)

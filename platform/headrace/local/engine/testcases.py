@@ -1,7 +1,7 @@
-"""The `tests:` section: each case runs through the engine, in batches as they come, of 1 row and of 7 rows.
+"""Runs the `tests:` section of a pipeline: each case with the pipeline's batch size, in batches of 1 and of 7 rows.
 
-Sources give the case's rows, sinks are collected, steps are tapped. Owns what equal results means: appended rows as
-multisets, updating rows by the last one of each key, floats bit for bit but for the sign of zero.
+The case's rows replace the sources; sinks are collected, steps are tapped. Appended rows must be equal as multisets,
+updating rows by the last one of each key. Floats are compared bit by bit except for the sign of zero.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ from headrace.spec.reading.findings import Finding, FindingsError
 from headrace.spec.rows import TIMESTAMP_KEY
 
 BATCH_ROWS: tuple[int | None, ...] = (None, 1, 7)
-"""Batch sizes that each case runs with; None: the pipeline's own."""
+"""The batch sizes with which each case runs; None: the pipeline's own."""
 
 
 @dataclass(frozen=True, slots=True)
 class Mismatch:
-    """An output that is not as expected. `batch_rows` None: with batches as they come."""
+    """An output that differs from the expected rows. `batch_rows` None: with the pipeline's own batch size."""
 
     output: str
     batch_rows: int | None
@@ -40,7 +40,7 @@ class Mismatch:
 
 @dataclass(frozen=True, slots=True)
 class CaseResult:
-    """How a case went. `error`: the job itself failed."""
+    """The result of a case. `error`: the job failed."""
 
     name: str
     mismatches: tuple[Mismatch, ...]
@@ -48,13 +48,13 @@ class CaseResult:
 
     @property
     def passed(self) -> bool:
-        """Whether every output was as expected, whatever the batches."""
+        """Whether every output was as expected with every batch size."""
         return self.error is None and not self.mismatches
 
 
 @dataclass(frozen=True, slots=True)
 class PreparedCase:
-    """A case with its rows typed: frames by source and by output."""
+    """A case with typed rows: frames by source and by output."""
 
     name: str
     inputs: Mapping[str, pl.DataFrame]
@@ -62,7 +62,7 @@ class PreparedCase:
 
 
 def prepare_cases(loaded: Loaded) -> tuple[PreparedCase, ...]:
-    """All cases, typed. Raises InvalidPipelineError with everything that is wrong with the pipeline or with a row."""
+    """All cases with typed rows. Raises InvalidPipelineError with every problem of the pipeline and of the rows."""
     compile_loaded(loaded)
     problems: list[Problem] = []
     prepared = [_prepared(case, index, loaded, problems) for index, case in enumerate(loaded.pipeline.tests)]
@@ -78,7 +78,7 @@ def run_cases(pipeline: Pipeline, cases: tuple[PreparedCase, ...]) -> Iterator[C
 
 
 def run_case(pipeline: Pipeline, case: PreparedCase) -> CaseResult:
-    """Runs a case with every batch size; stops at the first size that fails: the others would say the same."""
+    """Runs a case with every batch size. Stops at the first size that fails: the others would show the same failure."""
     for batch_rows in BATCH_ROWS:
         try:
             run = run_on_rows(resized(pipeline, batch_rows=batch_rows), case.inputs, tuple(case.outputs))
@@ -121,7 +121,7 @@ class _Planned:
 
 
 def _planned(case: TestCase, loaded: Loaded, path: tuple[str, ...], problems: list[Problem]) -> _Planned:
-    """The case's pipeline, to know the columns of what it expects; an output that is not there is a problem."""
+    """Plans the case's pipeline for the columns of its expected outputs; an output that does not exist is a problem."""
     schemas: dict[str, Schema] = {}
     nodes: Sequence[LogicalNode] = ()
     for reference in case.outputs:

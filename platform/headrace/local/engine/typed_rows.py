@@ -1,4 +1,4 @@
-"""Rows written by people (test cases, calls from Python) as frames of a schema. Small by nature: row by row is fine."""
+"""Converts rows written by users (test cases, calls from Python) to frames of a schema. Few rows, so one by one."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ Path = tuple[str, ...]
 
 
 def typed_frame(rows: Sequence[Mapping[str, Any]], schema: Schema) -> pl.DataFrame:
-    """Rows as a frame of `schema`, with `$timestamp` (epoch ms) and `$partition` where a row has them.
+    """Rows as a frame of `schema`, with columns `$timestamp` (epoch ms) and `$partition` if a row has them.
 
-    A column that a row leaves out is NULL there. Raises FindingsError with paths that begin with the row's index.
+    A column that a row omits is NULL. Raises FindingsError with paths that begin with the row's index.
     """
     findings: list[Finding] = []
     values: list[dict[str, Any]] = []
@@ -38,7 +38,7 @@ def typed_frame(rows: Sequence[Mapping[str, Any]], schema: Schema) -> pl.DataFra
 
 
 def problems_of(found: FindingsError, prefix: Path, locator: Locator | None) -> list[Problem]:
-    """What is wrong with rows, as problems of the file that they stand in."""
+    """Findings about rows as problems with their places in the pipeline file."""
     return [_problem(finding.under(*prefix), locator) for finding in found.findings]
 
 

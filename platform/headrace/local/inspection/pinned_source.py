@@ -27,7 +27,7 @@ class PinnedSource(QuietSource):
 
 
 class PinnedStampedSource(PinnedSource):
-    """The same for a source whose record timestamps may be the event time."""
+    """A PinnedSource whose record timestamps may be the event time."""
 
     record_time: ClassVar[bool] = True
 

@@ -31,7 +31,7 @@ def preview(loaded: Loaded, reference: str, *, rows: int, seconds: float) -> Pre
     """Returns the first `rows` rows of a node or side output; for a sink, the rows that it would write.
 
     Ends with the sources, with enough rows, or after `seconds`. Raises UserError for an unknown node,
-    InvalidPipelineError, and what the sources raise.
+    InvalidPipelineError, and the errors of the sources.
     """
     compile_loaded(loaded)
     check_reference(loaded.pipeline, reference)

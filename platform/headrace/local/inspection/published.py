@@ -83,7 +83,7 @@ def read_published(spec: SinkSpec, topic: str, *, start: object = "earliest", st
 
 
 def source_of(spec: SinkSpec, topic: str, *, start: object, stop: object) -> SourceConfig:
-    """Returns the source that reads what the sink writes. Raises UserError if its connector has none with topics."""
+    """Returns a source that reads the sink's output. Raises UserError if its connector has no source with topics."""
     kind = connector(spec.connector).source
     if (
         kind is None

@@ -39,7 +39,7 @@ class QuietSource(SourceConfig):
 
 
 class QuietStampedSource(QuietSource):
-    """The same for a source whose record timestamps may be the event time."""
+    """A QuietSource whose record timestamps may be the event time."""
 
     record_time: ClassVar[bool] = True
 

@@ -1,6 +1,6 @@
 """The folder of a run in slot processes, in the system's temporary folder. Deletes the folders of killed runs.
 
-It owns the folder's name and its end; the worker and the job's machine own its content.
+This module names and deletes the folder; the worker and the job's machine own its content.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The runs of this home that kept their state and may be resumed.
 
-    $HEADRACE_HOME/runs/<pipeline>.json         the newest run of a pipeline: what `--resume` takes up
-                        <pipeline>.<job>.json   one before it that was left behind with a checkpoint
-                        <pipeline>.lock         held while a run of that name goes on
+    $HEADRACE_HOME/runs/<pipeline>.json         the newest run of a pipeline, which `--resume` continues
+                        <pipeline>.<job>.json   an earlier run that ended with a checkpoint and was not resumed
+                        <pipeline>.lock         locked while a run of that name is running
 
 A record is written when a run begins, and deleted when the run has read all of its input. The run's journal decides
 what is newest in it.

@@ -3,8 +3,8 @@
     this process:  event loop (fleet, driver) ── loopback ── supervisor (threads)
     its children:  one slot process for each slice of the job, one connector host
 
-It has the same machine, driver, supervisor and slots as a cluster, without REST: what runs here runs there. The journal
-is in checkpoint storage as always, so an interrupted or killed run can be resumed.
+It has the same machine, driver, supervisor and slots as a cluster, without REST, so a pipeline that runs here runs on a
+cluster. The journal is in checkpoint storage as always, so an interrupted or killed run can be resumed.
 """
 
 from __future__ import annotations
@@ -61,7 +61,8 @@ class RunOptions:
 
     origin      savepoint or checkpoint to start from
     resume      id of an earlier run to resume
-    savepoint   folder for the savepoint at the end; final: time advances to its end there, too
+    savepoint   folder for the savepoint at the end
+    final       time advances to its end before that savepoint
     """
 
     python_path: tuple[str, ...] = ()
@@ -75,7 +76,13 @@ class RunOptions:
 
 @dataclass(frozen=True, slots=True)
 class RunOutcome:
-    """How a run ended. `checkpoint`: path of the newest complete one."""
+    """The outcome of a run.
+
+    cut_short    the run was stopped before its sources ended
+    savepoint    path of the savepoint at the end
+    checkpoint   path of the newest complete checkpoint
+    ran          an attempt has begun to run
+    """
 
     job: str
     state: JobState

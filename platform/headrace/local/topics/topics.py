@@ -263,7 +263,7 @@ def _offsets(brokers: str, wanted: Iterable[TopicPartition], spec: OffsetSpec) -
             if not _settles(error) or not retries.pause():
                 raise translated(error, brokers, "the offsets could not be read") from error
         except TimeoutError as error:
-            # a client may drop a request to a broker that goes away meanwhile, and never answer it
+            # librdkafka may drop a request to a broker that disconnects meanwhile, and never answer it
             if not retries.pause():
                 raise _nobody(brokers) from error
 

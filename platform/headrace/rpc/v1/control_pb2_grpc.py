@@ -33,7 +33,7 @@ class ControlStub:
     worker       Register, with its own nonce and its proof
     coordinator  Registered with its proof, or Refused
 
-    Everything else comes after that, on a stream that takes up a session again too.
+    All other frames follow that, also on a stream that resumes a session.
     """
 
     def __init__(self, channel):
@@ -57,7 +57,7 @@ class ControlServicer:
     worker       Register, with its own nonce and its proof
     coordinator  Registered with its proof, or Refused
 
-    Everything else comes after that, on a stream that takes up a session again too.
+    All other frames follow that, also on a stream that resumes a session.
     """
 
     def Attach(self, request_iterator, context):
@@ -90,7 +90,7 @@ class Control:
     worker       Register, with its own nonce and its proof
     coordinator  Registered with its proof, or Refused
 
-    Everything else comes after that, on a stream that takes up a session again too.
+    All other frames follow that, also on a stream that resumes a session.
     """
 
     @staticmethod

@@ -6,9 +6,9 @@ The messages that coordinator, workers and slots exchange.
     slot ──pipe──> worker (supervisor) ──one gRPC stream──> coordinator        FromWorker, FromSlot inside of it
     slot <──pipe── worker (supervisor) <──────────────────── coordinator       ToWorker,   ToSlot inside of it
 
-The worker passes a slot's messages on as bytes. What a slot reports about a job carries job and attempt, so that a
-message of an older attempt is known as one. Documents (deployment, snapshots, status) travel as JSON bytes with
-schemas of their own, because they are also stored and shown.
+The worker passes a slot's messages on as bytes. A slot's report about a job contains job and attempt, so that the
+coordinator recognises a message of an older attempt. Documents (deployment, snapshots, status) are JSON bytes with
+their own schemas, because they are also stored and shown.
 """
 
 from collections import abc as _abc
@@ -83,12 +83,12 @@ Global___SlotInfo: _TypeAlias = SlotInfo  # noqa: Y015
 
 @_typing.final
 class Failure(_message.Message):
-    """An error on its way to people.
+    """An error, with the facts that users need to locate it.
 
     domain       user | external | internal (core.errors.Domain)
     retry        whether a restart may help
-    place        topic, partition and offset where known, as text
-    unreachable  nobody answered there (core.errors.UnreachableError)
+    place        topic, partition and offset as text, if known
+    unreachable  no process answered at an address (core.errors.UnreachableError)
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -215,7 +215,7 @@ Global___Failed: _TypeAlias = Failed  # noqa: Y015
 
 @_typing.final
 class InputEnded(_message.Message):
-    """Every subtask of the slot has seen the end of its input."""
+    """Every subtask of the slot has received the end of its input."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -497,7 +497,7 @@ Global___Time: _TypeAlias = Time  # noqa: Y015
 
 @_typing.final
 class RelayHeights(_message.Message):
-    """Source -> height at which its idle partitions stand (epoch ms; None: nothing moves)."""
+    """Source -> height with which its idle partitions count (epoch ms; None: the watermark waits for them)."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -583,7 +583,7 @@ Global___LimitTime: _TypeAlias = LimitTime  # noqa: Y015
 
 @_typing.final
 class TriggerEpoch(_message.Message):
-    """Sources: emit the barrier. savepoint: URL of a folder that also gets the state in savepoint form, or empty.
+    """Sources emit the barrier. savepoint: URL of a folder for a copy of the state in savepoint form, or empty.
 
     stop, drain   as in worker.task.control.Trigger
     """
@@ -665,7 +665,7 @@ Global___EpochCompleted: _TypeAlias = EpochCompleted  # noqa: Y015
 
 @_typing.final
 class EpochAborted(_message.Message):
-    """The epoch is given up: drop what is kept for it."""
+    """The epoch is aborted: drop its snapshots."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -686,7 +686,7 @@ Global___EpochAborted: _TypeAlias = EpochAborted  # noqa: Y015
 
 @_typing.final
 class FinishSlot(_message.Message):
-    """All is committed: leave the attempt."""
+    """All output is committed: leave the attempt."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -703,7 +703,7 @@ Global___FinishSlot: _TypeAlias = FinishSlot  # noqa: Y015
 
 @_typing.final
 class CancelSlot(_message.Message):
-    """Leave the attempt now, keep nothing."""
+    """Leave the attempt now, without another snapshot."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -778,7 +778,7 @@ class Register(_message.Message):
 
     First message of a stream. A worker that reconnects sends the same id, with its slots as they are now.
 
-    busy  slots that run an attempt (a coordinator that knows nothing of it kills them)
+    busy  slots that run an attempt (a coordinator that does not know the attempt kills them)
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -859,7 +859,7 @@ Global___SlotUp: _TypeAlias = SlotUp  # noqa: Y015
 
 @_typing.final
 class SlotDown(_message.Message):
-    """A slot process has ended. reason: for people, such as `killed by signal 9`; clean: it left on command."""
+    """A slot process has ended. reason: text for users, such as `killed by signal 9`; clean: it left on command."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -886,7 +886,7 @@ Global___SlotDown: _TypeAlias = SlotDown  # noqa: Y015
 
 @_typing.final
 class SlotSaid(_message.Message):
-    """A message of a slot, passed on. payload: a FromSlot, which the worker does not decode."""
+    """A message of a slot. payload: a FromSlot, which the worker does not decode."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -910,7 +910,7 @@ Global___SlotSaid: _TypeAlias = SlotSaid  # noqa: Y015
 
 @_typing.final
 class WorkerLeaving(_message.Message):
-    """The worker was told to end; its slots end now."""
+    """The worker ends on request; its slots end now."""
 
     DESCRIPTOR: _descriptor.Descriptor
 

@@ -46,5 +46,5 @@ class DriverEnd:
 
 
 def end_url(storage: str) -> str:
-    """Returns the URL for a driver that is about to start. Each call returns another one."""
+    """Returns a unique URL for the end of a driver that is about to start."""
     return joined(storage, f"driver-{unique_part()}.json")

@@ -1,5 +1,5 @@
-"""Waits for an executor before the first job on Kubernetes, and reports why there is none. Spark itself waits forever,
-without a message.
+"""Waits for an executor before the first job on Kubernetes, and reports the reason if none starts. Spark itself waits
+forever, without a message.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from pyspark import SparkContext
 
 FORGIVEN_S = 30.0
-"""How long an image may fail to be pulled."""
+"""How long pulls of an image may fail before the wait ends with an error."""
 _LOOK_S = 5.0
 _PAUSE_S = 0.2
 _APPLICATION = "spark-app-selector"
@@ -57,7 +57,7 @@ def no_image(statuses: Sequence[PodStatus]) -> UserError:
 
 
 def state_of(statuses: Sequence[PodStatus]) -> str:
-    """Returns one line: what the driver waits for."""
+    """Returns one line with the reason for the wait."""
     if not statuses:
         return "waiting for executors: there is no pod yet; quotas, or what the driver may create, may be why"
     waited = "; ".join(

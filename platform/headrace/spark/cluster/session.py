@@ -1,5 +1,5 @@
-"""A Spark session for headrace. It sets what our tasks need to run well, and nothing that users may want to choose. The
-only module that starts a session.
+"""Starts a Spark session with the settings that headrace's tasks need; users may override most of them. No other module
+starts a session.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ def is_local(master: str) -> bool:
 
 @contextmanager
 def session(name: str, master: str | None, chosen: Mapping[str, str]) -> Iterator[SparkSession]:
-    """A session, stopped at the end. If this process has one already, that one is used, and not stopped.
+    """A session, stopped at the end. A session that this process already has is used instead, and not stopped.
 
     Raises UserError if pyspark or Java are not installed or the master is invalid, UnreachableError if it does not
     answer.

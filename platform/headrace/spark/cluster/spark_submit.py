@@ -1,7 +1,7 @@
 """The `spark-submit` command for a replay whose driver runs on the cluster (`--deploy-mode cluster`). Pure, but for
-where things are installed.
+looking up installed programs.
 
-The application is `headrace_replay.py`: it takes the arguments of `headrace replay`, without those for the cluster.
+The application is `headrace_replay.py`. Its arguments are those of `headrace replay` without those for the cluster.
 """
 
 from __future__ import annotations

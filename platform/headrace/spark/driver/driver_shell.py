@@ -47,7 +47,7 @@ class Sources(Protocol):
         ...
 
     def look(self, splits: Splits, states: Mapping[str, SourceState]) -> Work | None:
-        """Returns the work that the sources have now, beyond the positions in `states`; None: there is none."""
+        """Returns the work beyond the positions in `states` that the sources have now; None: no work."""
         ...
 
 

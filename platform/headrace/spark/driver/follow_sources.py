@@ -30,7 +30,7 @@ Place = tuple[str, str, int]
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """The result of a look.
+    """The result of one request for the current ends.
 
     splits   the job's splits now, with their limits
     ranges   the same splits up to their current ends, to be read from the positions of their state

@@ -22,8 +22,7 @@ from headrace.spark.levels.exchange import Exchange
 from headrace.spark.task.report import StagedShare
 
 TRIES = 4
-"""How often publishing is tried if it fails transiently: brokers restart, or another driver publishes at the same
-time."""
+"""Most attempts to publish if it fails transiently: brokers restart, or another driver publishes at the same time."""
 
 Say = Callable[[str], None]
 """Receives one line of progress."""

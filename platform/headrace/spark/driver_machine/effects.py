@@ -131,7 +131,7 @@ Effect = Performed | End | Fail
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One effect to perform now. said: lines of progress for the user, printed before it."""
+    """One effect to perform now. said: lines of progress for the user, to be printed before the effect."""
 
     effect: Effect
     said: tuple[str, ...] = ()

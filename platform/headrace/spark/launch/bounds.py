@@ -1,7 +1,7 @@
 """The bounds of a replay: turns `--from` and `--until` into the `start` and `stop` of the pipeline's sources. Pure.
 
-The connector defines their values: a word, a time, offsets by partition. A source whose connector has no such field is
-bounded by itself, or cannot be replayed.
+The connector defines their values: a name such as `latest`, a time, offsets by partition. A source whose connector has
+no such field must be bounded, or it cannot be replayed.
 """
 
 from __future__ import annotations
@@ -53,8 +53,8 @@ def bounded(pipeline: Pipeline, *, begin: str | None, end: str | Manifest | None
 
 
 def _is_meant(name: str, value: object, logs: frozenset[str]) -> bool:
-    """Whether a bound applies to this source. A source that is no log has no times: it is bounded by offsets under its
-    own name, or by any offsets if no other source can be meant; else it is read to its end.
+    """Whether a bound applies to this source. A source that is not a log (files, say) has no times: offsets under its
+    own name apply to it, or any offsets if no source of the pipeline is a log. Otherwise it is read to its end.
     """
     if value is None or value == LATEST or isinstance(value, Manifest) or name in logs:
         return True
@@ -71,7 +71,7 @@ def _part_of(value: object, name: str, others: Collection[str]) -> object:
 
 
 def up_to_now(document: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the file form with every source up to what there is now, whatever its own stop."""
+    """Returns the file form with every source stopping at its current end, whatever its own stop."""
     sources: dict[str, Any] = {}
     for name, source in document["sources"].items():
         kind = _connector_of(source)

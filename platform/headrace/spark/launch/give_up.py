@@ -1,6 +1,6 @@
-"""Ends an unfinished run on the user's request (`--give-up`): what it has not published never will be.
+"""Ends an unfinished run on the user's request (`--give-up`): its unpublished rows are deleted.
 
-A driver that still runs it is replaced: it stops at its next record.
+A driver that still runs the job is replaced: it stops at its next record.
 """
 
 from __future__ import annotations

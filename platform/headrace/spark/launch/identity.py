@@ -1,8 +1,8 @@
 """The identity of a replay: the same command finds the unfinished job of an earlier one, and starts over if that one
 has ended.
 
-    <storage>/replay-<pipeline>-<key>-<n>      key: of what is run and where it ends; n: how often it was
-    <storage>/replay-<pipeline>-<key>-u<hex>  publishes nothing: there is nothing to be finished by another one
+    <storage>/replay-<pipeline>-<key>-<n>     key: hash of the pipeline and its options; n: number of the run, from 1
+    <storage>/replay-<pipeline>-<key>-u<hex>  an unpublished run, which no later one continues
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def replay_key(
 ) -> str:
     """Returns 8 hex digits of a hash over a pipeline's file form and its options. Secrets enter the hash only.
 
-    floors   given by the user: with others, other rows are late
+    floors   of an earlier run, passed by the user: they decide which rows are late
     """
     told = [dataclasses.astuple(floor) for floor in sorted(floors)]
     text = json.dumps([document, options, *([told] if told else ())], sort_keys=True, default=str)

@@ -49,14 +49,14 @@ class ReplayOptions:
 
     begin, end            where sources begin and end; end may be the path of a savepoint: exactly its positions
     savepoint             folder for a savepoint at the end; final: close every window first
-    origin                what to start from
-    master, conf          of Spark; master None: as spark-submit says, else all cores of this host
+    origin                the state to start from
+    master, conf          of Spark; master None: spark-submit's, else all cores of this host
     python_path           import path entries for the user's functions
-    publish               whether result rows reach the sinks; else they stay staged, and every replay is a job of its
-                          own
+    publish               result rows are published to the sinks; else they stay staged, and every replay is a new job
     open_end              the end closes no window, with or without a savepoint
     storage               folder of the journal and of staged rows; None: the pipeline's checkpoint storage
-    allow_repeated        publishes an earlier run's decision although a sink may have forgotten which rows it has
+    allow_repeated        publishes the decided rows of an earlier run although a sink may no longer know which of them
+                          it has
     allow_local_storage   a storage folder is a mount that all executors have
     """
 

@@ -85,7 +85,7 @@ def bootstrap(
     """Writes a savepoint into the folder `path` and returns the savepoint's own path.
 
     states      step -> its keys and values, one row for each key (and window)
-    positions   source -> topic -> partition -> the first position that is not in the state; None: as the pipeline says
+    positions   source -> topic -> partition -> the first position that is not in the state; None: the pipeline's start
     reached     event time up to which the state, and published output, are complete: windows that end by then never
                 fire
 

@@ -84,7 +84,7 @@ def written_units(handles: Sequence[StateHandle], subtask: int, read: ReadFile) 
 
 
 def carries_over(handles: Sequence[StateHandle], folder: str, *, parallelism: int, max_parallelism: int) -> bool:
-    """Whether a node's state can be used in place: it is in the job's own folder, and was written at today's
+    """Whether a node's state can be used in place: it is in the job's own folder, and was written at the current
     parallelism.
     """
     inside = f"{folder.rstrip('/')}/"

@@ -1,8 +1,8 @@
 """The entry points of Spark's Python workers: polars reads its number of threads when it is imported, so it is set here
 first.
 
-Parallelism comes from Spark's tasks. This module imports nothing before that; what is pickled for a task refers only to
-these functions.
+Parallelism comes from Spark's tasks. This module imports nothing before that, and functions pickled for a task are only
+these.
 """
 
 from __future__ import annotations

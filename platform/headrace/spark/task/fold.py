@@ -1,7 +1,7 @@
 """Passes all rows of a task into its chain, then advances time once. Rows that are too many for memory are processed by
 shares of their keys.
 
-    rows ──> chain                          as long as what its operators hold stays below a bound
+    rows ──> chain                          as long as the state of its operators stays below a bound
                │ more
                v
     states so far and rows to come ──> local disk, in BUCKETS shares by the hash of their key
@@ -35,7 +35,7 @@ from headrace.worker.state.restore import NodeStates
 
 BUCKETS = 16
 DEPTH_MAX = 3
-"""How often a share is divided: into 4,096 at most."""
+"""How often a share is divided at most: into `BUCKETS` shares each time, so into 4,096."""
 LOOK_BYTES = 32 * 1024 * 1024
 """Bytes of rows between two measurements of the operators' state."""
 _LENGTH_BYTES = 8
@@ -54,7 +54,7 @@ class Fold:
         self._shares: _Shares | None = None
 
     def on_batch(self, batch: pl.DataFrame) -> None:
-        """Processes rows, or sets them aside."""
+        """Processes rows, or writes them to the shares on disk."""
         if self._shares is not None:
             self._shares.add_rows(batch)
             return
@@ -62,7 +62,7 @@ class Fold:
         self._grown(batch)
 
     def on_partials(self, partials: Partials) -> None:
-        """Processes partial aggregates of the task's first step, or sets them aside."""
+        """Processes partial aggregates of the task's first step, or writes them to the shares on disk."""
         if self._shares is not None:
             self._shares.add_partials(partials)
             return
@@ -72,7 +72,7 @@ class Fold:
         self._grown(*partials.parts)
 
     def _grown(self, *frames: pl.DataFrame) -> None:
-        """Measures now and then how much state the chain holds."""
+        """Measures the chain's state after every `LOOK_BYTES` of rows."""
         if self._keys is None:
             return
         self._taken_bytes += sum(int(frame.estimated_size()) for frame in frames)
@@ -114,7 +114,7 @@ class Fold:
         )
 
     def _divide(self, keys: tuple[str, ...]) -> None:
-        """Sets the chain's state aside, and all rows from now on."""
+        """Moves the chain's state to shares on disk; all rows from now on follow it."""
         steps = self._chain.steps.values()
         # a state that cannot be divided by the rows' keys keeps the whole task in memory
         if not all(_follows(state, keys) for operator in steps for state in operator.snapshot()):
@@ -145,7 +145,7 @@ def _follows(state: StateSnapshot, keys: tuple[str, ...]) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _State:
-    """A state that was set aside: its node, and whether every share gets all of it."""
+    """A state on disk. whole: every share receives all of it."""
 
     node: str
     name: str

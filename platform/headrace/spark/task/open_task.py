@@ -79,7 +79,7 @@ class OpenTask:
         )
 
     def open_chain(self, restored: NodeStates | None = None) -> ChainBuilder:
-        """Opens the task's chain with state that was set aside; None: with the state that the job begins with."""
+        """Opens the task's chain with a share's state from disk; None: with the state that the job begins with."""
         if restored is None:
             restored = self._states.restored()
             resume = self._states.resume
@@ -182,7 +182,7 @@ class OpenTask:
             self.drop_chain(self._chains[0])
 
     def drop_chain(self, chain: ChainBuilder) -> None:
-        """Closes a chain after its snapshot, and drops what it held."""
+        """Closes a chain after its snapshot, and drops the references to its state."""
         self._chains.remove(chain)
         for part in chain.opened:
             part.close()

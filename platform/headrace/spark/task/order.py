@@ -33,7 +33,7 @@ class JobOrder:
     hand_over         the end of the input closes no window
     deltas            states are written to the job's folder in units, and unchanged units are not read
     publish           result rows will reach the sinks: rows that these could not write are rejected
-    closed            sources that have ended permanently all the same: nobody waits for their time
+    closed            sources that have ended permanently: despite `hand_over` no watermark waits for them
     state_bytes_max   a task with more state continues with shares of its keys on local disk
     python_path       import path entries for the user's functions, where they exist
     """
@@ -56,5 +56,5 @@ class JobOrder:
     python_path: tuple[str, ...] = field(default=())
 
     def keeps_open(self, source: str) -> bool:
-        """Whether time stays where it is at the source's end."""
+        """Whether the watermark stays at its value at the source's end, in place of advancing to +inf."""
         return self.hand_over and source not in self.closed

@@ -1,10 +1,10 @@
 """A source task in a Spark task: reads its splits from start to stop, and sends its chain's output.
 
-    reader ──poll──> ingest ──> event time ──> chain      until every split has come to its stop
-    time goes to where it stands at the stop (hand-over) or to the end (+inf); then the barrier; then the report
+    reader ──poll──> ingest ──> event time ──> chain      until every split has reached its stop
+    one watermark: the last one of the splits (hand-over) or +inf; then the barrier; then the report
 
-Time advances once: rows are judged by the watermark that they carry, so results do not depend on when operators receive
-it.
+Time advances once. The lateness of a row is judged by the `__wm` in the row, so results do not depend on when operators
+receive the watermark.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def _run(task: OpenTask, share: SourceShare) -> Iterator[Envelope]:
 
 def _last_watermark(time: SourceProgress, *, closes: bool) -> int | None:
     advanced = time.advance(None)
-    # TIME_MAX fires every window; on a hand-over time stays where the rows have brought it
+    # TIME_MAX fires every window; in a hand-over the watermark stays that of the rows
     return TIME_MAX if closes else advanced
 
 

@@ -16,7 +16,7 @@ class StagedShare(Document):
     files: tuple[FilePart, ...]
 
     def followed_by(self, other: StagedShare) -> StagedShare:
-        """Returns these rows, then those of the other."""
+        """Returns the share with the rows of `other` after its own."""
         return self.model_copy(update={"rows": self.rows + other.rows, "files": (*self.files, *other.files)})
 
 

@@ -1,8 +1,8 @@
-"""The state of one partition of a task: what its operators restore, and what is written of it.
+"""The state of one partition of a task: restores its operators, and writes their states.
 
 whole    all state is read and written: a replay, a savepoint, the first increment after a rescale
-deltas   operators that support it (`aggregation.deltas`) read what they need and write what is new; the rest is carried
-         over by name
+deltas   operators that support it (`aggregation.deltas`) read the units that they need and write new ones; other units
+         stay as they are, and the manifest names them again
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ Given = Sequence[tuple[str, StateSnapshot]]
 
 @dataclass(slots=True)
 class _Kept:
-    """One state, as far as it is written."""
+    """The files of one state that have been written so far."""
 
     kind: str
     keys: tuple[str, ...]
@@ -40,7 +40,7 @@ class _Kept:
 
 
 class TaskStates:
-    """Used by the task's own thread."""
+    """Restores and writes the states of one partition. Used by the task's own thread."""
 
     def __init__(self, order: JobOrder, plan: PhysicalPlan, task: Task, index: int) -> None:
         self._order = order

@@ -1,4 +1,4 @@
-"""From a deployment to the plan that the slot runs: planned again here, and the same as the coordinator's."""
+"""From a deployment to the plan that the slot runs: planned again here and compared with the coordinator's by hash."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ def deployed_plan(deployment: Deployment) -> PhysicalPlan:
 
 
 def plan_again(document: Mapping[str, Any], plan_hash: str) -> PhysicalPlan:
-    """The physical plan of a pipeline in its file form. Raises InvalidPipelineError, and UserError where it is not the
-    one with that hash.
+    """The physical plan of a pipeline in its file form. Raises InvalidPipelineError, and UserError if the plan's hash
+    is not `plan_hash`.
     """
     pipeline = pipeline_from_dict(dict(document))
     plan = plan_physical(plan_logical(pipeline), pipeline)

@@ -1,11 +1,11 @@
-"""The epochs that a slot has under way: which snapshots may be uploaded, and when an epoch is complete. Pure.
+"""The open epochs of a slot: which snapshots may be uploaded, and when an epoch is complete. Pure.
 
     order(..) and snapshotted(..) ──> take() ──> uploaded(..) ──> the epoch, once every subtask is in storage
                                                  refused(..)  ──> the epoch is declined
-    give_up(..) ──> what still waits for it is dropped
+    give_up(..) ──> its waiting snapshots are dropped
 
-A barrier may overtake the command of its epoch (it comes from another slot), so a snapshot waits until its epoch is
-ordered: only then it is known whether the state goes into a savepoint as well.
+A barrier may arrive from another slot before the TriggerEpoch of its epoch. A snapshot therefore waits until its epoch
+is ordered: the command decides whether the state also goes into a savepoint.
 """
 
 from __future__ import annotations
@@ -17,17 +17,22 @@ from typing import Generic, TypeVar
 from headrace.checkpoint.manifest import SubtaskDocument
 
 Snapshot = TypeVar("Snapshot")
-"""What a subtask gives for an epoch; nothing of it is read here."""
+"""A subtask's snapshot; this module does not look into it."""
 
 EPOCHS_MAX = 8
-"""Epochs that may wait; the oldest is declined when there are more."""
+"""Most epochs that may be open at once; the oldest one above that is declined."""
 CLOSED_MAX = 64
-"""Epochs remembered as acknowledged or given up, so that late snapshots of them are dropped."""
+"""This many closed epochs (acknowledged, declined, aborted) are remembered: their late snapshots are dropped."""
 
 
 @dataclass(slots=True)
 class SlotEpoch(Generic[Snapshot]):
-    """An epoch under way. savepoint: None until it is ordered, then a URL or empty; bytes: written so far."""
+    """An open epoch.
+
+    begun_ms   when its first snapshot or its order came (monotonic)
+    savepoint  None until the epoch is ordered, then the URL of a folder or empty
+    bytes      written so far
+    """
 
     number: int
     begun_ms: int
@@ -38,13 +43,13 @@ class SlotEpoch(Generic[Snapshot]):
 
     @property
     def documents(self) -> tuple[SubtaskDocument, ...]:
-        """Those of all subtasks, by task."""
+        """The documents of all subtasks, sorted by task."""
         return tuple(sorted(self.done, key=lambda done: done.task))
 
 
 @dataclass(frozen=True, slots=True)
 class Upload(Generic[Snapshot]):
-    """What is to be uploaded next. savepoint: URL of a folder that gets the whole state too, or empty."""
+    """The next upload. savepoint: URL of a folder to which the whole state is written too, or empty."""
 
     epoch: int
     savepoint: str
@@ -52,7 +57,7 @@ class Upload(Generic[Snapshot]):
 
 
 class SlotEpochs(Generic[Snapshot]):
-    """One slot's epochs. subtasks: how many give a snapshot for each epoch."""
+    """One slot's epochs. subtasks: how many subtasks make a snapshot for each epoch."""
 
     def __init__(self, subtasks: int) -> None:
         self._subtasks = subtasks
@@ -60,7 +65,7 @@ class SlotEpochs(Generic[Snapshot]):
         self._closed: deque[int] = deque(maxlen=CLOSED_MAX)
 
     def snapshotted(self, epoch: int, snapshot: Snapshot, now_ms: int) -> list[int]:
-        """Takes a subtask's snapshot; returns the epochs that are declined because too many wait."""
+        """Adds a subtask's snapshot; returns the epochs to decline because more than `EPOCHS_MAX` are open."""
         if (known := self._opened(epoch, now_ms)) is not None:
             known.waiting.append(snapshot)
         overdue = sorted(self._open)[:-EPOCHS_MAX]
@@ -69,23 +74,23 @@ class SlotEpochs(Generic[Snapshot]):
         return overdue
 
     def order(self, epoch: int, savepoint: str, now_ms: int) -> None:
-        """The epoch was begun: its snapshots may be uploaded."""
+        """Orders the epoch: its snapshots may be uploaded from now on."""
         if (known := self._opened(epoch, now_ms)) is not None:
             known.savepoint = savepoint
 
     def give_up(self, epoch: int) -> None:
-        """The epoch was aborted."""
+        """Closes an aborted epoch and drops its snapshots."""
         self._close(epoch)
 
     def take(self) -> Upload[Snapshot] | None:
-        """The next snapshot, lower epochs first: chunks that are gone are forgotten in order."""
+        """The next snapshot to upload, lower epochs first: `StateFiles` requires snapshots in the order of epochs."""
         for number, epoch in sorted(self._open.items()):
             if epoch.savepoint is not None and epoch.waiting:
                 return Upload(number, epoch.savepoint, epoch.waiting.popleft())
         return None
 
     def uploaded(self, epoch: int, document: SubtaskDocument, size: int) -> SlotEpoch[Snapshot] | None:
-        """A snapshot is in storage; returns its epoch if that is complete now. size: bytes written."""
+        """Notes that a snapshot is in storage; returns its epoch if that is complete now. size: bytes written."""
         known = self._open.get(epoch)
         if known is None:
             return None
@@ -94,7 +99,7 @@ class SlotEpochs(Generic[Snapshot]):
         return self._close(epoch) if len(known.done) == self._subtasks else None
 
     def refused(self, epoch: int) -> bool:
-        """Storage refused a snapshot; returns whether the epoch was open, and so is to be declined."""
+        """Closes an epoch whose snapshot storage refused; returns whether it was open and must be declined."""
         return self._close(epoch) is not None
 
     def _opened(self, epoch: int, now_ms: int) -> SlotEpoch[Snapshot] | None:

@@ -1,7 +1,7 @@
 """A slot's links to the other slots of its attempt: peers that it sends to, and peers that send to it.
 
-Connecting waits for peers that are not deployed yet, so it is done in a thread for each of them, which leaves the
-attempt's own thread free to hear a cancel.
+Connecting waits for peers that are not deployed yet. One thread for each peer connects, so that the attempt's own
+thread can react to a cancel.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from headrace.rpc.deployment import Deployment, PeerDocument
 from headrace.rpc.messages import Deploy
 
 CONNECT_TIMEOUT_MS = 60_000
-"""How long a peer may take to be deployed after this slot was."""
+"""How long after this slot a peer may be deployed."""
 _LOOK_UP_S = 0.05
 
 
@@ -39,8 +39,11 @@ class SlotLinks:
         self._connections: dict[int, Connection] = {}
 
     def open(self, mailboxes: Mapping[str, Mailbox], slots: Iterable[int], check_cancelled: Callable[[], None]) -> None:
-        """Lets peers in, and connects to the slots with these indices. `check_cancelled` is called meanwhile, and may
-        raise. Raises ExternalError for a peer that is not there or refuses."""
+        """Accepts peers, and connects to the slots with these indices.
+
+        `check_cancelled` is called about 20 times a second meanwhile, and may raise. Raises ExternalError if a peer
+        does not answer in time or refuses.
+        """
         self._listener.serve(self._identity, mailboxes, self._on_lost)
         results: SimpleQueue[Exception | None] = SimpleQueue()
         wanted = [self._peers[index] for index in slots]
@@ -60,7 +63,8 @@ class SlotLinks:
 
     def _connect(self, peer: PeerDocument, results: SimpleQueue[Exception | None]) -> None:
         try:
-            # another host's may have the same path where folders are shared: what lies there is not for this one
+            # A socket path of another host may exist here too (same layout, or a shared folder), but another process
+            # listens at it.
             unix_path = peer.unix_path if peer.host == self._listener.address.host else ""
             connection = Connection(
                 (peer.host, peer.port, unix_path),
@@ -71,10 +75,11 @@ class SlotLinks:
                 times=self._listener.times,
                 encryption=self._listener.encryption,
             )
-        except Exception as error:  # the shell of a thread: the attempt's own raises it
+        except Exception as error:  # the shell of a thread: `open` raises it in the attempt's thread
             results.put(error)
             return
         with self._lock:
+            # `cancel` or `close` came while this thread was connecting, and did not see the connection
             late = self._over
             if not late:
                 self._connections[peer.index] = connection
@@ -83,7 +88,7 @@ class SlotLinks:
         results.put(None)
 
     def outlet(self, task: str, subtask: int, number: int) -> Outlet:
-        """The way to a channel of a subtask in another slot."""
+        """The outlet to a channel of a subtask in another slot."""
         return self._connections[subtask].outlet(task, number)
 
     def cancel(self) -> None:
@@ -95,7 +100,7 @@ class SlotLinks:
             connection.cancel()
 
     def close(self) -> None:
-        """Says goodbye to all peers. Idempotent."""
+        """Sends a goodbye to all peers and closes the connections and the listener. Idempotent."""
         with self._lock:
             self._over = True
             connections = list(self._connections.values())

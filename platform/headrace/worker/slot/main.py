@@ -1,15 +1,16 @@
 """The process of a slot: the program `headrace.worker.slot.main headrace-slot ..`, started by a supervisor.
 
-It is forked from a template that has called `preload`, or is a fresh interpreter (`headrace.processes`). It loads what
-is not loaded yet, listens for rows, says hello and waits. It runs one attempt, in `runtime`, and exits.
+It is forked from a template that has called `preload`, or is a fresh interpreter (`headrace.processes`). It imports the
+modules that are missing, listens for rows, sends its SlotInfo and waits. It runs one attempt, in `runtime`, and exits.
 It never outlives its supervisor:
 
-* the pipe closes: the supervisor is dead, or wants it so
-* no beat was sent to it for the lease: the supervisor stands still, or this process did. Whoever lets rows out asks the
-  lease first, so that a slot which wakes after its time exits before it does anything else
-* Linux kills it when the supervisor's thread ends, even where it stands still itself
+* It exits when the pipe closes: the supervisor is dead, or has closed it.
+* It exits when no beat was sent to it for the lease: the supervisor or this process was stopped. Every step that lets
+  rows out checks the lease first, so a slot that resumes too late exits before it writes.
+* Linux kills it when the supervisor's thread ends, even while this process is stopped.
 
-Threads: main obeys the supervisor's words in turn; one reads the pipe; one watches the lease; one writes to the pipe.
+Threads: main executes the supervisor's commands in order; one reads the pipe; one watches the lease; one writes to the
+pipe.
 """
 
 from __future__ import annotations
@@ -41,20 +42,27 @@ if TYPE_CHECKING:
     from headrace.exchange.network.incoming import Listener
 
 FAILED, LEASE_EXPIRED, SUPERVISOR_GONE, OVERRUN = 1, 70, 71, 72
-"""Exit codes, beside 0: the attempt was left on command."""
+"""Exit codes; 0: the attempt was left on command."""
 WAITING_MAX = 65_536
-"""Words of the supervisor that wait to be obeyed; more than that and the slot exits."""
+"""At most this many commands wait for execution; with one more the slot exits (OVERRUN)."""
 _FLUSH_SECONDS = 5.0
 _LEFT_SECONDS = 10.0
 NO_JOB = "idle".ljust(64)
-"""Stands in a slot's command line until the job's id is written over it."""
+"""Placeholder in a slot's command line, over which the job's id is written in place."""
 
 
 @dataclass(frozen=True, slots=True)
 class SlotOptions:
-    """A slot's command line. Times in ms, `lost`: silence of another slot that is a loss; `folder` gets its Unix
-    socket; `parent`: the supervisor's process id; `home`: for those who look for the processes of one; `tls`: of
-    connections by TCP to other slots."""
+    """The command line of a slot. Times in ms.
+
+    home    `HEADRACE_HOME`, so that tools find the processes of a home
+    fd      its end of the pipe
+    host    address at which it listens for rows
+    folder  folder of its Unix socket
+    parent  process id of the supervisor
+    lost    another slot that is silent for this long is lost
+    tls     files for TCP connections to other slots
+    """
 
     slot: str
     home: Path
@@ -69,16 +77,16 @@ class SlotOptions:
     tls: TlsFiles | None = None
 
     def arguments(self) -> list[str]:
-        """As `main` takes them."""
+        """The arguments for `main`."""
         given = {name: getattr(self, name) for name in SlotOptions.__slots__ if name != "tls"}
         parts = [part for name, value in given.items() for part in (f"--{name}", str(value))]
         tls = () if self.tls is None else self.tls.arguments()
-        # last: the job is written over it in place
+        # must be last: `replace_last_argument` writes the job's id over it in place
         return [*parts, *tls, "--job", NO_JOB]
 
 
 def main(arguments: list[str]) -> NoReturn:
-    """A slot's life; ends the process."""
+    """Runs a slot process from start to exit."""
     parser = argparse.ArgumentParser(prog="headrace-slot")
     parser.add_argument("role", choices=["headrace-slot"])
     for name in ("fd", "parent", "heartbeat", "lease", "cancel", "lost"):
@@ -95,15 +103,15 @@ def main(arguments: list[str]) -> NoReturn:
         given.pop(name)
     tls = tls_files(given.pop("tls_cert"), given.pop("tls_key"), given.pop("tls_ca"))
     options = SlotOptions(**given, tls=tls)
-    # with the supervisor's thread that started it, or its main thread where it was forked
+    # the parent is the supervisor's thread that started this process, or its main thread if a template forked it
     die_with_parent(options.parent, SUPERVISOR_GONE)
-    # children of a map function, say, must not hold the pipe open
+    # children of this process (started by a user's map function, say) must not hold the pipe open
     os.set_inheritable(options.fd, False)  # noqa: FBT003 - its only form
     _Slot(options).run()
 
 
 class _Slot:
-    """The process's parts that talk to the supervisor."""
+    """The slot's side of the pipe: commands, heartbeats and the lease."""
 
     def __init__(self, options: SlotOptions) -> None:
         self._options = options
@@ -113,7 +121,7 @@ class _Slot:
         threading.Thread(target=self._read, name="slot-commands", daemon=True).start()
 
     def run(self) -> NoReturn:
-        """Loads, listens, obeys, exits."""
+        """Imports, listens, runs one attempt, exits."""
         _load()
         from headrace.exchange.network.encryption import Encryption
         from headrace.exchange.network.incoming import Listener
@@ -126,30 +134,31 @@ class _Slot:
         encryption = None if options.tls is None else Encryption(options.tls)
         listener = Listener(options.host, options.folder, times=times, encryption=encryption)
         address = Address(*listener.address)
-        # not before: loading a library may hold up every thread for seconds, and there is nothing yet to let out
+        # The lease begins here, not at the start: importing a native library may hold the GIL for seconds, and a slot
+        # without an attempt has no rows to let out.
         self._lease = lease = Lease(options.lease)
         threading.Thread(target=self._watch, args=(lease,), name="slot-lease", daemon=True).start()
         self._pipe.send(codec.slot_info_bytes(SlotInfo(options.slot, os.getpid(), address)))
         try:
             clean = self._run_attempt(self._next_deploy(), listener, lease)
-        except BaseException:  # the shell of the process: its log has it, and its end tells the supervisor
+        except BaseException:  # the shell of the process: the error is logged, the exit code tells the supervisor
             traceback.print_exc()
             clean = False
         self._pipe.flush(_FLUSH_SECONDS)
         sys.stdout.flush()
         sys.stderr.flush()
-        # threads that did not let go, of clients say, do not keep the process
+        # `os._exit`: threads that do not end (of a client library, say) must not keep the process alive
         os._exit(0 if clean else FAILED)
 
     def _next_deploy(self) -> Deploy:
         while (payload := self._commands.get()) is not None:
-            # any other command is for an attempt that never began here: there is nothing to leave
+            # any other command is for an attempt that never began in this slot: there is nothing to act on
             if isinstance(command := codec.to_slot(payload), Deploy):
                 return command
         raise AssertionError("a slot that has not said anything has not said its last word")
 
     def _run_attempt(self, deploy: Deploy, listener: Listener, lease: Lease) -> bool:
-        """Runs the attempt to its end. Gives whether it was left on command."""
+        """Runs the attempt to its end; returns whether it was left on command."""
         from headrace.worker.slot.runtime import SlotRuntime
 
         replace_last_argument(NO_JOB, deploy.job)
@@ -167,7 +176,7 @@ class _Slot:
         return runtime.clean
 
     def _say(self, lease: Lease, said: FromSlot) -> None:
-        """Passes on a word, unless the slot's time is over."""
+        """Sends a message to the supervisor. Exits if the lease has expired."""
         if lease.expired():
             os._exit(LEASE_EXPIRED)
         self._pipe.send(codec.from_slot_bytes(said))
@@ -175,7 +184,7 @@ class _Slot:
             self._commands.put(None)
 
     def _read(self) -> None:
-        """Takes beats and commands until the pipe closes; then the process has no reason to be."""
+        """Reads beats and commands until the pipe closes, then exits the process."""
         while (frame := self._pipe.receive()) is not None:
             if frame.message:
                 try:
@@ -187,7 +196,7 @@ class _Slot:
         os._exit(SUPERVISOR_GONE)
 
     def _watch(self, lease: Lease) -> None:
-        """Ends the process when the lease has run out."""
+        """Exits the process when the lease has expired."""
         every_s = min(max(self._options.lease / 20 / 1_000, 0.01), 0.5)
         while not lease.expired():
             time.sleep(every_s)
@@ -195,7 +204,7 @@ class _Slot:
 
 
 def preload() -> None:
-    """Imports what every attempt needs: no thread of ours starts, no socket opens and no row runs."""
+    """Imports the modules that every attempt needs. Starts no thread, opens no socket, runs no query: it forks next."""
     from headrace.connect import registry
 
     importlib.import_module("headrace.worker.slot.preload")
@@ -203,14 +212,14 @@ def preload() -> None:
 
 
 def _load() -> None:
-    """Imports now what an attempt would wait for, connectors of third parties included."""
+    """Imports all modules, third-party connectors included, so that an attempt does not wait for imports."""
     from headrace.connect import registry
 
     preload()
     for name in registry.connector_names():
         try:
             registry.connector(name)
-        except Exception as error:  # a connector of somebody's that does not load fails the jobs that use it, not all
+        except Exception as error:  # a third-party connector that does not load fails only the jobs that use it
             print(f"connector {name}: {type(error).__name__}: {error}", file=sys.stderr)  # noqa: T201 - its log
 
 

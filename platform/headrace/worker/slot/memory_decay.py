@@ -1,12 +1,12 @@
 """Returns memory that polars has freed to the system, in a process that was forked.
 
-polars allocates by jemalloc, whose own threads return freed pages after half a second. Those threads do not survive a
-fork. Without them jemalloc does so only as it is called: a forked slot whose windows have closed keeps their memory for
-as long as no rows come (measured: 222 MiB at a peak, 173 after it; 76 in a fresh interpreter, 62 with this).
+polars allocates with jemalloc, whose background threads return freed pages after half a second. A fork does not copy
+those threads. Without them jemalloc returns pages only when it is called, so a forked slot whose windows have closed
+keeps their memory until rows come (measured: 222 MiB at a peak, 173 after it; 76 in a fresh interpreter, 62 with this).
 
-The template sets one arena for all threads (`processes.template_process`), so calls of any thread serve. Twice as many
-calls as jemalloc counts between two looks at what has decayed cost 5 ms of CPU, and are made only while memory is in
-use.
+The template sets one arena for all threads (`processes.template_process`), so the calls of any thread count. jemalloc
+checks for decayed pages after a number of calls; twice as many calls cost 5 ms of CPU. They are made only while the
+process uses memory.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ def start_memory_decay() -> None:
 
 
 def return_freed_memory() -> None:
-    """Makes the allocators of polars and Arrow look for pages that have been free for half a second."""
+    """Makes the allocators of polars and Arrow return pages that have been free for half a second."""
     pl.DataFrame({"group": range(_CALLS)}).partition_by("group")
     pa.default_memory_pool().release_unused()
 
 
 def resident_bytes() -> int:
-    """Of this process; 0 where the system does not show it."""
+    """Resident memory of this process; 0 on a system without /proc."""
     try:
         return int(Path("/proc/self/statm").read_text().split()[1]) * _PAGE_BYTES
     except OSError:

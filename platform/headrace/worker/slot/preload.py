@@ -1,4 +1,4 @@
-"""Imports the modules that a slot uses from its start and its first batch on, and that planning leaves out.
+"""Imports the modules that a slot needs for its start and its first batch, and that planning does not import.
 
 A template imports this module before the first fork (`worker.slot.main.preload`).
 """

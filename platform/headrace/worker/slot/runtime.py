@@ -3,10 +3,10 @@
     coordinator's commands ──┐
     subtasks, peers ─────────┼──> queue ──> AttemptMachine ──> effects ──> Slice, SlotLinks, Uploader, say
     uploader ────────────────┘      ^                                         │
-                                    └───────── what became of them ───────────┘
+                                    └────────── results of effects ───────────┘
 
 One thread, the attempt's own, feeds the machine and executes its effects, so nothing here needs a lock. Threads of
-subtasks and of the uploader only run their loops. This file decides nothing: what follows what is in the machine.
+subtasks and of the uploader only run their loops. This module decides nothing: the machine decides every next step.
 """
 
 from __future__ import annotations
@@ -77,17 +77,17 @@ from headrace.worker.task.control import SubtaskSnapshot
 _log = logging.getLogger(__name__)
 
 CANCEL_GRACE_MS = 30_000
-"""How long a subtask may take to leave after cancel; then its slot's process has to end under it."""
+"""How long subtasks may take to end after a cancel; then the process exits although their threads still run."""
 
 
 class SlotRuntime:
     """Runs the subtasks of a slot for one attempt. `obey` and `close` belong to the slot's control thread.
 
-    left   set once the attempt has been left, for whatever reason: the process may exit (see `clean`)
-    clean  it left on command (Finish or Cancel), every thread has ended and everything is closed
+    left   set once the attempt has been left for any reason: the process may exit (see `clean`)
+    clean  the attempt was left on command (Finish or Cancel), every thread has ended and everything is closed
 
-    The listener is closed with the attempt: peers hear a goodbye, or they would take the end for a loss. `say` is
-    called by several threads, one call for each message; it must not block for long.
+    The attempt closes the listener, so that its connections send a goodbye: peers would take an end without one for a
+    lost slot. `say` is called in the attempt's thread, once for each message; it must not block for long.
     """
 
     def __init__(
@@ -126,20 +126,20 @@ class SlotRuntime:
         return self._machine.clean
 
     def obey(self, command: ToSlot) -> None:
-        """Takes a command; returns at once. What comes after the end is ignored."""
+        """Queues a command; never blocks. Commands after the end of the attempt are ignored."""
         if isinstance(command, CancelSlot):
             self._cancelled.set()
         self._queue.put(command)
 
     def close(self) -> None:
-        """Cancels what still runs and waits for it. Idempotent."""
+        """Cancels what still runs and waits until it has ended, at most twice the grace period. Idempotent."""
         self.obey(CancelSlot())
         self._thread.join(2 * self._grace_s)
 
     # ---- subtask events, called by the subtasks' threads -------------------------------------------------------------
 
     def snapshotted(self, snapshot: SubtaskSnapshot) -> None:
-        """A barrier has passed a subtask: its snapshot goes into storage."""
+        """A barrier has passed a subtask: passes its snapshot to the uploader."""
         assert self._uploader is not None, "there is an uploader before a subtask runs"
         self._uploader.snapshotted(snapshot)
 
@@ -183,7 +183,7 @@ class SlotRuntime:
         try:
             for effect in self._machine.handle(event, self._clock.monotonic_ms()):
                 self._execute(effect)
-        except BaseException as error:  # the shell of the attempt: whatever it is, it is said
+        except BaseException as error:  # the shell of the attempt: every error becomes an event and is reported
             self._handle(EffectFailed(failure_of(error)))
 
     def _execute(self, effect: Effect) -> None:  # noqa: PLR0912 - one line an effect
@@ -229,13 +229,13 @@ class SlotRuntime:
         try:
             self._queue.put(self._opened(effect))
         except TaskCancelledError:
-            # the CancelSlot that interrupted the step is the next event; a peer that is lost interrupts it as well, and
-            # then no command comes
+            # After CancelSlot the command itself is in the queue, and its event follows. A lost peer interrupts the
+            # step too, but then no command follows: the error is reported.
             if not self._cancelled.is_set():
                 raise
 
     def _opened(self, effect: LoadPlan | Connect | OpenSubtasks) -> Event:
-        """Executes a step of opening; returns the event that it promises."""
+        """Executes a step of opening; returns the event that the effect promises."""
         match effect:
             case LoadPlan():
                 return self._load_plan()
@@ -247,7 +247,7 @@ class SlotRuntime:
                 assert_never(effect)
 
     def _ended(self, effect: JoinSubtasks | StopUploader | CloseParts) -> Event:
-        """Executes a step of leaving; returns the event that it promises."""
+        """Executes a step of leaving; returns the event that the effect promises."""
         match effect:
             case JoinSubtasks(timeout_ms):
                 running = self._slice
@@ -273,7 +273,7 @@ class SlotRuntime:
     # ---- opening -----------------------------------------------------------------------------------------------------
 
     def _check_cancelled(self) -> None:
-        """Interrupts a long step of opening."""
+        """Interrupts a long step of opening. Raises TaskCancelledError once CancelSlot has come."""
         if self._cancelled.is_set():
             raise TaskCancelledError
 

@@ -1,7 +1,6 @@
 """One parallel slice of a job in a slot: the subtasks with one index, their mailboxes, threads and counters.
 
-Owns opening, starting, and the way out: told to finish or cancelled, joined, closed. What to do when is decided by
-`worker.slot.attempt.machine`.
+Opens, starts, finishes or cancels, joins and closes them. The caller decides when (`worker.slot.attempt.machine`).
 """
 
 from __future__ import annotations
@@ -30,7 +29,13 @@ from headrace.worker.task.subtask_thread import SubtaskThread, close_all, join_a
 
 @dataclass(frozen=True, slots=True)
 class SliceOptions:
-    """What a slice is told beside its plan. `aligned`: gates align barriers (exactly-once); attempt: the job's."""
+    """The options of a slice.
+
+    index      of its subtasks
+    aligned    gates align barriers (exactly-once)
+    hand_over  the end of the input closes no window
+    attempt    number of the job's attempt
+    """
 
     job: str
     index: int
@@ -45,7 +50,7 @@ class SliceOptions:
 
 @dataclass(slots=True)
 class OpenSubtask:
-    """One subtask as it runs. `loop`: a SourceTask where the task begins with a source (`source`: its name)."""
+    """An open subtask. `loop` is a SourceTask if the task begins with a source (`source`: its name)."""
 
     task: Task
     index: int
@@ -58,12 +63,12 @@ class OpenSubtask:
 
     @property
     def waited_ms(self) -> float:
-        """How long it waited for something to do so far."""
+        """How long the subtask has waited for input so far."""
         return self.loop.waited.ms
 
     @property
     def backpressured_ms(self) -> float:
-        """How long it waited for room further down so far."""
+        """How long the subtask has waited for room in its outlets so far."""
         return sum(edge.waited_ms for edge in self.edges)
 
 
@@ -79,7 +84,7 @@ class Slice:
         *,
         wiring: Wiring | None = None,
     ) -> None:
-        """`wiring`: the plan's, which is the same for all slices; None: made here."""
+        """`wiring`: the wiring of the plan, the same for all slices; None: computed here."""
         self.plan = plan
         self.index = options.index
         self._options = options
@@ -117,8 +122,8 @@ class Slice:
     def open(self, restored: Callable[[Task], Mapping[str, RestoredStates]], remote: FindOutlet) -> None:
         """Opens every subtask, the last task first.
 
-        restored   a task -> node -> this subtask's share of the node's states
-        remote     the way to a subtask of another slot
+        restored   task -> node -> this subtask's share of the node's states
+        remote     finds the outlet to a subtask of another slot
         """
 
         def find(task: str, subtask: int, number: int) -> Outlet:
@@ -152,7 +157,7 @@ class Slice:
         )
         ends = outgoing(self.plan, self._wiring, task.name, options.index, find)
         builder = ChainBuilder(task, context, ends)
-        # known from the first part on: what is open when another one fails to open is closed as well
+        # added before its first part opens: if a later part fails to open, `close` closes those that are open
         thread = SubtaskThread(f"{task.name}-{options.index}", builder.opened)
         self._threads.append(thread)
         head = task.nodes[0]
@@ -171,7 +176,7 @@ class Slice:
     # ---- running -----------------------------------------------------------------------------------------------------
 
     def start(self, guard: Callable[[str, Callable[[], None]], None]) -> None:
-        """A thread for each subtask that runs `guard(task, loop)`."""
+        """Starts a thread for each subtask, which runs `guard(task, loop)`."""
         for opened in self.subtasks:
             opened.thread.start(_named(guard, opened.task.name))
 
@@ -185,20 +190,23 @@ class Slice:
         }
 
     def tell(self, commands: Mapping[str, Command]) -> None:
-        """Hands commands to sources by name; sources without a subtask here are left out."""
+        """Passes commands to sources by name; ignores sources without a subtask in this slice."""
         for source, task in self.sources.items():
             if source in commands:
                 task.tell(commands[source])
 
     def committed(self, epoch: int, successors: Mapping[str, str]) -> None:
-        """Everything up to the epoch is visible, and that stands: writers may use their names again."""
+        """Tells writers that everything up to the epoch is committed: they may reuse their transaction names.
+
+        successors: transactional id -> its replacement.
+        """
         for opened in self.subtasks:
             for part in opened.thread.parts:
                 if isinstance(part, CommittedWriter):
                     part.committed(epoch, successors)
 
     def finish(self) -> None:
-        """Everything is committed: every loop is left."""
+        """Makes every loop return. To be called once all output is committed."""
         for opened in self.subtasks:
             match opened.loop:
                 case SourceTask():
@@ -207,7 +215,7 @@ class Slice:
                     opened.loop.finish()
 
     def cancel(self) -> None:
-        """Every loop is left with TaskCancelledError, whatever it waits for."""
+        """Ends every loop with TaskCancelledError, also one that waits for input or for room."""
         for source in self.sources.values():
             source.cancel()
         for mailbox in self.mailboxes.values():
@@ -219,13 +227,15 @@ class Slice:
         return [thread.name for thread in self._threads if thread.alive]
 
     def join(self, timeout_s: float, waiting: Callable[[], None] = lambda: None) -> list[str]:
-        """Waits for all threads; names those that did not end in time. `waiting` is called about 20 times a second
-        meanwhile."""
+        """Waits for all threads, at most `timeout_s` seconds; returns the names of those that still run.
+
+        `waiting` is called about 20 times a second meanwhile.
+        """
         join_all(self._threads, timeout_s, waiting)
         return self.alive
 
     def close(self) -> list[Exception]:
-        """Closes the parts of every thread that has ended; gives what went wrong."""
+        """Closes the parts of every thread that has ended; returns the errors of parts that failed to close."""
         return [error for thread in self._threads if not thread.alive for error in close_all(thread.parts)]
 
 

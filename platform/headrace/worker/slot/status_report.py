@@ -1,4 +1,4 @@
-"""How a slice stands, as it is reported a few times a second. Owns the ratios: of the time between two reports."""
+"""Status reports of a slice, made a few times a second. Computes each ratio over the time between two reports."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from headrace.worker.task.source_task import SourceTask
 
 INTERVAL_MS = 500
 TIMED_INTERVAL_MS = 100
-"""Where heights of idle partitions or limits of drift are relayed, time stands still until the next report."""
+"""The interval if heights of idle partitions or drift limits are relayed: they advance only with the reports."""
 
 
 def report_interval_ms(plan: PhysicalPlan) -> int:
-    """How often a slot of this plan reports."""
+    """The time between two status reports of a slot of this plan."""
     times = [node.time for task in plan.tasks for node in task.nodes if isinstance(node, SourceSpec)]
     relayed = any(
         time is not None and (time.idle_after_ms is not None or time.max_drift_ms is not None) for time in times
@@ -26,14 +26,14 @@ def report_interval_ms(plan: PhysicalPlan) -> int:
 
 @dataclass(frozen=True, slots=True)
 class _Spent:
-    """Where a subtask's time went until now, in ms."""
+    """How long a subtask has waited for input and for room in its outlets so far, in ms."""
 
     waited: float = 0.0
     backpressured: float = 0.0
 
 
 class StatusReport:
-    """Makes the reports of one slice. `ended`: tasks whose input has ended."""
+    """Makes the reports of one slice. Used by one thread."""
 
     def __init__(self, running: Slice, now_ms: int) -> None:
         self._running = running
@@ -41,7 +41,7 @@ class StatusReport:
         self._spent: dict[str, _Spent] = {}
 
     def report(self, now_ms: int, ended: frozenset[str]) -> SlotStatus:
-        """How it stands now."""
+        """The status now. `now_ms`: monotonic; `ended`: tasks whose input has ended."""
         past_ms = max(now_ms - self._before_ms, 1)
         self._before_ms = now_ms
         opened = self._running.subtasks
@@ -61,7 +61,7 @@ class StatusReport:
         watermark, at_work = TIME_MIN if box is None else box.watermark, not ended
         if isinstance(opened.loop, SourceTask):
             status = opened.loop.status()
-            # without a split there is nothing to poll: it waits for commands
+            # a subtask without a split does not poll: it waits for commands, and must not count as busy
             watermark, at_work = status.watermark, at_work and status.has_splits
         busy = max(0.0, 1.0 - idle - backpressured) if at_work else 0.0
         return SubtaskStatus(

@@ -1,6 +1,6 @@
 """The user's modules in a slot process: fetched into a folder of the slot, first on the import path.
 
-A slot process runs one attempt of one job, so what it imports is the job's alone.
+A slot process runs one attempt of one job, so modules of two jobs never meet in a process.
 """
 
 from __future__ import annotations
@@ -21,9 +21,10 @@ _TAR = (".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tar.xz")
 
 
 def fetch_code(urls: Iterable[str], folder: Path, read: Callable[[str], bytes]) -> list[str]:
-    """Import path entries for modules (.py) and archives (.zip, .whl, .egg, .tar.*), in the order given.
+    """Writes modules (.py) and archives (.zip, .whl, .egg, .tar.*) to `folder`; returns their import path entries in
+    the order of `urls`.
 
-    Raises UserError for another kind of file, and what `read` raises.
+    Raises UserError for another kind of file, and the errors of `read`.
     """
     entries: list[str] = []
     for number, url in enumerate(urls):
@@ -46,10 +47,10 @@ def fetch_code(urls: Iterable[str], folder: Path, read: Callable[[str], bytes]) 
 
 
 def _keep_private(folder: Path) -> None:
-    """Takes the permissions of others from all that was unpacked below a private folder.
+    """Removes the permissions of group and others from everything that was unpacked below a private folder.
 
-    Folders of bytecode are made here: the import system would make them with the umask. Their files get the mode of
-    their source.
+    Creates the folders for bytecode with private permissions, because the import system would apply the umask. Python
+    gives files of bytecode the mode of their source.
     """
     for path in [*folder.rglob("*")]:
         path.chmod(path.stat().st_mode & ~OTHERS)
@@ -58,9 +59,9 @@ def _keep_private(folder: Path) -> None:
 
 
 def put_on_path(entries: Sequence[str]) -> None:
-    """Puts these first on the import path, in order; what was there stays behind them."""
+    """Puts these entries first on the import path, in order, before the ones that are there."""
     path = [*entries, *(entry for entry in sys.path if entry not in entries)]
     if path == sys.path:
-        return  # finders that look again read whole archives
+        return  # nothing has changed, and invalidated finders would read whole archives again
     sys.path[:] = path
     importlib.invalidate_caches()

@@ -1,7 +1,7 @@
-"""Which channel of which mailbox each sender of each edge writes to. Pure.
+"""Assigns a channel of each target mailbox to every sender of every edge. Pure.
 
-A mailbox has one channel for every sender that feeds its subtask, numbered in the order of edges, then senders; a
-sender that never feeds a subtask (forward, rescale) has none there, so that nobody waits for its signals.
+A mailbox has one channel for every sender that feeds its subtask, numbered in the order of edges, then senders. A
+sender that never feeds a subtask (forward, rescale) has no channel there, so the gate does not wait for its signals.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Wiring:
 
 
 def wire(plan: PhysicalPlan) -> Wiring:
-    """Numbers the channels of a plan."""
+    """Numbers the channels of a plan. Every slot computes the same numbers."""
     counts = {edge.to_task: [0] * plan.task(edge.to_task).parallelism for edge in plan.edges}
     senders: dict[tuple[TaskEdge, int], Sender] = {}
     for edge in plan.edges:

@@ -1,1 +1,1 @@
-"""A slot's state: snapshots, files, uploads, and what a restore reads."""
+"""A slot's state: snapshots, state files, uploads, restores."""

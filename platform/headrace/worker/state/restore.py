@@ -1,6 +1,6 @@
-"""A subtask's share of restored state: reads the files that can hold it, checks them, keeps its rows.
+"""A subtask's share of restored state: reads the files that can contain its rows, checks them, keeps its rows.
 
-Knows nothing of operators: which frames a state has, they decide in `restore`.
+This module must not know operators: each one interprets its frames in its `restore`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from headrace.state.redistribute import needed, share
 from headrace.state.snapshot import StateKind
 
 ReadFile = Callable[[str], bytes]
-"""Gives the bytes of a file. Raises ExternalError where there is none or storage is away."""
+"""Returns the bytes of a file. Raises ExternalError if the file does not exist or storage does not answer."""
 NodeStates = dict[str, dict[str, list[pl.DataFrame]]]
 """Node -> state -> frames."""
 
@@ -24,8 +24,11 @@ NodeStates = dict[str, dict[str, list[pl.DataFrame]]]
 def restored_states(
     handles: Iterable[StateHandle], nodes: Iterable[str], subtask: int, *, of: int, max_parallelism: int, read: ReadFile
 ) -> NodeStates:
-    """What belongs to subtask `subtask` out of `of` of a task with these nodes. A state whose rows all belong to others
-    is there without frames. Raises ExternalError for a file that is damaged or not there."""
+    """The share of subtask `subtask`, out of `of`, of the states of these nodes.
+
+    A state whose rows all belong to other subtasks has an empty list of frames. Raises ExternalError for a file that is
+    corrupt or missing.
+    """
     wanted = set(nodes)
     states: dict[tuple[str, str], list[StateHandle]] = {}
     for handle in handles:
@@ -41,7 +44,7 @@ def restored_states(
 def _frames(
     handles: list[StateHandle], subtask: int, of: int, max_parallelism: int, read: ReadFile
 ) -> list[pl.DataFrame]:
-    """The subtask's rows of one state, out of what each subtask of then wrote."""
+    """The subtask's rows of one state, out of the handles of all subtasks that wrote it."""
     if StateKind(handles[0].kind) is StateKind.BROADCAST:
         handles = handles[:1]  # every copy is the same
     frames: list[pl.DataFrame] = []
@@ -60,7 +63,7 @@ def _frames(
 
 
 def checked_rows(part: FilePart, read: ReadFile) -> list[pl.DataFrame]:
-    """The frames of a part. Raises ExternalError for a file that is damaged or not there."""
+    """The frames of a part. Raises ExternalError for a file that is corrupt or missing."""
     return read_row_groups(_checked(part, read), part.row_groups)
 
 

@@ -1,9 +1,9 @@
-"""Gathers what the nodes of one subtask give for an epoch while its barrier passes through the chain.
+"""Collects the snapshot of one subtask for an epoch while its barrier passes through the chain.
 
-    Barrier(7) into the head ──> each link adds its states, each sink what is to be committed, the source its positions
+    Barrier(7) into the head ──> each link adds its states, each sink its committables, the source its positions
     the call returns         ──> complete(7): one SubtaskSnapshot goes to the subtask's events
 
-Used by the subtask's own thread only: a chain is passed synchronously, so one epoch is gathered at a time.
+Used by the subtask's own thread only. A barrier passes the chain synchronously, so one epoch is collected at a time.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class SubtaskSnapshots:
     def __init__(
         self, task: str, subtask: int, events: SubtaskEvents, counters: Mapping[str, Counter[str]] | None = None
     ) -> None:
-        """`counters`: of the subtask's nodes, as they count."""
+        """`counters`: the live counters of the subtask's nodes."""
         self._counters: Mapping[str, Counter[str]] = {} if counters is None else counters
         self._task = task
         self._subtask = subtask
@@ -33,19 +33,19 @@ class SubtaskSnapshots:
         self._committables: list[Committable] = []
 
     def add_states(self, node: str, epoch: int, states: Sequence[StateSnapshot]) -> None:
-        """Takes one node's state."""
+        """Adds the states of one node."""
         self._states += [(node, state) for state in states]
 
     def add_source(self, node: str, state: SourceState) -> None:
-        """Takes the positions and the time of the subtask's source."""
+        """Adds the positions and the event time of the subtask's source."""
         self._source = (node, state)
 
     def add_committables(self, committables: Sequence[Committable]) -> None:
-        """Takes what a sink prepared at the barrier."""
+        """Adds the committables that a sink prepared at the barrier."""
         self._committables += committables
 
     def complete(self, epoch: int) -> None:
-        """The barrier has passed: reports all that was gathered for it."""
+        """Reports the snapshot after the barrier has passed the chain, and starts an empty one."""
         snapshot = SubtaskSnapshot(
             self._task,
             self._subtask,
@@ -59,5 +59,5 @@ class SubtaskSnapshots:
         self._events.snapshotted(snapshot)
 
     def input_ended(self) -> None:
-        """EndOfInput has passed."""
+        """Reports that EndOfInput has passed the chain."""
         self._events.input_ended(self._task, self._subtask)

@@ -1,12 +1,12 @@
-"""Where the chunks of a state lie in storage, over the epochs of one attempt. No I/O of its own: it gets a `write`.
+"""Maps the chunks of a state to files in storage, over the epochs of one attempt. Does no I/O but by `write`.
 
     epoch 1   chunks 1 2 3      written to file a                 a[1 2 3]
     epoch 2   chunks 1 2 3 4    only 4 is new: file b             a[1 2 3] b[4]
     epoch 3   chunks 3 4 5      a is less than half alive:        b[4] c[3 5]
-                                its rest moves to c
+                                its live chunks are written to c
 
-A file counts only once it is written: after a failed write everything stands where it stood before, so that the next
-epoch is right. Files of earlier attempts are never named.
+A file is entered only after it was written, so a failed write leaves the mapping as it was, and the next epoch is
+correct. Files of earlier attempts are never referenced.
 """
 
 from __future__ import annotations
@@ -19,12 +19,17 @@ from headrace.state.parquet import StateFile, checksum, write_chunks
 from headrace.state.snapshot import Chunk, StateSnapshot
 
 Write = Callable[[bytes], str]
-"""Writes a new file and gives its path. Raises ExternalError where storage refuses."""
+"""Writes a new file and returns its path. Raises ExternalError if storage refuses."""
 
 
 @dataclass(slots=True)
 class _Written:
-    """A file with the chunks that are alive in it. `rows_all`: rows in the file; `alive`: chunk id -> row group."""
+    """A file and the chunks in it that the newest snapshot uses.
+
+    rows     number of rows of each row group
+    columns  column name -> polars type
+    alive    chunk id -> row group
+    """
 
     path: str
     bytes: int
@@ -39,7 +44,7 @@ class _Written:
 
     @property
     def sparse(self) -> bool:
-        """Whether less than half of its rows are alive: then it costs more than writing them again."""
+        """Whether less than half of its rows are alive: writing these again is cheaper than keeping the file."""
         return self.rows_alive * 2 < sum(self.rows)
 
     def part(self) -> FilePart:
@@ -56,7 +61,7 @@ class StateFiles:
         self._files: list[_Written] = []
 
     def bring(self, snapshot: StateSnapshot, write: Write) -> None:
-        """Writes what is not in storage yet. Snapshots come in the order of their epochs."""
+        """Writes the chunks of a snapshot that are not in storage yet. Snapshots must come in the order of epochs."""
         chunks = {chunk.id: chunk for chunk in snapshot.chunks if chunk.frame.height}
         self._keep(chunks)
         settled = {chunk for file in self._files if not file.sparse for chunk in file.alive}
@@ -64,7 +69,7 @@ class StateFiles:
             self._add(file, write(file.data))
 
     def parts(self) -> tuple[FilePart, ...]:
-        """Files and row groups that hold the chunks of the last snapshot."""
+        """The files and row groups that contain the chunks of the last snapshot."""
         return tuple(file.part() for file in self._files)
 
     def columns(self) -> dict[str, str]:
@@ -72,7 +77,7 @@ class StateFiles:
         return {name: dtype for file in self._files for name, dtype in file.columns.items()}
 
     def _keep(self, chunks: Iterable[int]) -> None:
-        """A chunk that is gone does not come back."""
+        """Forgets all other chunks: one that a snapshot no longer has never appears in a later one."""
         keep = set(chunks)
         for file in self._files:
             file.alive = {chunk: group for chunk, group in file.alive.items() if chunk in keep}
@@ -90,7 +95,10 @@ class StateFiles:
 
 
 def write_whole(chunks: Iterable[Chunk], write: Write) -> tuple[tuple[FilePart, ...], dict[str, str]]:
-    """All rows of a state as few files as possible, for a savepoint: the files, and column name -> polars type."""
+    """Writes all rows of a state to as few files as possible, for a savepoint.
+
+    Returns the files, and column name -> polars type.
+    """
     parts: list[FilePart] = []
     columns: dict[str, str] = {}
     for file in write_chunks(chunks):

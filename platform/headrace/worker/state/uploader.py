@@ -1,9 +1,9 @@
-"""Brings snapshots into storage, in a thread of its own, and acknowledges an epoch once all of a slot's are there.
+"""Uploads snapshots to storage in its own thread, and acknowledges an epoch once all snapshots of a slot are stored.
 
-    snapshotted(..) ──> epochs that wait ──> upload thread ──> Acked(epoch), or Declined(epoch) where storage refuses
+    snapshotted(..) ──> waiting epochs ──> upload thread ──> Acked(epoch), or Declined(epoch) if storage refuses
     order(..), give_up(..) ──┘
 
-Which snapshot is next and when an epoch is complete is decided by `slot_epochs`.
+`slot.epochs` decides which snapshot is next and when an epoch is complete.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from headrace.worker.task.control import SubtaskSnapshot
 
 @dataclass(frozen=True, slots=True)
 class UploadPlan:
-    """What an uploader serves: one slot's subtasks of one attempt. parallelism: task -> subtasks it has."""
+    """The subtasks of one slot and attempt. parallelism: task of this slot -> number of its subtasks in the job."""
 
     job: str
     attempt: int
@@ -37,7 +37,7 @@ class UploadPlan:
 
 
 class Uploader:
-    """One upload thread. Everything public but `run` may be called by any thread and returns at once."""
+    """One upload thread. Any thread may call the public methods except `run`; they never wait for storage."""
 
     def __init__(
         self,
@@ -56,7 +56,7 @@ class Uploader:
         self._files: dict[tuple[str, str, str], StateFiles] = {}
 
     def snapshotted(self, snapshot: SubtaskSnapshot) -> None:
-        """Takes what a subtask has for an epoch."""
+        """Queues a subtask's snapshot. Declines the oldest epochs if too many wait for storage."""
         with self._changed:
             if self._stopped:
                 return
@@ -67,13 +67,13 @@ class Uploader:
             self._say(Declined(self._plan.job, self._plan.attempt, number, failure_of(reason)))
 
     def order(self, epoch: int, savepoint: str) -> None:
-        """The epoch was begun. savepoint: URL of a folder that gets the whole state too, or empty."""
+        """Allows the upload of an epoch. savepoint: URL of a folder for a second, whole copy of the state, or empty."""
         with self._changed:
             self._epochs.order(epoch, savepoint, _now_ms())
             self._changed.notify()
 
     def give_up(self, epoch: int) -> None:
-        """The epoch was aborted: what still waits for it is dropped."""
+        """Drops the waiting snapshots of an aborted epoch."""
         with self._changed:
             self._epochs.give_up(epoch)
 
@@ -84,7 +84,7 @@ class Uploader:
             self._changed.notify()
 
     def run(self) -> None:
-        """Uploads until `stop`. Raises what is no error of storage."""
+        """Uploads until `stop`. An error of storage declines the epoch; any other exception is raised."""
         while (upload := self._take()) is not None:
             try:
                 document, size = self._upload(upload.snapshot, upload.savepoint)
@@ -103,6 +103,7 @@ class Uploader:
 
     def _decline(self, number: int, error: Exception) -> None:
         with self._changed:
+            # it may have been aborted, or declined as overdue, while its file was written
             was_open = self._epochs.refused(number)
         if was_open:
             self._say(Declined(self._plan.job, self._plan.attempt, number, failure_of(error)))
@@ -118,7 +119,7 @@ class Uploader:
     # ---- one snapshot ------------------------------------------------------------------------------------------------
 
     def _upload(self, snapshot: SubtaskSnapshot, savepoint: str) -> tuple[SubtaskDocument, int]:
-        """Writes a snapshot's states: its document and the bytes written."""
+        """Writes the states of a snapshot; returns its document and the number of bytes written."""
         writer = _Writer(self._store, self._plan.attempt, snapshot)
         states = tuple(self._incremental(snapshot, node, state, writer.write) for node, state in snapshot.states)
         whole: tuple[StateHandle, ...] = ()
@@ -171,7 +172,7 @@ class Uploader:
 
 
 class _Writer:
-    """Writes state files of one subtask and epoch under new names; `bytes`: how many so far."""
+    """Writes state files of one subtask and epoch under new names. `bytes`: written so far."""
 
     def __init__(self, store: ObjectStore, attempt: int, snapshot: SubtaskSnapshot) -> None:
         self._store = store

@@ -1,4 +1,4 @@
-"""Which of this host's addresses the others of a cluster reach it by."""
+"""The address of this host by which the other hosts of a cluster reach it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from headrace.core.errors import UnreachableError, UserError
 
 
 def split_address(text: str) -> tuple[str, int]:
-    """`HOST:PORT`, an IPv6 host in brackets. Raises UserError."""
+    """The host and port of `HOST:PORT`; an IPv6 host is in brackets. Raises UserError."""
     host, colon, port = text.rpartition(":")
     if not colon or not host or not port.isdecimal() or not 0 < int(port) < 65_536:
         raise UserError(f"{text!r} is no address", remedy="write HOST:PORT, such as 127.0.0.1:7070")
@@ -16,9 +16,10 @@ def split_address(text: str) -> tuple[str, int]:
 
 
 def address_towards(coordinator: str) -> str:
-    """The local address of the way to `HOST:PORT`: loopback to loopback, else that of the network in between.
+    """The local address from which this host reaches `HOST:PORT`; a loopback address for a loopback coordinator.
 
-    Nothing is sent. Raises UnreachableError where there is no way, or no host of that name.
+    Connecting a UDP socket sends nothing: the kernel only chooses the route and its source address. Raises
+    UnreachableError if there is no route or no host of that name.
     """
     host, port = split_address(coordinator)
     try:

@@ -1,11 +1,11 @@
-"""The pipe between a supervisor and a slot: bytes in frames over an inherited socket pair, and beats both ways.
+"""The pipe between a supervisor and a slot: frames of bytes over an inherited socket pair, heartbeats both ways.
 
-    frame   (`core.network.frames`) when it was written (8 bytes, big-endian; ns of the host's monotonic clock), message
-    beat    a frame without a message
+    frame   (`core.network.frames`) time of writing (8 bytes, big-endian; ns of the host's monotonic clock), message
+    beat    a heartbeat: a frame without a message
 
-Each end has a thread that writes; beats overtake queued messages. Because a beat carries its time, beats that waited in
-a frozen reader's pipe are recognised as old. The owner of an end reads. The two ends know what the messages mean: the
-slot's first one is its SlotInfo, all others are FromSlot and ToSlot.
+Each end has a thread that writes; beats overtake queued messages. A beat carries its time, so a reader that was frozen
+recognises the beats that waited in its pipe as old. The owner of an end reads. This module does not decode messages:
+the slot's first one is its SlotInfo, all others are FromSlot and ToSlot.
 """
 
 from __future__ import annotations
@@ -22,25 +22,25 @@ from headrace.core.errors import InternalError
 from headrace.core.network.frames import encode_frame, receive_frame
 
 FRAME_BYTES_MAX = 80 << 20
-"""Above what a frame of the control plane's stream may have: what came over that passes here."""
+"""Greater than the limit of the control plane's stream, so that every message received there fits here."""
 QUEUED_FRAMES_MAX = 10_000
 QUEUED_BYTES_MAX = 128 << 20
 _SENT_NS = struct.Struct(">Q")
 
 
 class PipeFullError(Exception):
-    """The other end takes nothing for so long that no more can be queued."""
+    """The queue is full, because the other end does not read."""
 
 
 class Frame(NamedTuple):
-    """What the other end has written. sent_ns: when (monotonic); message: empty in a beat."""
+    """A frame that the other end wrote. sent_ns: when it was written (monotonic); message: empty in a beat."""
 
     sent_ns: int
     message: bytes
 
 
 class SlotPipe:
-    """One end. `send*` may be called by any thread, `receive` by one. beat_s: between two beats."""
+    """One end of a pipe. Any thread may call `send*`, one thread calls `receive`. beat_s: interval of heartbeats."""
 
     def __init__(self, sock: socket.socket, beat_s: float) -> None:
         self._sock = sock
@@ -54,14 +54,20 @@ class SlotPipe:
         self._writer.start()
 
     def send(self, message: bytes) -> None:
-        """Queues a message; waits for room. On a closed pipe nothing happens. Raises InternalError: it is too large."""
+        """Queues a message; waits for room. Does nothing on a closed pipe.
+
+        Raises InternalError for a message that is too large.
+        """
         _check_size(_SENT_NS.size + len(message))
         with self._changed:
             self._changed.wait_for(lambda: self._closed or self._has_room(message))
             self._enqueue(message)
 
     def send_nowait(self, message: bytes) -> None:
-        """Queues a message. On a closed pipe nothing happens. Raises PipeFullError; InternalError: it is too large."""
+        """Queues a message; never waits. Does nothing on a closed pipe.
+
+        Raises PipeFullError if the queue is full, InternalError for a message that is too large.
+        """
         _check_size(_SENT_NS.size + len(message))
         with self._changed:
             if not self._closed and not self._has_room(message):
@@ -69,7 +75,7 @@ class SlotPipe:
             self._enqueue(message)
 
     def receive(self) -> Frame | None:
-        """Waits for the next frame; None: the other end, or this one, is closed."""
+        """Waits for the next frame; returns None once either end is closed."""
         with suppress(OSError):
             body = receive_frame(self._sock.recv_into, bytes_max=FRAME_BYTES_MAX)
             if body is not None and len(body) >= _SENT_NS.size:
@@ -78,12 +84,12 @@ class SlotPipe:
         return None
 
     def flush(self, timeout_s: float) -> bool:
-        """Waits until all that was queued is written. Gives whether it is."""
+        """Waits until every queued message is written. Returns False if that took longer than `timeout_s`."""
         with self._changed:
             return self._changed.wait_for(lambda: self._closed or not (self._queue or self._writing), timeout_s)
 
     def close(self) -> None:
-        """The other end hears of it at once; what is queued is dropped. Idempotent."""
+        """Closes this end: the other end's `receive` returns None, queued messages are dropped. Idempotent."""
         with self._changed:
             self._closed = True
             self._queue.clear()
@@ -117,12 +123,12 @@ class SlotPipe:
                     beat_at_s = time.monotonic() + self._beat_s
                 self._sock.sendall(_framed(time.monotonic_ns(), message))
         with self._changed:
-            # nobody is there to read: who waits for room or for a flush need not wait
+            # the other end is gone: senders that wait for room and callers of `flush` return
             self._closed = True
             self._changed.notify_all()
 
     def _next(self, beat_at_s: float) -> bytes | None:
-        """What is to be written next: a message, nothing (a beat is due), or None: the end."""
+        """Waits for the next frame to write: a message, or b"" if a beat is due. None: the pipe is closed."""
         with self._changed:
             self._writing = False
             self._changed.notify_all()

@@ -1,4 +1,4 @@
-"""One slot process as its supervisor sees it: starting it, its words, its end and why."""
+"""One slot process as its supervisor sees it: its start, its messages, its end and the reason for it."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _EXITS = {
 
 
 class SlotState(Enum):
-    """Where a slot process is in its life."""
+    """The state of a slot process. BUSY is final: a slot runs one attempt."""
 
     STARTING = "starting"
     IDLE = "idle"
@@ -47,7 +47,7 @@ class SlotState(Enum):
 
 @dataclass(frozen=True, slots=True)
 class SlotPlaces:
-    """Where a slot's things lie: its Unix socket, its log, and a folder for its temporary files, removed after it."""
+    """Folders for a slot's Unix socket, for its log, and for its temporary files (removed after its end)."""
 
     sockets: Path
     logs: Path
@@ -56,10 +56,11 @@ class SlotPlaces:
 
 @dataclass(frozen=True, slots=True)
 class SlotSetup:
-    """What slots are started with and by.
+    """The settings that all slots of a worker start with.
 
-    tls           between slots of different hosts; None: not encrypted
-    shows_output  their stdout is this process's; else it goes to their logs
+    host          address at which slots listen for rows of other hosts
+    tls           files for connections between slots of different hosts; None: not encrypted
+    shows_output  slots share this process's stdout; otherwise their output goes to their logs
     """
 
     host: str
@@ -72,11 +73,11 @@ class SlotSetup:
 
 @dataclass(frozen=True, slots=True)
 class SlotHandlers:
-    """What a slot process tells its supervisor, in the thread that reads its pipe.
+    """Called in the thread that reads a slot's pipe.
 
-    on_up      it is idle and listens
-    on_said    a message of it for the coordinator
-    on_closed  its pipe is closed; its end is near
+    on_up      the slot is idle and listens
+    on_said    a message of the slot for the coordinator
+    on_closed  the pipe is closed: the process has ended or is about to
     """
 
     on_up: Callable[[SlotProcess], None]
@@ -85,14 +86,14 @@ class SlotHandlers:
 
 
 class SlotProcess(SupervisedChild):
-    """A slot process. To be made by the thread that lives as long as the supervisor: Linux ends a fresh interpreter
-    with that thread.
+    """A slot process. To be constructed in the thread that lives as long as the supervisor, because Linux kills a fresh
+    interpreter when the thread that started it ends (`PR_SET_PDEATHSIG`).
 
-    info        what it said of itself; None: it has not yet
-    state       starting, idle or, once it was deployed to, busy for good
-    heard_s     when it last said anything, a beat included (monotonic)
-    started_s   when it was started (monotonic)
-    leave_by_s  by when it must have left, once it was told to (monotonic)
+    info        its SlotInfo; None until the slot has sent it
+    state       starting, idle or, from its deployment on, busy
+    heard_s     time of its last frame, heartbeats included (s, monotonic)
+    started_s   time of its start (s, monotonic)
+    leave_by_s  deadline for its exit once it was asked to leave (s, monotonic); None: it was not
     """
 
     def __init__(self, name: str, setup: SlotSetup, handlers: SlotHandlers) -> None:
@@ -110,7 +111,7 @@ class SlotProcess(SupervisedChild):
         try:
             super().__init__(setup.starter, partial(self._order, setup))
         except BaseException:
-            # nobody else knows of this slot yet
+            # the supervisor has not registered this slot yet, so nothing else removes its log and folder
             self._remove_things()
             raise
         self._pipe = SlotPipe(self.connection, times.heartbeat / 1_000)
@@ -118,7 +119,7 @@ class SlotProcess(SupervisedChild):
         self._reader.start()
 
     def tell(self, command: TellSlot) -> None:
-        """Passes on a command, never blocks; a slot that takes none any more is killed."""
+        """Sends a command, never blocks. Kills the slot if its pipe is full, because it does not read commands."""
         if command.deploys:
             self.state = SlotState.BUSY
         if command.leaves and self.leave_by_s is None:
@@ -129,11 +130,12 @@ class SlotProcess(SupervisedChild):
             self.kill("killed: it takes no commands")
 
     def leave(self) -> None:
-        """Tells it to exit at once, by closing its pipe."""
+        """Makes the slot exit at once, by closing its pipe."""
         self._pipe.close()
 
     def end(self) -> Ending:
-        """After its end: takes in its last words, and removes its things."""
+        """Cleans up after the process has ended; returns how it ended."""
+        # the last messages may still be in the pipe: they are passed on before the end is reported
         self._reader.join(_READER_SECONDS)
         self._pipe.close()
         seen = f"; see {self.log.path}" if self.log.has_text else ""
@@ -141,7 +143,7 @@ class SlotProcess(SupervisedChild):
         return self.ending(lambda code: _EXITS.get(code, exited_with(code)) + seen)
 
     def memory_bytes(self) -> int:
-        """Resident memory; 0 where the system does not tell."""
+        """Resident memory; 0 where the system has no /proc or the process has ended."""
         try:
             return int(Path(f"/proc/{self.pid}/statm").read_text().split()[1]) * _PAGE_BYTES
         except (OSError, IndexError):

@@ -1,4 +1,4 @@
-"""How soon a slot is replaced: at once, unless slots die as soon as they start. Pure."""
+"""When a slot is replaced: at once, or after a growing delay if slots die as soon as they start. Pure."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from headrace.core.retry import Backoff
 
 BACKOFF = Backoff(first_s=0.2, max_s=10.0)
 SOON_SECONDS = 10.0
-"""A slot that lived longer than this did not die of starting."""
+"""The death of a slot that lived longer than this is not a failed start."""
 
 
 class StartBackoff:
-    """When the next slot may start. Times in seconds, of any steady clock."""
+    """The time from which the next slot may start. Times in seconds of any monotonic clock."""
 
     def __init__(self) -> None:
         self._wait_s = 0.0
@@ -21,7 +21,7 @@ class StartBackoff:
         return now_s >= self._from_s
 
     def ended(self, now_s: float, lived_s: float, *, healthy: bool) -> None:
-        """A slot has ended. healthy: it got as far as an attempt, or left on command."""
+        """Notes the end of a slot. healthy: it had begun an attempt, or left on command."""
         if healthy or lived_s > SOON_SECONDS:
             self._wait_s = self._from_s = 0.0
         else:

@@ -1,13 +1,12 @@
-"""A worker: keeps slot processes alive and carries words between them and the coordinator.
+"""A worker: keeps slot processes running and passes messages between them and the coordinator.
 
     coordinator <── gRPC stream ──> ControlClient ┐                ┌ SlotProcess <── pipe ──> slot
                                                   ├── Supervisor ──┤
                                                   ┘                └ SlotProcess <── pipe ──> slot
 
-Messages pass at once, in the thread that brings them; those of slots are not decoded here. Everything about the life of
-processes (starting, killing what should have left, replacing what has ended) is done by one thread, a look at all slots
-several times a second.
-A slot runs one attempt and exits; a replacement is started at once, so that the next attempt finds it loaded.
+The thread that receives a message passes it on; messages of slots are not decoded here. One thread starts, kills and
+replaces slot processes: it checks all slots several times a second. A slot runs one attempt and exits; its replacement
+starts at once, so that the next attempt finds a slot with all modules loaded.
 """
 
 from __future__ import annotations
@@ -52,11 +51,11 @@ from headrace.worker.supervision.worker_folder import WorkerFolder
 
 WORKER_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}\Z")
 STARTING_SECONDS_MAX = 120.0
-"""A slot that is not up by then is killed: importing takes seconds, even on a busy host."""
+"""A slot that has not sent its SlotInfo after this time is killed. Imports take seconds, even on a busy host."""
 LEAVE_SECONDS = 2.0
-"""How long slots have to exit at the end of the worker before they are killed."""
+"""At the end of the worker slots have this long to exit before they are killed."""
 FLUSH_SECONDS = 10.0
-"""How long a coordinator that is connected may take to hear the last words: it may be busy."""
+"""At its end the worker waits at most this long until a connected coordinator has acknowledged all messages."""
 MEASURE_SECONDS = 1.0
 LOOK_SECONDS_MAX = 0.2
 
@@ -65,20 +64,20 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class WorkerConfig:
-    """What a worker is started with.
+    """The settings of a worker.
 
-    worker              its id: of [A-Za-z0-9._-], no other worker of the cluster has it
-    coordinator         HOST:PORT of its control plane
-    slots               slot processes that it keeps
-    host                where its slots listen: an address that the other hosts reach
-    folder              of this worker alone
+    worker              its id: of [A-Za-z0-9._-], unique in the cluster
+    coordinator         HOST:PORT of the coordinator's control plane
+    slots               number of slot processes
+    host                address at which its slots listen, which the other hosts must reach
+    folder              used by this worker only
     token               the cluster's shared secret
-    memory_limit_bytes  resident memory of one slot above which it is killed; None: no limit
-    reconnect_for_ms    gives up after so long without a coordinator; None: never
-    shows_output        what slots print on stdout goes to this process's, not to their logs
+    memory_limit_bytes  a slot with more resident memory is killed; None: no limit
+    reconnect_for_ms    the worker ends after this long without a coordinator; None: never
+    shows_output        slots share this process's stdout; otherwise their output goes to their logs
     logs                folder for logs of slots; None: `<folder>/logs`
-    starter             starts slots; whoever made it closes it
-    tls                 to the coordinator and between slots; None: neither is encrypted
+    starter             starts slots; the caller closes it
+    tls                 files for connections to the coordinator and between slots; None: neither is encrypted
     """
 
     worker: str
@@ -97,7 +96,7 @@ class WorkerConfig:
 
 
 class Supervisor:
-    """One worker. `start` and `stop` for one inside of a larger process (threads only), `run` for its own."""
+    """One worker. A process that is a worker calls `run`; one that contains a worker calls `start` and `stop`."""
 
     def __init__(self, config: WorkerConfig) -> None:
         if not WORKER_ID.match(config.worker):
@@ -121,7 +120,8 @@ class Supervisor:
     def run(self) -> None:
         """Runs until SIGTERM, SIGINT or the coordinator's StopWorker. Call it in the main thread.
 
-        Raises UserError when the coordinator refuses the worker, UnreachableError when it gave up.
+        Raises UserError if the coordinator refuses the worker, UnreachableError if no coordinator answered for
+        `reconnect_for_ms`.
         """
         asked: list[int] = []
         before = {
@@ -130,7 +130,8 @@ class Supervisor:
         }
         try:
             self.start()
-            # acted on here, not in the handler: that may interrupt a thread that holds what `stop` needs
+            # `stop` is called here, not in the handler: a handler runs inside of whatever the main thread executes, and
+            # would wait forever for a lock that this code holds
             while not self.wait(LOOK_SECONDS_MAX):
                 if asked:
                     self.stop()
@@ -139,12 +140,15 @@ class Supervisor:
                 signal.signal(number, handler)
 
     def start(self) -> None:
-        """Starts the worker's threads and slots; sets no signal handlers. Raises UserError when the folder is taken."""
+        """Starts the worker's threads and slots; sets no signal handlers.
+
+        Raises UserError if another worker uses the folder.
+        """
         self._folder = WorkerFolder(self._config.folder, self._config.logs)
         self._thread.start()
 
     def wait(self, timeout_s: float | None = None) -> bool:
-        """Waits until the worker has ended by itself or by `stop`; False: not yet. Raises as `run`."""
+        """Waits until the worker has ended, at most `timeout_s` seconds; returns whether it has. Raises as `run`."""
         if not self._ended.wait(timeout_s):
             return False
         if self._failure is not None:
@@ -152,12 +156,12 @@ class Supervisor:
         return True
 
     def stop(self) -> None:
-        """Says goodbye, ends all slots, and returns when nothing of the worker is left. Idempotent."""
+        """Sends WorkerLeaving, ends all slots, and returns once every process and thread has ended. Idempotent."""
         self._end("it was told to end")
         if self._thread.is_alive():
             self._thread.join()
 
-    # ---- words, in the threads that bring them -----------------------------------------------------------------------
+    # ---- messages, in the threads that receive them ------------------------------------------------------------------
 
     def _registration(self) -> Register:
         with self._lock:
@@ -167,7 +171,8 @@ class Supervisor:
         return Register(config.worker, config.host, os.getpid(), config.slots, __version__, idle, busy)
 
     def _infos(self, state: SlotState) -> tuple[SlotInfo, ...]:
-        # one that died while this process stood still is not there to be deployed to, though nobody has looked yet
+        # While this process was stopped, slots may have died whose end the supervisor thread has not handled yet: they
+        # must not be offered for a deployment.
         slots = [slot for slot in self._slots.values() if slot.state is state and not slot.has_ended()]
         return tuple(slot.info for slot in slots if slot.info is not None)
 
@@ -197,7 +202,8 @@ class Supervisor:
 
     def _on_up(self, slot: SlotProcess) -> None:
         with self._lock:
-            # where its first words overtake its entry in the table they wait here: see ClientHandlers.register
+            # The slot's first message may arrive before `_start_slot` has added it to the table. The lock is held there
+            # until it has, so a registration that follows this SlotUp contains the slot (ClientHandlers.register).
             info = slot.info
         if info is not None:
             _log.info("slot %s is up (pid %d)", slot.name, slot.pid)
@@ -215,7 +221,7 @@ class Supervisor:
             self._ending = reason
             self._look.set()
 
-    # ---- the life of processes, in one thread ------------------------------------------------------------------------
+    # ---- slot processes, in the supervisor's thread ------------------------------------------------------------------
 
     def _run(self) -> None:
         config = self._config
@@ -228,14 +234,14 @@ class Supervisor:
                 self._look.clear()
         except HeadraceError as error:
             self._end("", error)
-        except Exception as error:  # the shell of the worker: whatever it is, its slots end and it is told
+        except Exception as error:  # the shell of the worker: after any error its slots end, and `wait` raises it
             failure = InternalError(f"worker {config.worker}: {type(error).__name__}: {error}")
             failure.__cause__ = error
             self._end("", failure)
         finally:
             try:
                 self._leave()
-            except Exception as error:  # whoever waits for the worker waits no longer
+            except Exception as error:  # `_ended` must be set, or callers of `wait` would wait forever
                 _log.exception("worker %s did not end in order", config.worker)
                 self._failure = self._failure or InternalError(f"worker {config.worker}: {error}")
             finally:
@@ -243,7 +249,8 @@ class Supervisor:
 
     def _look_after(self) -> None:
         now_s = time.monotonic()
-        # what was silent while this process stood still may have a full pipe of words to be read first
+        # After this process was stopped (SIGSTOP, a suspended host) its slots look silent, though their beats are in
+        # the pipes: the readers get one interval to read them before slots are judged.
         stood_still = now_s - self._looked_s > self._config.times.lease / 2 / 1_000
         self._looked_s = now_s
         for slot in list(self._slots.values()):
@@ -256,10 +263,10 @@ class Supervisor:
         self._fill(now_s)
 
     def _fill(self, now_s: float) -> None:
-        """Starts the slots that are missing, as soon as that does not hold up this thread."""
+        """Starts missing slots as soon as the starter can do so without blocking this thread."""
         starter = self._config.starter
         try:
-            # asked even if no slot is missing: it collects orphans, and keeps a template ready
+            # called even if no slot is missing: `ready` reaps orphans and keeps a template ready
             while self._backoff.may_start(now_s) and starter.ready() and len(self._slots) < self._config.slots:
                 self._start_slot()
         except (ExternalError, UserError) as error:
@@ -268,7 +275,8 @@ class Supervisor:
 
     def _start_slot(self) -> None:
         assert self._folder is not None, "slots start after the folder is held"
-        # names a process: one that the coordinator knew before this worker was started anew has another
+        # The random part names the process: a coordinator that knew the slots of an earlier process of this worker must
+        # not take the new ones for them.
         name = f"{self._config.worker}-{secrets.token_hex(4)}"
         config = self._config
         places, starter = self._folder.places, config.starter
@@ -291,7 +299,7 @@ class Supervisor:
         prune_logs(self._folder.places.logs, {each.log.path for each in self._slots.values()})
 
     def _judge(self, slot: SlotProcess, now_s: float) -> None:
-        """Kills a slot that should have left, or that stands still."""
+        """Kills a slot that missed its deadline to leave or to start, or that sends no heartbeats."""
         times = self._config.times
         if slot.leave_by_s is not None and now_s > slot.leave_by_s:
             slot.kill(f"killed: it had not left {times.cancel / 1_000:g} s after it was told to")
@@ -301,7 +309,10 @@ class Supervisor:
             slot.kill(f"killed: no beat of it for {times.lease / 1_000:g} s")
 
     def _check_coordinator(self, now_s: float) -> None:
-        """Without a coordinator for the lease, attempts end: it may have given their work to others."""
+        """Kills busy slots once the coordinator was silent for the lease: it may have restarted their jobs elsewhere.
+
+        Raises UnreachableError after `reconnect_for_ms` without a coordinator.
+        """
         config = self._config
         silent_s = self._client.silent_s()
         missed = silent_s > 2.5 * config.times.heartbeat / 1_000
@@ -318,7 +329,7 @@ class Supervisor:
             raise UnreachableError(f"no coordinator answered at {config.coordinator} for {silent_s:.0f} s: {trouble}")
 
     def _measure(self, now_s: float) -> None:
-        """Bounds memory and logs."""
+        """Enforces the memory limit of slots and the size of their logs, once a second."""
         if now_s - self._measured_s < MEASURE_SECONDS:
             return
         self._measured_s = now_s
@@ -326,13 +337,14 @@ class Supervisor:
         for slot in self._slots.values():
             with suppress(OSError):
                 slot.log.bound()
-            # not while it starts: a limit below what every slot needs is to be told, and only of slots that were up
+            # A starting slot is spared: if the limit is below what every slot needs, slots must get as far as to be
+            # known to the coordinator, because the end of others is not reported (`_bury`).
             up = slot.state is not SlotState.STARTING
             if up and limit is not None and (used := slot.memory_bytes()) > limit:
                 slot.kill(f"killed: it used {used >> 20} MiB of memory, more than its limit of {limit >> 20} MiB")
 
     def _leave(self) -> None:
-        """The end of the worker: nothing of it is left after this, whatever fails on the way."""
+        """Ends slots, connection and folder of the worker. A step that fails does not keep the others from running."""
         assert self._folder is not None, "the folder is held until the end"
         _log.info("worker %s ends%s", self._config.worker, f": {self._ending}" if self._ending else "")
         deadline_s = time.monotonic() + LEAVE_SECONDS
@@ -347,7 +359,7 @@ class Supervisor:
 
 
 def _end_slot(slot: SlotProcess, deadline_s: float) -> None:
-    """Waits for one that was told to leave."""
+    """Waits for a slot that was asked to leave; kills it after the deadline."""
     if not slot.wait(max(deadline_s - time.monotonic(), 0)):
         slot.kill("killed at the end of its worker")
         slot.wait(LEAVE_SECONDS)

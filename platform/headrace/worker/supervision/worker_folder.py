@@ -1,4 +1,4 @@
-"""Where a worker's files lie, that no other worker uses them, and that nothing of an earlier one is left."""
+"""The folder of a worker: locked against other workers, and cleared of what a killed worker left."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from headrace.core.files.private_files import make_private_folder
 from headrace.worker.supervision.slot_process import SlotPlaces
 
 LOCK = "lock"
-"""In a worker's folder: the file that is locked while it is held; empty until it was locked once."""
+"""The file in a worker's folder that is locked (flock) while the worker runs; empty until the first lock."""
 
 
 class WorkerFolder:
-    """A worker's folder while it is held. Raises UserError when another worker holds it.
+    """A locked worker folder. Raises UserError if another worker has locked it, ExternalError if it cannot be used.
 
-    Unix sockets lie outside of it, for their paths are short: in a folder of this user under the system's temporary
-    one, with a name that follows from this folder's. So a worker that was killed leaves nothing that the next one does
-    not remove.
+    Unix sockets are outside of it, because the length of their paths is limited: in a folder of this user below the
+    system's temporary folder. Its name is derived from the path of this folder, so the next worker finds and removes
+    what a killed one left.
     """
 
     def __init__(self, folder: Path, logs: Path | None = None) -> None:
-        """logs: where slots log, if not in it."""
+        """logs: folder for logs of slots; None: `<folder>/logs`."""
         folder = folder.absolute()
         self._folder = folder
         name = hashlib.sha256(os.fsencode(folder)).hexdigest()[:12]
@@ -51,7 +51,7 @@ class WorkerFolder:
         os.pwrite(self._lock, b"held\n", 0)
 
     def release(self) -> None:
-        """Removes what no one needs after the worker; logs stay."""
+        """Removes sockets and temporary files, and unlocks the folder. Logs stay."""
         self._clear()
         os.close(self._lock)
 

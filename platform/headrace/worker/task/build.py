@@ -1,4 +1,4 @@
-"""Opens the live parts of one subtask from the plan: its chain, bottom up, with what a checkpoint restored."""
+"""Opens the live parts of one subtask from the plan: its chain, from the last node up, with the restored state."""
 
 from __future__ import annotations
 
@@ -28,24 +28,25 @@ from headrace.worker.task.source_task import SourceTask, SourceTiming
 Outgoing = Mapping[tuple[str, str], Sequence[Receiver]]
 """(node, output) -> the sending ends of the edges that leave the task there."""
 FindOutlet = Callable[[str, int, int], Outlet]
-"""(task, subtask, number of the channel in its mailbox) -> the way to it."""
+"""(task, subtask, number of the channel in its mailbox) -> the outlet that leads there."""
 
 Resume = Callable[[str, Operator], bool]
-"""(node, its operator) -> whether the operator goes on in its own way from what it was given: nothing is restored."""
+"""(node, its operator) -> whether this call has restored the operator: then its share of the states is not."""
 OpenSink = Callable[[SinkSpec, Counter[str]], Receiver]
-"""(sink, its counters) -> what takes its rows and, at a barrier, hands over what it made of them."""
+"""(sink, its counters) -> the receiver of the sink's rows in place of a SinkTask."""
 
 
 @dataclass(frozen=True, slots=True)
 class SubtaskContext:
-    """What the parts of a subtask are told.
+    """What the parts of a subtask need to open.
 
     counters   node name -> that subtask's counters
     floors     recorded floors of an earlier run
     restored   node name -> this subtask's share of the node's states
-    lease      nothing is written once it has run out; None: there is none
+    lease      nothing is written once the lease has expired; None: no lease
     hand_over  the end of the input closes no window
-    terms      how often epochs are committed; attempt: the job's (re)start
+    terms      how often epochs are committed
+    attempt    number of the job's attempt
     """
 
     pipeline: str
@@ -78,7 +79,7 @@ def outgoing(plan: PhysicalPlan, wiring: Wiring, task: str, subtask: int, find: 
 
 
 class ChainBuilder:
-    """Opens a task's nodes for one subtask. `opened` collects readers, operators and writers: all must be closed."""
+    """Opens a task's nodes for one subtask. The caller must close all readers, operators and writers in `opened`."""
 
     def __init__(
         self,
@@ -88,7 +89,8 @@ class ChainBuilder:
         open_sink: OpenSink | None = None,
         resume: Resume | None = None,
     ) -> None:
-        """`open_sink`: what takes a sink's rows in place of its writer; `resume`: asked before a state is restored."""
+        """`open_sink` opens the receiver of a sink's rows in place of its writer. `resume` is called before an operator
+        is restored, and may give it its state in another way."""
         self._resume = resume
         self._task = task
         self._open_other_sink = open_sink
@@ -124,7 +126,7 @@ class ChainBuilder:
         )
 
     def receiver(self, node: str, output: str) -> Receiver:
-        """What takes the rows of a node's output inside of the task, and behind it."""
+        """The receiver of a node's output: the nodes that read it in the same task, and the edges to other tasks."""
         receivers = self._receivers(node, output)
         return receivers[0] if len(receivers) == 1 else Fan(receivers)
 
@@ -183,5 +185,5 @@ class ChainBuilder:
         return {output: self._receivers(node, output) for output in sorted(outputs)}
 
     def counters(self, node: str) -> Counter[str]:
-        """What a node counts."""
+        """The counters of a node."""
         return self._context.counters.setdefault(node, Counter())

@@ -1,4 +1,4 @@
-"""What a source subtask is told while it runs, and what subtasks tell about themselves. Messages only."""
+"""Commands to a source subtask while it runs, and reports of subtasks. Messages only."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from headrace.state.snapshot import StateSnapshot
 
 @dataclass(frozen=True, slots=True)
 class AssignedSplit:
-    """A split to read. `state`: what a checkpoint knows of it (then `split.start` is its position), or None."""
+    """A split to read. `state`: its state in the checkpoint (then `split.start` is its position), or None."""
 
     split: Split
     state: SplitState | None = None
@@ -21,9 +21,9 @@ class AssignedSplit:
 
 @dataclass(frozen=True, slots=True)
 class Assign:
-    """Read these splits too.
+    """Read these splits in addition to the others.
 
-    final    no more will come: the subtask's input ends with its last split
+    final    no more splits will come: the subtask's input ends with its last split
     emitted  greatest watermark that the source ever emitted (epoch ms): the least floor of splits without a state
     """
 
@@ -37,7 +37,7 @@ class Trigger:
     """Emit the barrier of this epoch now.
 
     stop    read nothing and emit nothing after it
-    drain   time goes to the end (+inf) before it
+    drain   emit Watermark(+inf) before it
     """
 
     epoch: int
@@ -47,21 +47,21 @@ class Trigger:
 
 @dataclass(frozen=True, slots=True)
 class Relay:
-    """The height at which idle partitions stand; None: nothing moves."""
+    """The height with which idle partitions count (epoch ms); None: the watermark waits for them."""
 
     height: int | None
 
 
 @dataclass(frozen=True, slots=True)
 class Limit:
-    """Event-time alignment: partitions whose time is past `ts` (epoch ms) pause; None: nobody does."""
+    """Watermark alignment: partitions whose own watermark is past `ts` (epoch ms) pause; None: no limit."""
 
     ts: int | None
 
 
 @dataclass(frozen=True, slots=True)
 class Complete:
-    """Everything before the barrier of this epoch is durable: its positions may be published."""
+    """The epoch is committed: the positions at its barrier may be published (Kafka: committed to the group)."""
 
     epoch: int
 
@@ -73,18 +73,23 @@ class StopReading:
 
 @dataclass(frozen=True, slots=True)
 class Finish:
-    """Everything is committed: leave the loop."""
+    """All output is committed: leave the loop."""
 
 
 InTurn = Assign | Trigger | Complete | StopReading | Finish
-"""Commands that are obeyed one after the other."""
+"""Commands that the loop executes one after the other."""
 Command = InTurn | Relay | Limit
-"""Of heights and limits only the last one counts, at once."""
+"""Of Relay and of Limit only the latest one counts. It takes effect at once, not in turn."""
 
 
 @dataclass(frozen=True, slots=True)
 class SourceStatus:
-    """How a source subtask stands; a snapshot for progress, for the relay of idle heights and for alignment."""
+    """The status of a source subtask: for progress reports, for the relay of idle heights and for alignment.
+
+    active_height  minimum height (epoch ms) of partitions neither idle nor finished; None: there are none
+    watermark      emitted last (epoch ms)
+    lag            messages that the splits are behind
+    """
 
     active_height: int | None
     has_splits: bool
@@ -94,8 +99,9 @@ class SourceStatus:
 
 @dataclass(frozen=True, slots=True)
 class SubtaskSnapshot:
-    """All that one subtask has to give for an epoch: its barrier has passed every node of the chain, and every sink of
-    it has flushed. Frames are references: nothing has been written yet.
+    """The snapshot of one subtask for an epoch: the barrier has passed every node of its chain, every sink has flushed.
+
+    State frames are references: nothing has been written to storage yet.
 
     source     (source name, positions and time), for a subtask that reads a source
     counters   (node, its counters since the attempt began), as of the barrier
@@ -111,12 +117,12 @@ class SubtaskSnapshot:
 
 
 class SubtaskEvents(Protocol):
-    """Where subtasks report. Called by the subtasks' threads."""
+    """Receives the reports of subtasks, in the subtasks' threads."""
 
     def snapshotted(self, snapshot: SubtaskSnapshot) -> None:
         """A barrier has passed the whole subtask."""
         ...
 
     def input_ended(self, task: str, subtask: int) -> None:
-        """EndOfInput has passed the whole subtask; barriers may still come, rows will not."""
+        """EndOfInput has passed the whole subtask. Barriers may follow, rows will not."""
         ...

@@ -1,7 +1,7 @@
-"""From a polled batch to dated rows: decode, metadata, event time, watermarks of rows, bad rows.
+"""From a polled batch to rows with event time: decoding, metadata columns, event time, `__wm`, bad rows.
 
-One source subtask's way from messages to its two outputs, main and bad rows. Every engine uses it: it knows no loop
-(`worker.task.source_task`), no commands and no clock. The rules of time are those of `worker.task.source_progress`.
+A source subtask has two outputs, its rows and its bad rows. Every engine uses this module, so it must not know loops,
+commands or clocks (`worker.task.source_task`). The rules of event time are in `worker.task.source_progress`.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ Indices = npt.NDArray[np.int64]
 
 @dataclass(slots=True)
 class _Taken:
-    """A batch on its way.
+    """A batch between decoding and its two outputs.
 
     rows     the good rows
     good     their indices in the batch, ascending; None: all of it
@@ -131,7 +131,10 @@ class Ingest:
     # ---- time ----------------------------------------------------------------------------------------------------
 
     def _event_time(self, taken: _Taken, batch: MessageBatch | RowBatch) -> Indices | None:
-        """Event time in ms of each good row, None for a source without time. A row whose time is NULL becomes bad."""
+        """The event time (epoch ms) of each good row; None for a source without time.
+
+        A row whose event time is NULL becomes a bad row.
+        """
         match self._spec.time:
             case None:
                 return None
@@ -203,14 +206,14 @@ class Ingest:
 def open_ingest(
     spec: SourceSpec, time: SourceProgress, *, rows: Receiver, bad: Receiver, counters: Counter[str]
 ) -> Ingest:
-    """A source's, with the decoder of its format. A reader of whole files decodes them itself."""
+    """Opens the ingest of a source with the decoder of its format. A reader of whole files decodes them itself."""
     form = spec.format
     decoder = None if form is None or form.config.file_only else form.config.open_decoder(spec.schema)
     return Ingest(spec, decoder, time=time, rows=rows, bad=bad, counters=counters)
 
 
 def _time_expression(spec: SourceSpec) -> tuple[str | pl.Expr, pl.Expr | None]:
-    """The column or expression of a row's event time, and the mask of rows for which the expression fails."""
+    """The column or expression of the event time, and the mask of rows for which the expression fails."""
     if not isinstance(spec.time, RowTime):
         return "", None
     if spec.time.expression in spec.output:
@@ -225,7 +228,7 @@ def _null_reason(nulls: dict[str, pl.Series], row: int) -> str:
 
 
 def _milliseconds(values: pl.Series) -> tuple[Indices, npt.NDArray[np.bool_] | None]:
-    """Timestamps (us) floored to ms, and the mask of NULLs; None where there is none."""
+    """Timestamps (us) rounded down to ms, and the mask of NULLs, or None if there are no NULLs."""
     physical = values.to_physical()
     null = physical.is_null().to_numpy() if physical.null_count() else None
     micros = (physical.fill_null(0) if null is not None else physical).to_numpy()

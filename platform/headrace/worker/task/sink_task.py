@@ -1,6 +1,6 @@
-"""The end of a chain: rows are encoded and handed to the sink's writer; at a barrier everything must be durable.
+"""The end of a chain: encodes rows and passes them to the sink's writer; at a barrier all output must be durable.
 
-The end of input makes nothing durable: a last barrier follows it.
+EndOfInput makes nothing durable, because a last barrier follows it.
 """
 
 from __future__ import annotations
@@ -42,7 +42,10 @@ class SinkTask:
         self.counters = counters
 
     def on_batch(self, batch: pl.DataFrame) -> None:
-        """Encodes and writes; blocks while the writer's buffer is full."""
+        """Encodes and writes a batch; blocks while the writer's buffer is full.
+
+        Raises ExternalError when the slot's lease has expired.
+        """
         self._check_lease()
         messages = None if self._encoder is None else self._encoder.encode(batch.select(self._encoded))
         hidden = [TS, OP] if OP in batch.columns else [TS]
@@ -51,7 +54,7 @@ class SinkTask:
         self.counters["rows_out"] += batch.height
 
     def on_signal(self, signal: Signal) -> None:
-        """At a barrier: flush, and hand over what is to be committed."""
+        """At a barrier: flushes the writer and adds its committables to the epoch's snapshot."""
         match signal:
             case Barrier(epoch):
                 self._check_lease()
@@ -62,13 +65,16 @@ class SinkTask:
                 assert_never(signal)
 
     def _check_lease(self) -> None:
-        """A slot that was frozen or cut off has been replaced by now: it must not write beside its successor."""
+        """Raises ExternalError when the lease has expired: the slot was frozen or cut off, and may have been replaced.
+
+        Checked before each write, because a frozen process may resume here, before the thread that watches the lease.
+        """
         if self._lease is not None and self._lease.expired():
             raise ExternalError("this slot has not heard of its worker for longer than the lease", retry=True)
 
 
 def open_encoder(spec: SinkSpec) -> Encoder | None:
-    """What makes a sink's messages; None where the sink takes rows."""
+    """Opens the encoder of a sink's messages; None if the sink takes rows."""
     if spec.config.takes != "messages" or spec.format is None:
         return None
     return spec.format.config.open_encoder(spec.encoded)

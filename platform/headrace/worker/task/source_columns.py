@@ -1,4 +1,4 @@
-"""Columns made of a batch's places: the order columns, metadata columns, and the bad rows. Pure.
+"""Columns computed from the places of a batch's rows: order columns, metadata columns, bad rows. Pure.
 
 A place is (topic, partition, position). A batch holds it as runs of one partition each, and positions row by row.
 """
@@ -40,7 +40,7 @@ def order_columns(node: str, runs: Sequence[Run], positions: Indices) -> list[pl
 
 
 def metadata_columns(spec: SourceSpec, batch: MessageBatch | RowBatch, good: Indices | None) -> list[pl.Series]:
-    """The metadata columns of the good rows, in the order asked for."""
+    """The metadata columns of the good rows, in the order of `spec.metadata`."""
     topic, partition = _places(batch.runs, len(batch))
     made = []
     for kind, column in spec.metadata:
@@ -77,7 +77,7 @@ def _metadata_column(kind: str, batch: MessageBatch | RowBatch, topic: pl.Series
 
 
 def bad_rows(batch: MessageBatch | RowBatch, index: Indices, reasons: Sequence[str]) -> pl.DataFrame | None:
-    """The rows at `index` as rows of BAD_SCHEMA, each with its reason; None where there is none."""
+    """The rows at `index` as rows of BAD_SCHEMA, each with its reason; None if there are none."""
     if not len(index):
         return None
     topic, partition = _places(batch.runs, len(batch))
@@ -105,14 +105,14 @@ def _values_as_text(batch: MessageBatch | RowBatch, index: Indices) -> pl.Series
 
 
 def _binary(array: pa.Array | None, index: Indices) -> pl.Series:
-    """The values at `index`. Polars gathers them: Arrow takes nothing from a binary_view."""
+    """The values at `index`. Polars gathers them, because Arrow's `take` does not support binary_view."""
     if array is None:
         return pl.Series([None] * len(index), dtype=pl.Binary)
     return pl.Series(pl.from_arrow(array)).gather(index).cast(pl.Binary)
 
 
 def _places(runs: Sequence[Run], height: int) -> tuple[pl.Series, Indices]:
-    """Topic and partition of each row. Raises InternalError where the runs do not cover the batch."""
+    """Topic and partition of each row. Raises InternalError if the runs do not cover the batch."""
     counts = [run.end - run.begin for run in runs]
     if sum(counts) != height:
         raise InternalError(f"a reader returned a batch of {height} rows with runs of {sum(counts)}")

@@ -1,18 +1,20 @@
 """Event time of one source subtask. Pure: rows and idle partitions in, `__wm` and the subtask's watermark out.
 
-The rules (the total of them is in DESIGN, section 5, rule 1):
+The rules:
 
-* A partition's own watermark is its greatest event time minus the out-of-orderness minus 1 ms.
-* The subtask's watermark is the minimum over its partitions' heights; a partition's height is its own watermark, or
-  the floor below which it may not fall. No partition ever leaves the minimum: an idle one stands at the relayed
-  height, a finished one at +inf, and a subtask without partitions stands at the relayed height too.
-* A partition that resumes or is newly found takes as floor what its subtask last emitted; from there on its rows'
-  `__wm` is at least that. Each floor that lies above the partition's own watermark is remembered with the position it
-  took effect at, for that is what a replay needs to give the same rows.
-* A snapshot holds, per partition, its position, its greatest event time and the height at which it stands above its own
-  watermark (an idle one: what its subtask last emitted, as if it resumed now). After a restore, in whichever subtask,
-  that height is its floor. +inf is never written down: a job that goes on goes on from the last finite watermark.
-* In a hand-over nothing is over: finished partitions keep their own watermark.
+* The own watermark of a partition is its greatest event time minus the out-of-orderness minus 1 ms.
+* The height of a partition is its own watermark, or its floor if that is greater.
+* The watermark of the subtask is the minimum over the heights of all its partitions. No partition ever leaves the
+  minimum: an idle one counts with the relayed height, a finished one with +inf. The watermark of a subtask without
+  partitions is the relayed height.
+* When a partition resumes or is discovered, the watermark that its subtask emitted last becomes its floor. From then
+  on the `__wm` of its rows is at least the floor. A floor above the partition's own watermark is recorded with the
+  position at which it took effect, because a replay needs it to produce the same rows.
+* A snapshot has for each partition its position, its greatest event time, and its floor if that is above its own
+  watermark. The floor of an idle or finished partition is at least the watermark that its subtask emitted last, as if
+  it resumed now. After a restore, in any subtask, the partition has that floor.
+* +inf is never stored: a restored job continues from the last finite watermark.
+* In a hand-over no partition is over: a finished partition counts with its own watermark.
 """
 
 from __future__ import annotations
@@ -38,17 +40,17 @@ class _Partition:
     idle: bool = False
     finished: bool = False
     recorded: list[AppliedFloor] = field(default_factory=list)
-    """Floors of an earlier run, still to be taken, in position order."""
+    """Floors of an earlier run that have not taken effect yet, in the order of their positions."""
 
 
 class SourceProgress:
-    """Keeps the time of one subtask of one source."""
+    """The event time of one subtask of one source. Used by one thread."""
 
     def __init__(
         self, source: str, out_of_orderness_ms: int, recorded: Iterable[AppliedFloor] = (), *, hand_over: bool = False
     ) -> None:
-        """`recorded`: floors of an earlier run, which a replay takes again; those of the job itself, when it is
-        restored, are kept for its life."""
+        """`recorded`: floors of an earlier run, which take effect again at their positions. A replay receives those of
+        the job that it repeats, a restored job its own."""
         self._source = source
         self._lag_ms = out_of_orderness_ms + 1
         self._hand_over = hand_over
@@ -58,15 +60,16 @@ class SourceProgress:
             if item.source == source:
                 self._recorded.setdefault(SplitId(item.topic, item.partition), []).append(item)
         self._emitted = TIME_MIN
-        self._greatest = TIME_MIN  # of all that the source ever emitted, as far as it is known here; never +inf
+        # the greatest watermark that any subtask of the source is known to have emitted, in any attempt; never +inf
+        self._greatest = TIME_MIN
         self.applied: list[AppliedFloor] = []
-        """Every floor that took effect above the partition's own watermark, in order of taking effect."""
+        """Every floor that took effect above its partition's own watermark, in the order of taking effect."""
 
     def add(self, split: SplitId, position: int, state: SplitState | None = None, emitted: int | None = None) -> None:
-        """Starts a partition at `position`, with what a checkpoint knew of it.
+        """Adds a partition that is read from `position` on, with its state in the checkpoint.
 
-        A partition without state that is found after time has been emitted starts at that floor: the greatest that
-        this subtask emitted, or the source ever did before (`emitted`).
+        A partition without state was discovered after the job began. Its floor is the greatest watermark that this
+        subtask has emitted, or the source before (`emitted`, epoch ms).
         """
         if emitted is not None:
             self._greatest = max(self._greatest, emitted)
@@ -76,7 +79,7 @@ class SourceProgress:
             part.max_ts, part.finished = state.max_ts, state.finished
         recorded = self._recorded.pop(split, [])
         for item in recorded:
-            if item.position < position:  # in effect already
+            if item.position < position:  # took effect before the checkpoint
                 part.floor = max(part.floor, item.floor)
                 self.applied.append(item)
             else:
@@ -87,7 +90,7 @@ class SourceProgress:
             self._raise_floor(split, part, state.floor)
 
     def snapshot(self) -> SourceState:
-        """The time of all partitions, as of now."""
+        """The positions and the event time of all partitions now."""
         states = [self._state_of(split, part) for split, part in self._partitions.items()]
         splits = sorted(states, key=lambda state: (state.topic, state.partition))
         emitted = None if self._greatest == TIME_MIN else self._greatest
@@ -102,7 +105,7 @@ class SourceProgress:
         return SplitState(split.topic, split.partition, part.position, part.max_ts, floor, part.finished)
 
     def past(self, height: int) -> frozenset[SplitId]:
-        """Partitions still read whose own watermark lies above `height`."""
+        """Unfinished partitions whose own watermark is above `height`."""
         return frozenset(
             split
             for split, part in self._partitions.items()
@@ -110,9 +113,11 @@ class SourceProgress:
         )
 
     def observe(self, runs: Sequence[Run], ts: Times, positions: Times) -> Times | None:
-        """Takes the event times of a batch's good rows, in order; gives `__wm` of each, or None where every row has
-        __wm < __ts (nothing can call one of them late, and the column is left out). In a run of which that is true
-        beside others of which it is not, -2^63 stands for the exact value."""
+        """Adds the event times `ts` (epoch ms) of a batch's good rows, in order; returns the `__wm` of each row.
+
+        Returns None if every row has `__wm` < `__ts`: no operator can judge such a row late, so the batch needs no
+        column. In a batch that needs one, the rows of a run for which this holds get -2^63 in place of the exact value.
+        """
         watermarks: Times | None = None
         for run in runs:
             if run.begin == run.end:
@@ -150,17 +155,17 @@ class SourceProgress:
             wm[behind] = np.maximum(wm[behind], item.floor)
 
     def moved(self, positions: Mapping[SplitId, int]) -> None:
-        """Notes the next position of partitions."""
+        """Sets the next position of each of these partitions."""
         for split, position in positions.items():
             self._partitions[split].position = position
 
     def set_idle(self, splits: Iterable[SplitId]) -> None:
-        """These partitions are idle: they stand at the relayed height until a row comes."""
+        """Marks partitions as idle: each counts with the relayed height until its next row."""
         for split in splits:
             self._partitions[split].idle = True
 
     def finish(self, splits: Iterable[SplitId]) -> None:
-        """These partitions reached their stop: time does not wait for them any more."""
+        """Marks partitions as finished (read to their stop): the watermark does not wait for them any more."""
         for split in splits:
             self._partitions[split].finished = True
 
@@ -170,16 +175,16 @@ class SourceProgress:
         return bool(self._partitions) and all(part.finished for part in self._partitions.values())
 
     def _over(self, part: _Partition) -> bool:
-        """Whether time waits no more for a partition."""
+        """Whether the watermark no longer waits for a partition."""
         return part.finished and not self._hand_over
 
     def active_height(self) -> int | None:
-        """The minimum over partitions that are neither idle nor finished; None where there are none such."""
+        """The minimum height of the partitions that are neither idle nor finished; None if there are none."""
         heights = [self._height(part) for part in self._partitions.values() if not part.idle and not self._over(part)]
         return min(heights, default=None)
 
     def advance(self, relayed: int | None) -> int | None:
-        """The watermark to emit now, or None where it has not grown. `relayed`: the height for idle partitions."""
+        """The watermark to emit now; None if it has not grown. `relayed`: the height of idle partitions."""
         height = self._subtask_height(relayed)
         if height is None or height <= self._emitted:
             return None

@@ -1,4 +1,4 @@
-"""The loop of one source subtask: poll, decode, stamp, hand down the chain; in between, do what it is told.
+"""The loop of one source subtask: poll, decode, add event time, pass down the chain; execute commands between polls.
 
         ┌──────────────> commands: assign, trigger, relay, limit, complete, stop, finish
         │                      │
@@ -7,7 +7,7 @@
         └── every split finished, and no more will come ──> Watermark(+inf), EndOfInput
                                                             then only commands, until Finish
 
-Decides nothing about time (`worker.task.source_progress`) or about what a message means (`worker.task.ingest`).
+The rules of event time are in `worker.task.source_progress`, the decoding of messages is in `worker.task.ingest`.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from headrace.worker.task.ingest import Ingest
 from headrace.worker.task.source_progress import SourceProgress
 
 SNAPSHOTS_MAX = 64
-"""Positions of at most so many epochs are kept while their barriers are under way."""
+"""The positions of at most this many epochs are kept until the epoch is committed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,11 +55,11 @@ class SourceTiming:
 
 
 class _Phase(Enum):
-    """How far a source subtask has come.
+    """The phase of a source subtask: what it may still emit.
 
     READING   rows, watermarks, barriers
-    ENDED     EndOfInput is out: only barriers follow
-    STOPPED   a stop's barrier is out: nothing follows but the barrier of another try
+    ENDED     EndOfInput was emitted: only barriers follow
+    STOPPED   the barrier of a stop was emitted: only the barrier of another attempt to stop follows
     """
 
     READING = auto()
@@ -82,7 +82,7 @@ class SourceTask:
         snapshots: SubtaskSnapshots | None = None,
         hand_over: bool = False,
     ) -> None:
-        """`snapshots`: where barriers and the end of input are reported. `hand_over`: the end closes no window."""
+        """`snapshots` receives barriers and the end of input. `hand_over`: the end of input closes no window."""
         self._spec = spec
         self._reader = reader
         self._ingest = ingest
@@ -90,7 +90,7 @@ class SourceTask:
         self._clock = clock
         self._timing = timing
         self.waited = WaitTime()
-        """In polls; other threads may look."""
+        """Time spent in polls. Other threads may read it."""
         self._snapshots = snapshots
         self._hand_over = hand_over
         self._commands: SimpleQueue[InTurn | None] = SimpleQueue()
@@ -116,7 +116,11 @@ class SourceTask:
         self._max_drift_ms = spec.time.max_drift_ms if spec.time is not None else None
 
     def tell(self, command: Command) -> None:
-        """Hands a command to the loop, unless it has ended. A loop that is held up piles up no heights or limits."""
+        """Passes a command to the loop; a loop that has ended ignores it. Called by any thread, never blocks.
+
+        Only the latest Relay and the latest Limit count, so they replace each other and do not fill the queue while
+        the loop is blocked by backpressure.
+        """
         match command:
             case Relay(height):
                 self._relayed = height
@@ -127,16 +131,16 @@ class SourceTask:
                     self._commands.put(command)
 
     def cancel(self) -> None:
-        """Makes the loop leave with TaskCancelledError."""
+        """Ends the loop with TaskCancelledError. Called by any thread."""
         self._cancelled = True
-        self._commands.put(None)  # wakes it
+        self._commands.put(None)  # wakes a loop that waits for a command
 
     def status(self) -> SourceStatus:
-        """How the subtask stood a moment ago."""
+        """The status as of the last watermark interval. Called by any thread."""
         return self._status
 
     def applied_floors(self) -> list[AppliedFloor]:
-        """Floors that took effect so far."""
+        """The floors that have taken effect so far."""
         return list(self._time.applied)
 
     def _publish_status(self) -> None:
@@ -148,8 +152,10 @@ class SourceTask:
         )
 
     def run(self) -> None:
-        """Reads until the end or `StopReading`, then passes barriers on until `Finish`. Raises TaskCancelledError after
-        `cancel`."""
+        """Reads until every split has ended or `StopReading` comes, then emits barriers until `Finish`.
+
+        Raises TaskCancelledError after `cancel`.
+        """
         while not self._left:
             if self._cancelled:
                 raise TaskCancelledError
@@ -162,19 +168,19 @@ class SourceTask:
 
     @property
     def done(self) -> bool:
-        """Whether it has read its last row and said so to everyone below."""
+        """Whether the subtask has read its last row and sent EndOfInput down its chain."""
         return self._phase is _Phase.ENDED
 
     @property
     def cut_short(self) -> bool:
-        """Whether it was told to stop before its splits were read to their end."""
+        """Whether `StopReading` came before all splits were read to their end."""
         return self._cut_short
 
     def _all_read(self) -> bool:
         return self._final and len(self._finished) == len(self._positions)
 
     def _end(self, *, closes: bool) -> None:
-        """Nothing will be read any more. `closes`: time goes to the end first, which closes windows."""
+        """Ends the input. `closes`: Watermark(+inf) is emitted before EndOfInput, which closes all windows."""
         self._publish_status()
         if closes:
             self._close_time()
@@ -189,7 +195,7 @@ class SourceTask:
             self._ingest.on_signal(Watermark(TIME_MAX))
 
     def _obey(self) -> None:
-        """Does what it was told, in order; where there is nothing to read, waits for it."""
+        """Executes the queued commands in order. Waits for a command where the reader has nothing to read."""
         while True:
             try:
                 command = self._next_command()
@@ -204,6 +210,7 @@ class SourceTask:
         if self._phase is not _Phase.READING:
             return self._commands.get()
         if self._finished.issuperset(self._positions):
+            # no split to poll, but a relayed height may still move the watermark: waits no longer than a poll would
             return self._commands.get(timeout=self._timing.poll_ms / 1000)
         return self._commands.get_nowait()
 
@@ -228,7 +235,7 @@ class SourceTask:
                 assert_never(command)
 
     def _assign(self, assigned: Sequence[AssignedSplit], emitted: int | None) -> None:
-        """Takes splits on. One that a checkpoint knows as finished is not read again, unless its stop has moved on."""
+        """Adds splits. A split that the checkpoint has as finished is not read again, unless its stop has moved on."""
         unread = []
         for each in assigned:
             split, state = each.split, _still_true(each)
@@ -248,8 +255,10 @@ class SourceTask:
             self._close_time()
         if self._snapshots is not None:
             self._snapshots.add_source(self._spec.node, self._time.snapshot())
+        # a split that was finished before this attempt was never assigned to the reader, which could not commit it
         read = {split: at for split, at in self._positions.items() if split not in self._finished_before}
         self._published[epoch] = read
+        # an aborted epoch gets no Complete: its positions are dropped here
         while len(self._published) > SNAPSHOTS_MAX:
             del self._published[min(self._published)]
         self._ingest.on_signal(Barrier(epoch))
@@ -273,7 +282,10 @@ class SourceTask:
             self._watermark_due_ms = self._clock.monotonic_ms() + self._timing.watermark_interval_ms
 
     def _align(self) -> None:
-        """Pauses partitions that are past the limit; they go on once it has grown well past them."""
+        """Pauses partitions whose event time is past the limit, and resumes those that are well below it again.
+
+        The margin of a tenth of the allowed drift keeps a partition from pausing and resuming with every batch.
+        """
         limit = self._limit
         if limit is None and not self._paused:
             return
@@ -282,6 +294,7 @@ class SourceTask:
         behind = self._paused if limit is None else self._paused - self._time.past(limit - margin_ms)
         if behind:
             self._reader.resume(sorted(behind))
+            # a paused partition could not return rows: its time until it counts as idle begins again
             now_ms = self._clock.monotonic_ms()
             self._last_row_ms.update(dict.fromkeys(behind, now_ms))
         if fresh := ahead - self._paused:
@@ -305,7 +318,8 @@ class SourceTask:
             self._time.finish(polled.finished)
         if polled.lag:
             self._lag = polled.lag
-            # it was at its end, and is not any more: what was appended waits in the client, behind other partitions
+            # The partition has grown since it reached its end: the new messages are queued in the client behind those
+            # of other partitions. It is not idle, though no row of it arrives.
             self._at_end -= {split for split, lag in polled.lag.items() if lag > 0}
 
     def _mark_idle(self) -> None:
@@ -325,7 +339,7 @@ class SourceTask:
 
 
 def _still_true(assigned: AssignedSplit) -> SplitState | None:
-    """What a checkpoint knows of a split; one that goes on past an earlier stop is not finished any more."""
+    """The state of a split in the checkpoint. A split whose stop has moved past its position counts as unfinished."""
     split, state = assigned.split, assigned.state
     if state is not None and state.finished and split.stop is not None and split.stop > split.start:
         return replace(state, finished=False)

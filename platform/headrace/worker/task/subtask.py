@@ -1,4 +1,4 @@
-"""The loop of a subtask that reads from other tasks: take from the mailbox, hand down the chain."""
+"""The loop of a subtask that reads from other tasks: take elements from the mailbox, pass them down the chain."""
 
 from __future__ import annotations
 
@@ -22,16 +22,18 @@ class Subtask:
         self._snapshots = snapshots
         self._finished = False
         self.waited = WaitTime()
-        """For its input."""
+        """Time spent waiting for input."""
 
     def finish(self) -> None:
-        """Everything is committed and nothing more will come: the loop is left."""
+        """Ends the loop. To be called once all output is committed and no further barrier will come."""
         self._finished = True
         self._mailbox.wake()
 
     def run(self) -> None:
-        """Works until `finish`; the end of input ends nothing, for barriers follow it. Raises TaskCancelledError once
-        the job is torn down."""
+        """Runs until `finish`. EndOfInput does not end the loop, because barriers follow it.
+
+        Raises TaskCancelledError when the mailbox is cancelled.
+        """
         while not self._finished:
             for element in self._next():
                 match element:

@@ -1,7 +1,8 @@
-"""The thread of a subtask, with the reader, operators and writers that only it uses.
+"""The thread of a subtask, with the reader, operators and writers that only this thread uses.
 
-Owns their end: they are closed once the thread has ended, each one whatever the others do. A thread that does not end
-(a client that waits for a broker) keeps its parts: to close them under its hands could crash the process.
+The parts are closed after the thread has ended; a part that fails to close does not keep the others open. The parts of
+a thread that does not end (its client waits for a broker, say) stay open: closing a native client while a thread uses
+it could crash the process.
 """
 
 from __future__ import annotations
@@ -14,10 +15,10 @@ from typing import Protocol
 
 
 class Part(Protocol):
-    """What must be closed."""
+    """A part of a subtask that must be closed: a reader, an operator or a writer."""
 
     def close(self) -> None:
-        """Releases what it holds. Idempotent."""
+        """Releases the part's resources. Idempotent."""
         ...
 
 
@@ -39,17 +40,17 @@ class SubtaskThread:
 
     @property
     def alive(self) -> bool:
-        """Whether it was started and has not ended."""
+        """Whether the thread was started and has not ended."""
         return self._thread is not None and self._thread.is_alive()
 
     def join(self, timeout_s: float) -> None:
-        """Waits for its end, or until the time is up."""
+        """Waits until the thread has ended, at most `timeout_s` seconds."""
         if self._thread is not None:
             self._thread.join(timeout_s)
 
 
 def join_all(threads: Iterable[SubtaskThread], timeout_s: float, waiting: Callable[[], None]) -> None:
-    """Waits until all have ended or the time is up; calls `waiting` about 20 times a second meanwhile."""
+    """Waits until all threads have ended, at most `timeout_s` seconds. Calls `waiting` about 20 times a second."""
     deadline = time.monotonic() + timeout_s
     for item in threads:
         while item.alive and time.monotonic() < deadline:
@@ -59,7 +60,7 @@ def join_all(threads: Iterable[SubtaskThread], timeout_s: float, waiting: Callab
 
 
 def close_all(parts: Iterable[Part]) -> list[Exception]:
-    """Closes every one of them; gives what went wrong."""
+    """Closes every part; returns the errors of those that failed to close."""
     failures: list[Exception] = []
     for part in parts:
         try:

@@ -165,7 +165,7 @@ def _partitioner(plan: PhysicalPlan, index: int, sender: int, levels: Levels) ->
 
 @dataclass(frozen=True, slots=True)
 class _Everywhere:
-    """Sends rows as the partitioner says, and signals to every target, because each waits for every sender's
+    """Sends rows to the partitioner's targets, and signals to every target, because each waits for every sender's
     trailer.
     """
 

@@ -1,1 +1,1 @@
-"""What a slot decides in its one attempt, without threads, clock and I/O: `slot_runtime` executes it."""
+"""The pure decisions of a slot in its one attempt: no threads, no clock, no I/O. `slot.runtime` executes them."""

@@ -1,4 +1,4 @@
-"""What the attempt machine wants done. Shapes only.
+"""The effects that the attempt machine returns, for `slot.runtime` to execute. Shapes only.
 
 An effect that names an event answers with that event. Such an effect may take long, so it is the last of its list.
 Effects of leaving apply to the parts that exist: an attempt may end before it has subtasks, links or an uploader.
@@ -40,7 +40,7 @@ class StartSubtasks:
 
 @dataclass(frozen=True, slots=True)
 class Say:
-    """Send this word to the coordinator."""
+    """Send this message to the coordinator."""
 
     word: FromSlot
 
@@ -104,7 +104,7 @@ class CancelSubtasks:
 
 @dataclass(frozen=True, slots=True)
 class JoinSubtasks:
-    """Wait for the threads of all subtasks, at most so long -> SubtasksJoined."""
+    """Wait at most `timeout_ms` for the threads of all subtasks -> SubtasksJoined."""
 
     timeout_ms: int
 
@@ -116,7 +116,7 @@ class CloseLinks:
 
 @dataclass(frozen=True, slots=True)
 class StopUploader:
-    """Stop the uploader after the file that it writes; wait at most so long -> UploaderJoined."""
+    """Stop the uploader after the file that it writes; wait at most `timeout_ms` -> UploaderJoined."""
 
     timeout_ms: int
 

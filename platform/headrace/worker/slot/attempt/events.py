@@ -1,6 +1,6 @@
-"""What the attempt machine is told: commands of the coordinator, words of the uploader, and what became of effects.
+"""The events of the attempt machine: commands of the coordinator, answers of the uploader, and results of effects.
 
-Shapes only. Commands (`rpc.messages.ToSlot`) and the uploader's Acked and Declined are events as they are.
+Shapes only. Commands (`rpc.messages.ToSlot`) and the uploader's Acked and Declined are events without a wrapper.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class Broken:
 
 @dataclass(frozen=True, slots=True)
 class Tick:
-    """Nothing happened until `AttemptMachine.due_ms`."""
+    """No event came before `AttemptMachine.due_ms`."""
 
 
 # ---- leaving ---------------------------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""What a slot does in its one attempt: events in, effects out. Pure: no thread, no clock, no I/O.
+"""The state machine of a slot's one attempt: events in, effects out. Pure: no thread, no clock, no I/O.
 
     WAITING ──Deploy──> LOADING ──> CONNECTING ──> OPENING ──> RUNNING ──FinishSlot──> FINISHING
                            │             │            │           │                    │       │
@@ -10,19 +10,19 @@
                                 LEFT <── CLOSING <── STOPPING_UPLOADER <──┴────────────┘
                            Left or Failed
 
-    handle(event, now_ms) ─> effects, in order, for `slot_runtime` to execute
-    due_ms                ─> when to call handle(Tick(), now_ms) though nothing happened
+    handle(event, now_ms) ─> effects, in order, for `slot.runtime` to execute
+    due_ms                ─> when to call handle(Tick(), now_ms) if no event comes before
 
 The caller's duties, numbered:
 1. `handle` is called for one event at a time, with time that never goes back.
-2. Effects are executed in order. An effect that raises drops the rest of its list, and its EffectFailed is the next
-   event, before all that wait.
-3. The event that an effect promises is queued behind what has arrived meanwhile: so a CancelSlot that comes during one
-   step of opening takes effect before the next step.
-4. An effect that CancelSlot has interrupted promises nothing any more: the command itself is the next event.
+2. Effects are executed in order. If an effect raises, the rest of its list is dropped, and its EffectFailed is handled
+   before all queued events.
+3. The event that an effect promises is queued behind the events that arrived meanwhile. So a CancelSlot that comes
+   during one step of opening takes effect before the next step.
+4. An effect that CancelSlot has interrupted no longer promises an event: the command itself is the next one.
 
-The machine guarantees: Left or Failed is the last word and is said once; Left means that a command ended the attempt,
-Failed that something failed before. Either is said after all threads have ended or have had their grace period.
+The machine guarantees that Left or Failed is the last message and is sent once. Left means that a command ended the
+attempt, Failed that an error came first. Either is sent after all threads have ended or their grace period has passed.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ from headrace.worker.task.control import Assign, AssignedSplit, Complete, Limit,
 
 
 class Phase(Enum):
-    """Where an attempt stands in its slot."""
+    """The phase of an attempt in its slot."""
 
     WAITING = "waiting"
     LOADING = "loading"
@@ -107,7 +107,7 @@ class Phase(Enum):
 
 
 class AttemptMachine:
-    """One attempt in one slot. grace_ms: how long threads may take to end once they are asked to."""
+    """One attempt in one slot. grace_ms: how long threads may take to end after they were asked to."""
 
     def __init__(self, grace_ms: int) -> None:
         self._grace_ms = grace_ms
@@ -137,12 +137,12 @@ class AttemptMachine:
 
     @property
     def phase(self) -> Phase:
-        """Where the attempt stands."""
+        """The current phase."""
         return self._phase
 
     @property
     def due_ms(self) -> int | None:
-        """When the machine wants a Tick; None: only events matter now."""
+        """The time (monotonic) at which the machine needs a Tick; None: it waits for events only."""
         return self._due_ms if self._phase is Phase.RUNNING else None
 
     @property
@@ -151,7 +151,7 @@ class AttemptMachine:
         return self._phase is Phase.LEFT and self._failure is None and not self._stuck
 
     def handle(self, event: Event, now_ms: int) -> list[Effect]:
-        """What is to be done because of the event."""
+        """Handles one event; returns the effects to execute, in order. `now_ms`: monotonic."""
         if self._phase is Phase.RUNNING and now_ms >= self._due_ms:
             self._due_ms = now_ms + self._report_interval_ms
             self._report()
@@ -183,13 +183,13 @@ class AttemptMachine:
             case SubtasksOpened():
                 self._run(now_ms)
             case EffectFailed(failure):
-                # a peer that is lost interrupts the step: its loss is the reason then
+                # the loss of a peer interrupts the step, and is the cause to report
                 broken = [each.failure for each in self._deferred if isinstance(each, Broken)]
                 self._fail(broken[0] if broken else failure)
             case CancelSlot():
                 self._cancel()
             case _:
-                # also what has broken: Deployed is said first, then Failed
+                # Broken is deferred too: the coordinator receives Deployed first, then Failed
                 self._deferred.append(event)
 
     def _run(self, now_ms: int) -> None:
@@ -210,7 +210,7 @@ class AttemptMachine:
             case TaskEnded(task):
                 self._on_ended(task)
             case Acked() | Declined():
-                # the counts that belong to an epoch are known before it is: it may be the job's last
+                # the counters as of this epoch must be reported before it completes: it may be the job's last epoch
                 self._report()
                 self._do(Say(event))
             case Broken(failure) | EffectFailed(failure):
@@ -227,7 +227,7 @@ class AttemptMachine:
             case Deploy():
                 self._fail(failure_of(InternalError("a slot is deployed to once")))
             case Tick():
-                pass  # the report that was due is made
+                pass  # `handle` has made the report that was due
             case Planned() | Connected() | SubtasksOpened() | SubtasksJoined() | UploaderJoined() | PartsClosed():
                 raise AssertionError(f"{event} answers no effect of a running attempt")
             case _:
@@ -290,7 +290,7 @@ class AttemptMachine:
                 self._phase = Phase.CLOSING
                 self._do(CloseParts())
             case PartsClosed(errors):
-                # the outcome is decided: a part that does not close is mentioned in the slot's log only
+                # the outcome is decided already, so an error on closing goes to the slot's log only
                 self._do(*(Warn(f"{self._job}: while it was closed: {error}") for error in errors))
                 self._do(RemoveFolder())
                 self._leave()
@@ -299,7 +299,7 @@ class AttemptMachine:
                 self._do(Warn(f"{self._job}: leaving attempt {self._attempt}: {failure.trace or failure.message}"))
                 self._leave()
             case _:
-                pass  # subtasks that are cancelled break; commands and acknowledgements have nobody to act on
+                pass  # cancelled subtasks raise; commands and acknowledgements have nothing left to act on
 
     def _leave(self) -> None:
         self._phase = Phase.LEFT
@@ -307,7 +307,7 @@ class AttemptMachine:
         self._do(Say(Left(job, attempt) if failure is None else Failed(job, attempt, failure)))
 
     def _on_left(self, event: Event, now_ms: int) -> None:
-        """Nothing is said any more, whatever comes."""
+        """Ignores every event: Left or Failed was the last message."""
 
 
 def _assigned(splits: bytes) -> tuple[AssignedSplit, ...]:
