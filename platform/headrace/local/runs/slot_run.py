@@ -267,7 +267,7 @@ class SlotRun:
     def _outcome(self, driver: JobDriver) -> RunOutcome:
         ended = self._over.ended
         assert ended is not None, "the driver has closed"
-        failure = None if ended.failure is None else _with_place(ended.failure)
+        failure = None if ended.failure is None else error_of(ended.failure)
         # a run is never suspended on request: another run has taken its journal over
         if ended.state is JobState.SUSPENDED and driver.broken is None:
             failure = ExternalError(driver.machine.view.message, remedy="is the same run going on elsewhere?")
@@ -298,13 +298,6 @@ def progress_of(plan: PhysicalPlan, driver: JobDriver, doing: str = "") -> Progr
         rows_queued=sum(each.rows_queued for status in statuses for each in status.subtasks),
         doing=doing,
     )
-
-
-def _with_place(failure: Failure) -> HeadraceError:
-    error = error_of(failure)
-    if failure.trace:
-        error.add_note(failure.trace)
-    return error
 
 
 def _ignore(_: JobDriver) -> None:
