@@ -5,6 +5,7 @@ trace. Therefore `_signal`, the built-in module that `signal` wraps: importing `
 """
 
 import _signal as signal  # type: ignore[import-not-found]
+import gc
 
 
 def main() -> None:
@@ -12,9 +13,16 @@ def main() -> None:
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         # until the command begins, Ctrl-C ends the process as it ends any other
         signal.signal(signal.SIGINT, signal.SIG_DFL)
+    from headrace.processes.first_collection import defer_first_collection
+
+    defer_first_collection()
     from headrace.cli.app import main as run_command
 
-    run_command()
+    try:
+        run_command()
+    finally:
+        # the interpreter, which ends now, collects all that is not frozen; the system takes the memory anyway
+        gc.freeze()
 
 
 if __name__ == "__main__":
