@@ -5,7 +5,6 @@ trace. Therefore `_signal`, the built-in module that `signal` wraps: importing `
 """
 
 import _signal as signal  # type: ignore[import-not-found]
-import gc
 
 
 def main() -> None:
@@ -13,7 +12,7 @@ def main() -> None:
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         # until the command begins, Ctrl-C ends the process as it ends any other
         signal.signal(signal.SIGINT, signal.SIG_DFL)
-    from headrace.processes.first_collection import defer_first_collection
+    from headrace.processes.garbage_collection import defer_first_collection, skip_last_collection
 
     defer_first_collection()
     from headrace.cli.app import main as run_command
@@ -21,8 +20,7 @@ def main() -> None:
     try:
         run_command()
     finally:
-        # the interpreter, which ends now, collects all that is not frozen; the system takes the memory anyway
-        gc.freeze()
+        skip_last_collection()
 
 
 if __name__ == "__main__":

@@ -21,7 +21,7 @@ import time
 from collections.abc import Sequence
 from contextlib import suppress
 
-from headrace.processes.first_collection import collect_as_usual
+from headrace.processes.garbage_collection import collect_as_usual
 from headrace.processes.installation import set_import_path
 from headrace.processes.order import ProcessOrder, place_descriptors
 from headrace.processes.title import set_command_line

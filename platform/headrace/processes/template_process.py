@@ -34,7 +34,7 @@ from typing import NoReturn
 
 from headrace.processes.child_reset import reset
 from headrace.processes.double_fork import double_fork
-from headrace.processes.first_collection import defer_first_collection
+from headrace.processes.garbage_collection import defer_first_collection
 from headrace.processes.installation import import_path
 from headrace.processes.order import ProcessOrder, receive_order
 

@@ -1,4 +1,4 @@
-"""The first garbage collection: it waits for a number of objects, and brings back what is usual."""
+"""Garbage collection of a command: the first one waits for a number of objects, and brings back what is usual."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from headrace.processes.first_collection import STARTING_OBJECTS, collect_as_usual, defer_first_collection
+from headrace.processes.garbage_collection import STARTING_OBJECTS, collect_as_usual, defer_first_collection
 
 
 @pytest.fixture
