@@ -12,9 +12,15 @@ def main() -> None:
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         # until the command begins, Ctrl-C ends the process as it ends any other
         signal.signal(signal.SIGINT, signal.SIG_DFL)
+    from headrace.processes.garbage_collection import defer_first_collection, skip_last_collection
+
+    defer_first_collection()
     from headrace.cli.app import main as run_command
 
-    run_command()
+    try:
+        run_command()
+    finally:
+        skip_last_collection()
 
 
 if __name__ == "__main__":

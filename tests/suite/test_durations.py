@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from support.repository import ROOT
 from support.suite.durations import COMMIT, FULL, UNKNOWN_SECONDS, durations, main, next_file
 
 SECONDS = {"a/1.py": 90.0, "a/2.py": 10.0, "a/3.py": 20.0, "b/1.py": 80.0, "b/2.py": 70.0}
@@ -61,7 +62,7 @@ def test_what_the_last_run_measured_is_taken_over(tmp_path: Path, monkeypatch: p
         (tmp_path / file).touch()
     cached = tmp_path / ".pytest_cache" / "v" / "headrace" / "seconds-commit"
     cached.parent.mkdir(parents=True)
-    cached.write_text(json.dumps({"tests/a.py": 3.14}))
+    cached.write_text(json.dumps({"tests/a.py": 3.14, "tests/moved.py": 7.0}))
     measured = tmp_path / "tests" / "durations.json"
     measured.write_text(json.dumps({"commit": {"tests/a.py": 1.0, "tests/b.py": 2.0, "tests/gone.py": 9.0}}))
     monkeypatch.setattr("support.suite.durations.ROOT", tmp_path)
@@ -70,3 +71,8 @@ def test_what_the_last_run_measured_is_taken_over(tmp_path: Path, monkeypatch: p
     assert main() == 0
     assert durations(COMMIT) == {"tests/a.py": 3.1, "tests/b.py": 2.0}
     assert durations(FULL) == durations(COMMIT), "until the full tier has been measured"
+
+
+def test_files_that_are_measured_exist() -> None:
+    gone = {file for tier in (COMMIT, FULL) for file in durations(tier) if not (ROOT / file).is_file()}
+    assert gone == set(), "`make durations` drops them"

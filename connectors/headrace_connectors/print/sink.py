@@ -14,7 +14,7 @@ import polars as pl
 
 from headrace.connect.sink import Committable, SinkBatch
 from headrace.core.batch import OP, visible_columns
-from headrace.core.errors import ExternalError
+from headrace.core.errors import ExternalError, UserError
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -48,12 +48,12 @@ class PrintWriter:
 
 @contextmanager
 def _told() -> Iterator[None]:
-    """Translates errors of standard output to ExternalError. BrokenPipeError passes: the command handles a reader that
-    left."""
+    """Translates errors of standard output to ExternalError; to UserError if its reader has left (`| head`), because
+    such a job must end: an attempt that fails with any other error is followed by the next one."""
     try:
         yield
-    except BrokenPipeError:
-        raise
+    except BrokenPipeError as error:
+        raise UserError("nobody reads standard output any more") from error
     except OSError as error:
         if error.errno == errno.EIO and stat.S_ISCHR(os.fstat(sys.stdout.fileno()).st_mode):
             return  # the terminal is gone: there is no reader, and SIGHUP ends the command

@@ -2,7 +2,8 @@
 imports.
 
 Descriptors, session, signals, environment, time zone, standard streams, faulthandler, import path, command line,
-temporary folder, logging and random numbers. Umask and working directory are the owner's, as in a fresh interpreter.
+temporary folder, logging, random numbers and garbage collection. Umask and working directory are the owner's, as in a
+fresh interpreter.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ import time
 from collections.abc import Sequence
 from contextlib import suppress
 
+from headrace.processes.garbage_collection import collect_as_usual
 from headrace.processes.installation import set_import_path
 from headrace.processes.order import ProcessOrder, place_descriptors
 from headrace.processes.title import set_command_line
@@ -56,6 +58,7 @@ def reset(order: ProcessOrder, kept: Sequence[int], *, path: Sequence[str], show
     if "numpy" in sys.modules:
         sys.modules["numpy"].random.seed()
     gc.enable()
+    collect_as_usual()
 
 
 def _reset_streams() -> None:

@@ -34,6 +34,7 @@ from typing import NoReturn
 
 from headrace.processes.child_reset import reset
 from headrace.processes.double_fork import double_fork
+from headrace.processes.garbage_collection import defer_first_collection
 from headrace.processes.installation import import_path
 from headrace.processes.order import ProcessOrder, receive_order
 
@@ -74,6 +75,7 @@ def serve(connection: socket.socket, owner: int, programs: Sequence[str]) -> NoR
     """Imports the programs when the owner asks for it, then forks a child for each order until the owner is gone."""
     try:
         if connection.recv(len(PREPARE)):
+            defer_first_collection()
             preload(programs)
             # a collection in a child would write to every page that it shares
             gc.freeze()

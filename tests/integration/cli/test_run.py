@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from support.processes.running import WAIT_SECONDS
+from support.processes.running import WAIT_SECONDS, start
 
 from .conftest import Headrace
 
@@ -205,3 +205,23 @@ def test_a_signal_ends_the_job_cleanly(tmp_path: Path, number: signal.Signals) -
     assert summary["state"] == "CANCELED"
     assert summary["rows_out"] == len(lines) - 1
     assert "stopping" in errors.read_text()
+
+
+@pytest.mark.parametrize("engine", [(), ("--threads",)], ids=["slots", "threads"])
+def test_a_run_ends_when_nobody_reads_its_rows_any_more(tmp_path: Path, engine: tuple[str, ...]) -> None:
+    """As with `headrace run p.yaml | head -n 1`: another attempt would find no reader either."""
+    (tmp_path / "endless.yaml").write_text(UNBOUNDED)
+    process = start(["run", "endless.yaml", *engine], tmp_path)
+    assert process.stdout is not None
+    assert process.stderr is not None
+    try:
+        assert json.loads(process.stdout.readline()) == {"n": 0}
+        process.stdout.close()
+        assert process.wait(WAIT_SECONDS) != 0
+        told = process.stderr.read()
+    finally:
+        process.kill()
+        process.stderr.close()
+    assert "nobody reads standard output any more" in told
+    assert "Traceback" not in told
+    assert "restart in" not in told

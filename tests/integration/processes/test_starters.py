@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import gc
 import itertools
 import os
 import resource
@@ -65,6 +66,7 @@ def test_a_process_has_what_was_ordered_and_nothing_else(starter: Starter, tmp_p
     assert facts["blocked"] == []
     assert facts["threads"] == ["MainThread"]
     assert facts["handlers"] == 0
+    assert facts["collector"] == [True, *gc.get_threshold()]
     assert facts["stdin"] == ""
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import logging
 import os
@@ -100,6 +101,7 @@ def _facts() -> dict[str, object]:
         ],
         "blocked": [int(number) for number in signal.pthread_sigmask(signal.SIG_BLOCK, [])],
         "random": [random.random(), float(np.random.random())],
+        "collector": [gc.isenabled(), *gc.get_threshold()],
         "handlers": len(logging.root.handlers),
         "threads": [thread.name for thread in threading.enumerate()],
         "main": str(sys.modules["__main__"].__name__),

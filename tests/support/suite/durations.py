@@ -56,8 +56,8 @@ def main() -> int:
     for tier in (COMMIT, FULL):
         file = ROOT / ".pytest_cache" / "v" / CACHE_KEY.format(tier)
         fresh = json.loads(file.read_text()) if file.exists() else {}
-        kept = {name: old for name, old in measured[tier].items() if (ROOT / name).exists()}
-        measured[tier] = kept | {name: round(new, 1) for name, new in fresh.items()}
+        found = measured[tier] | {name: round(new, 1) for name, new in fresh.items()}
+        measured[tier] = {name: seconds for name, seconds in found.items() if (ROOT / name).exists()}
     ordered = {tier: dict(sorted(found.items())) for tier, found in measured.items()}
     MEASURED.write_text(json.dumps(ordered, indent=1) + "\n")
     return 0

@@ -11,7 +11,7 @@ import pytest
 
 from headrace.connect.sink import SinkBatch, SinkContext
 from headrace.core.batch import OP, TS
-from headrace.core.errors import ExternalError
+from headrace.core.errors import ExternalError, UserError
 from headrace.core.types import schema_of
 from headrace_connectors.print import PrintSinkConfig
 
@@ -45,7 +45,7 @@ class _Broken(io.StringIO):
         raise OSError(self._number, os.strerror(self._number))
 
 
-def test_a_full_disk_is_told_and_a_reader_that_left_passes(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_and_a_reader_that_left_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
     writer = PrintSinkConfig().open_writer(CONTEXT)
     with monkeypatch.context() as patched:
         patched.setattr(sys, "stdout", _Broken(errno.ENOSPC))
@@ -56,5 +56,5 @@ def test_a_full_disk_is_told_and_a_reader_that_left_passes(monkeypatch: pytest.M
         assert caught.value.remedy
     with monkeypatch.context() as patched:
         patched.setattr(sys, "stdout", _Broken(errno.EPIPE))
-        with pytest.raises(BrokenPipeError):
+        with pytest.raises(UserError, match="nobody reads standard output"):
             writer.write(SinkBatch(ROWS))
