@@ -130,8 +130,8 @@ class Run:
         assert code == 0, f"headrace run ended with code {code}"
 
     def stop(self) -> None:
-        """Ends it as Ctrl-C does."""
-        self.process.send_signal(signal.SIGINT)
+        """Ends it as a service manager does: a background job of a shell may have been started with SIGINT ignored."""
+        self.process.terminate()
         self.process.wait()
 
 
