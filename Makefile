@@ -10,6 +10,8 @@ CHAOS_SEEDS := 1 2 3 4 5 6 7 8 9 10
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+KERNELS := platform/headrace/kernels/headrace_kernels.so
+KERNEL_SOURCES := platform/headrace/kernels/compiling.py $(wildcard platform/headrace/kernels/c/*)
 BOOTSTRAP := $(VENV)-bootstrap
 PYTEST := $(BIN)/python -m pytest --numprocesses $(TEST_PROCESSES) --dist loadfile --tally
 
@@ -23,11 +25,12 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .PHONY: help setup jars demo test test-all test-full libraries compiled durations sim chaos $(CHAOS_SEEDS:%=chaos-%)
-.PHONY: lint lint-style lint-types lint-imports fmt bench docs clean
+.PHONY: kernels lint lint-style lint-types lint-imports fmt bench docs clean
 
 help:
 	@echo "make setup   a virtual environment in $(VENV) with headrace and all it takes to work on it"
 	@echo "make jars    the jars that tests run, of Kafka and Hadoop, into this user's cache"
+	@echo "make kernels  compile the C loops, which setup has done, anew"
 	@echo "make demo    real flights through a real Kafka broker into windowed results"
 	@echo "make test    lint, then the tests that a commit needs (TEST_PROCESSES=3: so many files at a time)"
 	@echo "make test-all  every test, with long properties, and ten seeds of chaos and 10,000 of the simulation"
@@ -43,7 +46,7 @@ help:
 
 setup: $(READY)
 
-$(READY): pyproject.toml constraints.txt
+$(READY): pyproject.toml hatch_build.py constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
 		echo "headrace needs Python 3.11 or newer; '$(PYTHON)' is not. Name one: make PYTHON=python3.12 .." >&2; exit 1; }
 	@test -x $(BIN)/python && $(BIN)/python -m pip --version >/dev/null 2>&1 || { $(new_venv); }
@@ -81,8 +84,15 @@ test-full: $(READY) compiled
 libraries: $(READY) compiled
 	@$(IN_SCRATCH) PYTHONPATH=tests $(BIN)/python -m libraries.run $(ONLY:%=--only %)
 
+kernels: $(KERNELS)
+
+# where compiling fails, what is left of the old library is not taken for the new one
+$(KERNELS): $(KERNEL_SOURCES) | $(READY)
+	@rm -f $@
+	$(BIN)/python platform/headrace/kernels/compiling.py
+
 # Tests start processes by the hundred: compiled code saves a fifth of each start, also where Python is told to keep none.
-compiled: $(READY)
+compiled: $(READY) $(KERNELS)
 	@$(BIN)/python -m compileall -q platform connectors
 
 durations: $(READY)
@@ -124,11 +134,12 @@ bench: $(READY)
 docs: $(READY)
 	$(BIN)/python -m headrace.spec.render
 	$(BIN)/python -m headrace.checkpoint.render
+	$(BIN)/python -m headrace.kernels.powers_of_five > powers.new && mv powers.new platform/headrace/kernels/c/powers_of_five.h
 	$(BIN)/python -m headrace.rpc.generate
 	$(BIN)/python -m headrace.coordinator.rest.openapi
 	$(BIN)/python -m headrace.expr.document > docs/expressions.md.new && mv docs/expressions.md.new docs/expressions.md
 	$(BIN)/python -m headrace.coordinator.job.document > docs/job-states.md.new && mv docs/job-states.md.new docs/job-states.md
 
 clean:
-	rm -rf $(VENV) $(BOOTSTRAP) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache test-failures
+	rm -rf $(VENV) $(BOOTSTRAP) $(KERNELS) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache test-failures
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

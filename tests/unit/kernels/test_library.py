@@ -1,0 +1,80 @@
+"""How kernels are loaded, switched off, and refused."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+
+import pytest
+
+from headrace.core.errors import UserError
+from headrace.kernels import library as loading
+from headrace.kernels.compiling import SANITIZED, CompilerError, compile_library, compiler
+from headrace.kernels.library import KERNELS_VARIABLE, KernelsMissingError, kernel, opened
+
+
+@pytest.fixture(autouse=True)
+def library_is_loaded_anew() -> None:
+    loading.library.cache_clear()
+
+
+def test_the_suite_runs_with_kernels_of_these_sources() -> None:
+    assert opened(loading.LIBRARY) is not None
+
+
+def test_switched_off_there_is_no_kernel(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+    monkeypatch.setenv(KERNELS_VARIABLE, "off")
+    assert kernel("headrace_source_digest", None) is None
+    assert not caplog.records
+
+
+def test_an_unknown_value_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(KERNELS_VARIABLE, "fast")
+    with pytest.raises(UserError, match="HEADRACE_KERNELS is 'fast': it takes on or off"):
+        loading.library()
+
+
+def test_a_missing_library_is_logged_once(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, tmp_path: Path
+) -> None:
+    monkeypatch.setenv(KERNELS_VARIABLE, "on")
+    monkeypatch.setattr(loading, "LIBRARY", tmp_path / "headrace_kernels.so")
+    with caplog.at_level(logging.WARNING):
+        assert kernel("headrace_source_digest", None) is None
+        assert kernel("headrace_source_digest", None) is None
+    (record,) = caplog.records
+    assert "install a C compiler and headrace again" in record.getMessage()
+
+
+def test_a_file_that_is_no_library_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "kernels.so").write_text("text")
+    with pytest.raises(KernelsMissingError, match="does not load here"):
+        opened(tmp_path / "kernels.so")
+
+
+def test_a_library_of_older_sources_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(loading, "source_digest", lambda: "newer")
+    with pytest.raises(KernelsMissingError, match="run make kernels"):
+        opened(loading.LIBRARY)
+
+
+def test_without_a_compiler_the_error_has_the_remedy(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr("headrace.kernels.compiling.compiler", lambda: None)
+    with pytest.raises(CompilerError, match="apt install gcc"):
+        compile_library(tmp_path / "kernels.so")
+
+
+def test_what_a_compiler_prints_is_in_the_error(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    with pytest.raises(CompilerError, match="no-such-flag"):
+        compile_library(tmp_path / "kernels.so", ["--no-such-flag"])
+    assert not list(tmp_path.iterdir())
+
+
+def test_the_sources_compile_under_sanitizers(tmp_path: Path) -> None:
+    compile_library(tmp_path / "kernels.so", SANITIZED)
+    assert (tmp_path / "kernels.so").exists()
+
+
+def test_a_chosen_compiler_comes_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CC", "ccache gcc")
+    assert compiler() == ["ccache", "gcc"]
