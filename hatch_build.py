@@ -19,7 +19,7 @@ def _compiling() -> Any:
     # by its path: importing the package takes its dependencies, which a build does not have
     path = Path(__file__).parent / "platform/headrace/kernels/compiling.py"
     spec = importlib.util.spec_from_file_location("compiling", path)
-    assert spec is not None and spec.loader is not None  # noqa: PT018 - one fact: the file can be loaded
+    assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
