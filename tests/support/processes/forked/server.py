@@ -18,6 +18,7 @@ from headrace.core.errors import HeadraceError
 from headrace.processes.child import Child
 from headrace.processes.order import ProcessOrder
 from headrace.processes.spawning import Starter
+from headrace.processes.start_method import METHOD_VARIABLE
 from headrace.processes.template_client import own_starter
 from support.processes.forked.program import PROGRAM, ROLE
 
@@ -76,6 +77,8 @@ class Server:
 def main(descriptor: int) -> None:
     """Serves the connection with this descriptor."""
     os.environ.pop("PYTHONPATH", None)
+    # the method is for the processes that commands start; the commands themselves are forked in any case
+    os.environ.pop(METHOD_VARIABLE, None)
     starter = own_starter([PROGRAM])
     Server(socket.socket(fileno=descriptor), starter).run()
     starter.close()
