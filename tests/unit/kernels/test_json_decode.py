@@ -1,6 +1,6 @@
 """The JSON kernel beside the row reader: where buffers grow, end at a page that cannot be read, or are slices.
 
-`unit/formats/test_json_decode` compares both with an oracle on random messages; `fuzz/json_decode` does on damaged ones.
+`unit/formats/test_json_decode` compares both with an oracle on random messages, `fuzz/json_decode` on damaged ones.
 """
 
 from __future__ import annotations
