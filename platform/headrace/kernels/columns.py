@@ -209,9 +209,10 @@ class Columns:
 
     def grow(self, index: int) -> None:
         """Gives column `index`, which is below a list and full, twice its room."""
-        row = self.table[index]
-        rows, flags, values = int(row["rows_max"]), self._flags[index], int(row["values"])
-        column = self._layout.columns[index]
+        row, column = self.table[index], self._layout.columns[index]
+        rows, values = int(row["rows_max"]), int(row["values"])
+        # alive until they are copied
+        flags, _buffer = self._flags[index], self._values[index]
         self._allocate(index, rows * 2)
         self._flags[index][:rows] = flags[:rows]
         if column.width:
