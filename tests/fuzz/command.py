@@ -78,7 +78,7 @@ def command(fuzzer: Fuzzer, description: str) -> int:
     begun_s = time.monotonic()
     batches = range(given.first, sys.maxsize) if given.batch is None else range(given.batch, given.batch + 1)
     counts = fuzz(fuzzer, given.seed, batches, seconds=given.seconds, traced=given.trace)
-    shown = ", ".join(f"{count:,} {name.replace('_', ' ')}" for name, count in sorted(counts.items()))
+    shown = ", ".join(f"{count:,} {name}" for name, count in sorted(counts.items()))
     _say(f"{fuzzer.module}: seed {given.seed}, {time.monotonic() - begun_s:.0f} s: {shown}")
     return 0
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from random import Random
 
@@ -132,7 +133,8 @@ def _list_writer(item: Field) -> _Write:
 
 
 def _object_writer(fields: Sequence[Field]) -> _Write:
-    writers = [(item.name, f"{json.dumps(item.name, ensure_ascii=False)}", _value_writer(item), item.nullable) for item in fields]
+    writers = [(item.name, _key(item.name), _value_writer(item), item.nullable) for item in fields]
+    known = {item.name for item in fields}
 
     def write_object(chance: Random, mood: Mood) -> str:
         members = []
@@ -142,7 +144,7 @@ def _object_writer(fields: Sequence[Field]) -> _Write:
                 continue
             members.append((name, key, write(chance, mood)))
         if mood.disorder and chance.random() < mood.disorder:
-            members = _disordered(chance, members)
+            members = _disordered(chance, members, known)
         if mood.mischief and chance.random() < mood.mischief:
             members = _mischievous(chance, members)
         if mood.colon is None:
@@ -152,12 +154,16 @@ def _object_writer(fields: Sequence[Field]) -> _Write:
     return write_object
 
 
+def _key(name: str) -> str:
+    return json.dumps(name, ensure_ascii=False)
+
+
 _Members = list[tuple[str, str, str]]
 """Name, key and value of each."""
 
 
-def _disordered(chance: Random, members: _Members) -> _Members:
-    """The members in another order, with unknown ones between them."""
+def _disordered(chance: Random, members: _Members, known: AbstractSet[str]) -> _Members:
+    """The members in another order, with some between them whose names are not among the `known`."""
     members = list(members)
     roll = chance.random()
     if roll < 0.3:
@@ -167,12 +173,10 @@ def _disordered(chance: Random, members: _Members) -> _Members:
     elif roll < 0.5 and members:
         at = chance.randrange(len(members))
         members = members[at:] + members[:at]
-    known = {name for name, _, _ in members}
     for _ in range(chance.randrange(3)):
         name = _unknown_name(chance, members)
         if name not in known:
-            key = json.dumps(name, ensure_ascii=False)
-            members.insert(chance.randrange(len(members) + 1), (name, key, _unknown_value(chance)))
+            members.insert(chance.randrange(len(members) + 1), (name, _key(name), _unknown_value(chance)))
     return members
 
 

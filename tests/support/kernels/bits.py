@@ -2,27 +2,36 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import polars as pl
 import pyarrow as pa
 
 _FLOAT_BITS = {pa.float32(): pa.int32(), pa.float64(): pa.int64()}
 
 
-def difference(left: pl.DataFrame, right: pl.DataFrame) -> str | None:
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """What differs, and in which row, if it is one."""
+
+    text: str
+    row: int | None = None
+
+
+def difference(left: pl.DataFrame, right: pl.DataFrame) -> Difference | None:
     """The first difference of two frames: of schema, height, or one value; None where there is none.
 
     What stands behind a NULL does not count. `left` is checked to be valid Arrow, too.
     """
     if left.schema != right.schema:
-        return f"columns {left.schema} and {right.schema}"
+        return Difference(f"columns {left.schema} and {right.schema}")
     if left.height != right.height:
-        return f"{left.height} and {right.height} rows"
+        return Difference(f"{left.height} and {right.height} rows")
     for name in left.columns:
-        # one column at a time: names that differ in case only are no trouble then
         one, other = _arrow(left[name]), _arrow(right[name])
         one.validate(full=True)
         if not _same_bits(one, other):
-            return _first_row(name, left[name], right[name])
+            return _first_row(name, one, other)
     return None
 
 
@@ -30,12 +39,12 @@ def _arrow(column: pl.Series) -> pa.Array:
     return column.to_arrow(compat_level=pl.CompatLevel.newest())
 
 
-def _first_row(name: str, left: pl.Series, right: pl.Series) -> str:
+def _first_row(name: str, left: pa.Array, right: pa.Array) -> Difference:
     for row in range(len(left)):
-        if not _same_bits(_arrow(left.slice(row, 1)), _arrow(right.slice(row, 1))):
-            values = left.slice(row, 1).to_arrow(), right.slice(row, 1).to_arrow()
-            return f"column {name!r}, row {row}: {values[0].to_pylist()} and {values[1].to_pylist()}"
-    return f"column {name!r}"
+        one, other = left.slice(row, 1), right.slice(row, 1)
+        if not _same_bits(one, other):
+            return Difference(f"column {name!r}, row {row}: {one.to_pylist()} and {other.to_pylist()}", row)
+    return Difference(f"column {name!r}, in no row alone")
 
 
 def _same_bits(left: pa.Array, right: pa.Array) -> bool:
