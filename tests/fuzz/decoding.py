@@ -6,6 +6,7 @@ must be read as among others. Memory of messages and columns ends at unreadable 
 
 from __future__ import annotations
 
+import re
 import struct
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -25,13 +26,15 @@ from support.kernels.guarded_columns import Fence, guarded_columns
 
 MESSAGES = 200
 """In a batch."""
-_ALONE = 6
+_ALONE, _CUT = 6, 6
+"""Messages of a batch that are read once more, alone, and cut where a reader may look further."""
 _CLEAN_SHARE = 0.25
 _DOUBT_MAX = 0.02
 """The share of clean messages that the kernel may leave to the reader."""
 _SURE_MIN = 0.25
 """The share of wild messages that it must not: else the comparison would see little."""
 _COUNTED_MIN = 1_000
+_SPECIAL = re.compile(rb'\\|[":\x80-\xff]')
 _Row = list[object] | BadMessageError
 """What the reader made of a message."""
 
@@ -95,9 +98,19 @@ def _count_sure(decoding: Decoding, messages: Sequence[bytes], rows: Sequence[_R
             if alone.tolist() != doubt[one].tolist():
                 raise FuzzError(f"the doubt is another one alone: {messages[index]!r}; schema {decoding.schema}")
             _compare(decoding, messages[one], rows[one], frame, alone)
+        for message in chance.choices(messages, k=_CUT):
+            cut = [_cut(chance, message)]
+            frame, alone = decoding.kernel.decode(_column(fence, cut, chance))
+            _compare(decoding, cut, [_read(decoding.reader, cut[0])], frame, alone)
         # its memory ends with the block
         del frame
     return sure
+
+
+def _cut(chance: Random, message: bytes) -> bytes:
+    """The begin of a message, most often up to a few bytes behind an escape, a quote or a byte that is not ASCII."""
+    places = [found.end() for found in _SPECIAL.finditer(message)] if chance.random() < 0.8 else []
+    return message[: chance.choice(places) + chance.randrange(8) if places else chance.randrange(len(message) + 1)]
 
 
 def _read(reader: RowReader, message: bytes) -> _Row:

@@ -17,6 +17,7 @@ from fuzz.json_values import any_value, broken_value, forms, wrong_value
 _TOKENS = (*'{}[]:,"\\', "null", "true", "false", "0", "-1", "1.5", '"a"', '"b":', '{"a":', " ", "\n", "\0")
 _BLANKS = ("", "", "", " ", "\n", "\t", "\r", "\r\n", "  ", " \t\n\r", " " * 17)
 _ITEMS_MANY = (40, 90, 300)
+_UNKNOWN_VALUES = ('"text"', "12.75", "-3", "null", "true", '{"a":[1,{"b":"é"}]}', "[]", "{}", "[[1],[2,3]]", "1.5e-7")
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +29,7 @@ class Mood:
     null       of NULLs and missing fields where they may be
     lost       of missing fields where they may not be
     disorder   of objects whose fields come in another order, or with unknown ones
+    any        of unknown fields with any value, not a plain one
     mischief   of objects with a field twice, or a key that is escaped or broken
     comma, colon  with their blanks; None: other ones each time
     """
@@ -37,6 +39,7 @@ class Mood:
     null: float = 0.1
     lost: float = 0.0
     disorder: float = 0.0
+    any: float = 0.0
     mischief: float = 0.0
     comma: str | None = ","
     colon: str | None = ":"
@@ -44,10 +47,10 @@ class Mood:
 
 _CLEAN = (Mood(), Mood(comma=", ", colon=": "), Mood(disorder=0.3), Mood(null=0.4), Mood(disorder=0.1, comma=",\n "))
 _WILD = (
-    *(Mood(edge=0.1), Mood(edge=0.3, disorder=0.2), Mood(edge=1.0, null=0.0), Mood(edge=0.1, disorder=1.0)),
-    *(Mood(wrong=0.05), Mood(wrong=0.05, edge=0.1), Mood(wrong=0.2, disorder=0.5), Mood(wrong=1.0)),
+    *(Mood(edge=0.1), Mood(edge=0.3, disorder=0.2, any=0.1), Mood(edge=1.0, null=0.0), Mood(disorder=1.0, any=0.5)),
+    *(Mood(wrong=0.05), Mood(wrong=0.05, edge=0.1), Mood(wrong=0.2, disorder=0.5), Mood(wrong=1.0), Mood(disorder=1.0, any=1.0)),
     *(Mood(lost=0.05, null=0.5), Mood(mischief=0.3), Mood(mischief=0.3, disorder=0.3, null=0.3)),
-    *(Mood(comma=None, colon=None), Mood(comma=None, colon=None, edge=0.1, disorder=0.3, null=0.3)),
+    *(Mood(comma=None, colon=None), Mood(comma=None, colon=None, edge=0.1, disorder=0.3, null=0.3, any=0.3)),
     Mood(comma=None, colon=None, edge=0.2, wrong=0.05, mischief=0.1),
 )
 _Write = Callable[[Random, Mood], str]
@@ -144,7 +147,7 @@ def _object_writer(fields: Sequence[Field]) -> _Write:
                 continue
             members.append((name, key, write(chance, mood)))
         if mood.disorder and chance.random() < mood.disorder:
-            members = _disordered(chance, members, known)
+            members = _disordered(chance, mood, members, known)
         if mood.mischief and chance.random() < mood.mischief:
             members = _mischievous(chance, members)
         if mood.colon is None:
@@ -162,7 +165,7 @@ _Members = list[tuple[str, str, str]]
 """Name, key and value of each."""
 
 
-def _disordered(chance: Random, members: _Members, known: AbstractSet[str]) -> _Members:
+def _disordered(chance: Random, mood: Mood, members: _Members, known: AbstractSet[str]) -> _Members:
     """The members in another order, with some between them whose names are not among the `known`."""
     members = list(members)
     roll = chance.random()
@@ -176,7 +179,8 @@ def _disordered(chance: Random, members: _Members, known: AbstractSet[str]) -> _
     for _ in range(chance.randrange(3)):
         name = _unknown_name(chance, members)
         if name not in known:
-            members.insert(chance.randrange(len(members) + 1), (name, _key(name), _unknown_value(chance)))
+            value = any_value(chance) if chance.random() < mood.any else chance.choice(_UNKNOWN_VALUES)
+            members.insert(chance.randrange(len(members) + 1), (name, _key(name), value))
     return members
 
 
@@ -187,11 +191,6 @@ def _unknown_name(chance: Random, members: _Members) -> str:
     name = chance.choice(members)[0]
     near = (name + "x", name[:-1], f"x{name}", name.upper(), name + " ", f"{name}\x7f", name * 2, name[:-1] + "\u00ff")
     return chance.choice(near)
-
-
-def _unknown_value(chance: Random) -> str:
-    """What producers add; a clean document has no deep ones or numbers that do not fit into a float."""
-    return chance.choice(('"text"', "12.75", "-3", "null", "true", '{"a":[1,{"b":"é"}]}', "[]", "{}", "[[1],[2,3]]"))
 
 
 def _mischievous(chance: Random, members: _Members) -> _Members:

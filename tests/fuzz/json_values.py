@@ -8,6 +8,7 @@ from random import Random
 from headrace.core.types import Decimal, Primitive, Timestamp
 from headrace.formats.text_values import INT32_MAX, INT64_MAX
 
+from fuzz.damage import damaged
 from fuzz.json_strings import broken_string, edge_string, escaped, plain_string
 from fuzz.numbers import (
     broken_number,
@@ -36,6 +37,7 @@ Forms = tuple[Write, Write]
 _BROKEN_LITERALS = (
     *("True", "False", "None", "nul", "nulll", "fals", "falsee", "tru", "truee", "t", "f", "n", "NULL", "nu", "undefined"),
     *("", "'a'", "//", "/**/1", "\\", "[", "{", "]", "}", ",", ":", "[1,]", "[,1]", "[1 2]", '{"a"}', '{"a":}', "{a:1}"),
+    *('{"a";1}', '{"a" 12}', '{"a","b"}', '{"a"x"b"}', '{"a":1;"b":2}', "[1;2]", '{"a":1}}', '{"":[}', "[{]}"),
     *('{"a":1,}', '{,"a":1}', '{"a" 1}', '{"a"::1}', '{1:1}', "[1}", '{"a":1]', "{null:1}", '{"a":1 "b":2}', "[1]]"),
 )
 _DEPTHS = (2, 10, 31, 32, 33, 58, 59, 60, 61, 62, 63, 64, 65, 128, 200, 1023, 1024, 1025)
@@ -65,7 +67,7 @@ def any_value(chance: Random, depth: int = 0) -> str:
         return chance.choice(_SCALARS)(chance)
     if roll < 0.6 or depth >= _ANY_DEPTH_MAX:
         return chance.choice(("null", "true", "false", "{}", "[]", "[ ]", "{\n}", "0"))
-    if roll < 0.62:
+    if roll < 0.65:
         return _deep(chance)
     items = [any_value(chance, depth + 1) for _ in range(chance.randrange(4))]
     comma = chance.choice((",", ", ", " ,", "\n,\t"))
@@ -76,8 +78,13 @@ def any_value(chance: Random, depth: int = 0) -> str:
 
 
 def broken_value(chance: Random) -> str:
-    """Text that is no JSON value."""
-    return chance.choice((_broken_literal, broken_number, broken_string))(chance)
+    """Text that is no JSON value, or a damaged one."""
+    return chance.choice((_broken_literal, broken_number, broken_string, _damaged_value))(chance)
+
+
+def _damaged_value(chance: Random) -> str:
+    whole = any_value(chance).encode("utf-8", "surrogateescape")
+    return damaged(chance, whole).decode("utf-8", "surrogateescape")
 
 
 def _broken_literal(chance: Random) -> str:
@@ -93,8 +100,9 @@ def _deep(chance: Random) -> str:
     roll = chance.random()
     if roll < 0.1:
         closed = closed[1:]
-    elif roll < 0.2:
-        at = chance.randrange(depth)
+    elif roll < 0.4:
+        # often one of the outermost: a bit for each level may not last that far
+        at = chance.randrange(depth) if roll < 0.2 else max(depth - chance.randint(1, 4), 0)
         closed = closed[:at] + chance.choice("]}") + closed[at + 1 :]
     return opened + chance.choice(("1", "null", '""', "[]", "{}")) + closed
 
@@ -145,7 +153,7 @@ def _decimal(dtype: Decimal) -> Forms:
         return text if chance.random() < 0.5 else f'"{text}"'
 
     def edge(chance: Random) -> str:
-        text = edge_decimal(chance, dtype)
+        text = edge_decimal(chance, dtype) if chance.random() < 0.9 else broken_number(chance)
         return text if chance.random() < 0.5 else f'"{text}"' if chance.random() < 0.9 else escaped(chance, text)
 
     return plain, edge

@@ -15,6 +15,7 @@ _INTEGER_CORNERS = (0, 1, 9, 10, 1 << 24, INT32_MAX, 1 << 32, 10**8, 1 << 53, 10
 _ZEROS = ("0", "-0", "0.0", "-0.0", "0e0", "-0e0", "0e5", "0.0e-5", "-0.000", "0e9999", "0e-9999", "0." + "0" * 400)
 _EXPONENTS = (*("e0", "E0", "e+0", "e-0", "e1", "E2", "e+3", "e00", "e-01", "e22", "e23", "e-22", "e-27", "e-28"), "e55")
 _FAR_EXPONENTS = ("e308", "e309", "e-308", "e-323", "e-324", "e-342", "e-343", "e400", "e-400", "e99999", "e-99999")
+_LARGEST, _LEAST_NORMAL = (17976931348623157, 292), (22250738585072014, -324)
 _BROKEN = (
     *("", "-", "+1", "01", "-01", "00", "1.", ".5", "-.5", "1e", "1e+", "1.e1", "1.2.3", "0x10", "1_000", "1e1.5", "--1"),
     *("NaN", "Infinity", "-Infinity", "nan", "1f", "1 2", "\uff11", "1e5e5", "1-", "1:", "1;", "1/", "9:", "12345678:"),
@@ -70,7 +71,7 @@ def edge_float(chance: Random) -> str:
         case 7:
             return f"{'-' * chance.randrange(2)}{_digits(chance, 3)}.{'0' * chance.randrange(30)}{_digits(chance, 22)}"
         case 8:
-            return _near_float32_limit(chance)
+            return _near_float32_limit(chance) if chance.random() < 0.5 else _near_float64_limit(chance)
         case _:
             return chance.choice(_ZEROS) if chance.random() < 0.5 else edge_integer(chance)
 
@@ -143,6 +144,13 @@ def _near_float32_limit(chance: Random) -> str:
     for _ in range(chance.randrange(3)):
         value = math.nextafter(value, chance.choice((0.0, math.inf)))
     return f"{'-' * chance.randrange(2)}{value!r}"
+
+
+def _near_float64_limit(chance: Random) -> str:
+    """A number around the largest float, or the least normal one; 17 digits or more."""
+    digits, exponent = chance.choice((_LARGEST, _LEAST_NORMAL))
+    more = chance.randrange(4)
+    return f"{(digits + chance.randrange(-1, 3)) * 10**more + chance.randrange(10**more)}e{exponent - more}"
 
 
 def _digits(chance: Random, most: int) -> str:

@@ -20,10 +20,15 @@ _EDGE_TIMES = (
     *("00:00:00", "23:59:59", "24:00:00", "23:60:00", "23:59:60", "23:59:61", "1:00:00", "00:00", "00:00:0", "000000"),
     *("00.00.00", "00:00:00:", "-1:00:00", "00:-1:00", "0a:00:00", "00:0 :00", "99:99:99", "00:00:00,5", "12:34:5/"),
 )
-_FRACTIONS = (*("", ".0", ".5", ".123", ".123456", ".1234567", ".999999999", ".000000001", ".12345678"), *(".", ".1234567890", ".1a"))
+_FRACTIONS_RIGHT, _ZONES_RIGHT = 9, 9
+_FRACTIONS = (
+    *("", ".0", ".5", ".123", ".123456", ".1234567", ".999999999", ".000000001", ".12345678"),
+    *(".", ".1234567890", ".1a", ",5", "..5", ".-5", ".5.5"),
+)
 _ZONES = (
     *("", "Z", "z", "+00:00", "-00:00", "+23:59", "-23:59", "+05:30", "-08:00"),
     *("+24:00", "+00:60", "+0530", "+05", "Z ", "UTC", "+05:3", "+05:300", "\u221205:30", "ZZ", "+5:30", "+-5:30", ":"),
+    *("*05:30", "+05-30", "+0a:30", "+05:3a", "Z+00:00", " Z", "05:30", "_", "\u200b"),
 )
 _BASE64_LETTERS = "AZaz09+/AQgw"
 _BROKEN_BASE64 = (
@@ -54,13 +59,19 @@ def plain_timestamp(chance: Random) -> str:
 
 
 def edge_timestamp(chance: Random) -> str:
-    """Any form that RFC 3339 allows, and most that it does not."""
-    if chance.random() < 0.6:
-        # right in every part
-        time = f"{chance.randrange(24):02}:{chance.randrange(60):02}:{chance.randrange(60):02}"
-        date = dt.date.fromordinal(1 + chance.randrange(_DAYS)).isoformat()
-        return date + chance.choice("Tt ") + time + chance.choice(_FRACTIONS[:9]) + chance.choice(_ZONES[:9])
-    return edge_date(chance) + chance.choice("Tt _5\t") + chance.choice(_EDGE_TIMES) + chance.choice(_FRACTIONS) + chance.choice(_ZONES)
+    """Any form that RFC 3339 allows, often with one part that it does not."""
+    seconds = chance.randrange(86_400)
+    parts = [
+        dt.date.fromordinal(1 + chance.randrange(_DAYS)).isoformat(),
+        chance.choice("Tt "),
+        f"{seconds // 3600:02}:{seconds // 60 % 60:02}:{seconds % 60:02}",
+        chance.choice(_FRACTIONS[:_FRACTIONS_RIGHT]),
+        chance.choice(_ZONES[:_ZONES_RIGHT]),
+    ]
+    if chance.random() < 0.5:
+        at = chance.randrange(len(parts))
+        parts[at] = chance.choice((_EDGE_DATES, "_5\t-", _EDGE_TIMES, _FRACTIONS, _ZONES)[at])
+    return "".join(parts)
 
 
 def plain_epoch(chance: Random, dtype: Timestamp) -> str:
