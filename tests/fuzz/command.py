@@ -43,7 +43,7 @@ def fuzz(fuzzer: Fuzzer, seed: int, batches: range, *, seconds: float | None = N
         if end_s is not None and time.monotonic() > end_s:
             break
         if traced:
-            _say(f"batch {number}")
+            say(f"batch {number}")
         try:
             counts += fuzzer.batch(Random(f"{seed} {number}"))
         except Exception as error:
@@ -73,16 +73,17 @@ def command(fuzzer: Fuzzer, description: str) -> int:
         # before anything is loaded
         library.LIBRARY = given.library
     if library.library() is None:
-        _say("no kernels: run make kernels")
+        say("no kernels: run make kernels")
         return 1
     begun_s = time.monotonic()
     batches = range(given.first, sys.maxsize) if given.batch is None else range(given.batch, given.batch + 1)
     counts = fuzz(fuzzer, given.seed, batches, seconds=given.seconds, traced=given.trace)
     shown = ", ".join(f"{count:,} {name}" for name, count in sorted(counts.items()))
-    _say(f"{fuzzer.module}: seed {given.seed}, {time.monotonic() - begun_s:.0f} s: {shown}")
+    say(f"{fuzzer.module}: seed {given.seed}, {time.monotonic() - begun_s:.0f} s: {shown}")
     return 0
 
 
-def _say(line: str) -> None:
+def say(line: str) -> None:
+    """Writes a line at once."""
     sys.stdout.write(line + "\n")
     sys.stdout.flush()
