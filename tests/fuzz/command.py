@@ -32,7 +32,9 @@ class Fuzzer:
     verdict: Callable[[Counter[str]], None]
 
 
-def fuzz(fuzzer: Fuzzer, seed: int, batches: range, *, seconds: float | None = None, traced: bool = False) -> Counter[str]:
+def fuzz(
+    fuzzer: Fuzzer, seed: int, batches: range, *, seconds: float | None = None, traced: bool = False
+) -> Counter[str]:
     """Runs batches of a seed, up to `seconds`. Raises FuzzError with the command that repeats the batch.
 
     traced: writes the number of each batch, so that a crash has one

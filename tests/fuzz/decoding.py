@@ -34,7 +34,14 @@ _DOUBT_MAX = 0.02
 _SURE_MIN = 0.25
 """The share of wild messages that it must not: else the comparison would see little."""
 _COUNTED_MIN = 1_000
-_SPECIAL = re.compile(rb'\\|[":\x80-\xff]')
+_CUT_BEHIND = (
+    re.compile(rb"\\"),
+    re.compile(rb"\\u[dD]"),
+    re.compile(rb"[\x80-\xff]"),
+    re.compile(rb'[":,]'),
+    re.compile(rb"."),
+)
+_CUT_TRIALS = 8
 _Row = list[object] | BadMessageError
 """What the reader made of a message."""
 
@@ -98,8 +105,8 @@ def _count_sure(decoding: Decoding, messages: Sequence[bytes], rows: Sequence[_R
             if alone.tolist() != doubt[one].tolist():
                 raise FuzzError(f"the doubt is another one alone: {messages[index]!r}; schema {decoding.schema}")
             _compare(decoding, messages[one], rows[one], frame, alone)
-        for message in chance.choices(messages, k=_CUT):
-            cut = [_cut(chance, message)]
+        for _ in range(_CUT):
+            cut = [_cut(chance, messages)]
             frame, alone = decoding.kernel.decode(_column(fence, cut, chance))
             _compare(decoding, cut, [_read(decoding.reader, cut[0])], frame, alone)
         # its memory ends with the block
@@ -107,10 +114,14 @@ def _count_sure(decoding: Decoding, messages: Sequence[bytes], rows: Sequence[_R
     return sure
 
 
-def _cut(chance: Random, message: bytes) -> bytes:
-    """The begin of a message, most often up to a few bytes behind an escape, a quote or a byte that is not ASCII."""
-    places = [found.end() for found in _SPECIAL.finditer(message)] if chance.random() < 0.8 else []
-    return message[: chance.choice(places) + chance.randrange(8) if places else chance.randrange(len(message) + 1)]
+def _cut(chance: Random, messages: Sequence[bytes]) -> bytes:
+    """The begin of a message, most often up to a few bytes behind an escape, a quote, or a byte that is not ASCII."""
+    pattern, places = chance.choice(_CUT_BEHIND), []
+    for _ in range(_CUT_TRIALS):
+        message = chance.choice(messages)
+        if places := [found.end() for found in pattern.finditer(message)]:
+            return message[: chance.choice(places) + chance.randrange(8)]
+    return message[: chance.randrange(len(message) + 1)]
 
 
 def _read(reader: RowReader, message: bytes) -> _Row:
