@@ -93,39 +93,31 @@ class Column:
 
 
 class ColumnLayout:
-    """The columns of one schema; the first one is the row itself. `names`: their names as the kernel compares them."""
+    """The columns of one schema; the first one is the row itself.
 
-    def __init__(self, schema: Schema, names: bytes, name_places: list[tuple[int, int]]) -> None:
+    names   of all columns, in their order
+    top     indices of the schema's own columns
+    """
+
+    def __init__(self, schema: Schema) -> None:
         self.columns = list(_tree(schema))
+        self.names = [column.field.name for column in self.columns]
         self.template = np.zeros(len(self.columns), COLUMN)
+        quoted = [b'"' + name.encode() + b'"' for name in self.names]
         # kept here: the kernel holds bare pointers into it
-        self._names = ctypes.create_string_buffer(names, len(names) + 1)
-        base = ctypes.addressof(self._names)
-        for column, row, (begin, length) in zip(self.columns, self.template, name_places, strict=True):
+        self._quoted = ctypes.create_string_buffer(b"".join(quoted))
+        at = ctypes.addressof(self._quoted)
+        for column, row, name in zip(self.columns, self.template, quoted, strict=True):
             row["kind"], row["is_nullable"] = column.kind, column.field.nullable
             row["first_child"], row["child_count"] = column.first_child, column.child_count
             row["parameter"], row["scale"] = _parameters(column.field.type)
-            row["name"], row["name_bytes"] = base + begin, length
-        top = self.columns[0]
-        self.top = range(top.first_child, top.first_child + top.child_count)
+            row["name"], row["name_bytes"] = at, len(name)
+            at += len(name)
+        self.top = range(1, 1 + len(schema))
         self.schema_names = list(schema.names)
         pack = kernel("headrace_pack_bits", None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_void_p)
         assert pack is not None, "a layout is made where kernels are loaded"
         self.pack: Kernel = pack
-
-    def names_of(self) -> list[str]:
-        """The names of all columns, in their order."""
-        return [column.field.name for column in self.columns]
-
-
-def layout_of(schema: Schema, quote: bytes = b'"') -> ColumnLayout:
-    """The layout of a schema whose names are compared in quotes."""
-    whole, places = b"", []
-    for column in _tree(schema):
-        name = quote + column.field.name.encode() + quote
-        places.append((len(whole), len(name)))
-        whole += name
-    return ColumnLayout(schema, whole, places)
 
 
 def _tree(schema: Schema) -> Iterator[Column]:

@@ -4,105 +4,27 @@ from __future__ import annotations
 
 import ctypes
 
-import numpy as np
-import numpy.typing as npt
 import orjson
-import polars as pl
-import pyarrow as pa
 
 from headrace.core.types import DataType, ListOf, Schema, Struct
-from headrace.kernels.columns import TEXT_BYTES_MAX, ColumnLayout, Columns, layout_of
-from headrace.kernels.library import Kernel, kernel
+from headrace.kernels.columns import ColumnLayout
+from headrace.kernels.library import kernel
+from headrace.kernels.messages import MessageKernel
 
 _DEPTH_MAX = 32
 """Levels of lists and structs in a schema: the kernel calls itself once a level."""
 
 
-class _Messages(ctypes.Structure):
-    _fields_ = (
-        ("data", ctypes.c_void_p),
-        ("offsets", ctypes.c_void_p),
-        ("offset_bytes", ctypes.c_int64),
-        ("count", ctypes.c_int64),
-    )
-
-
-class _Table(ctypes.Structure):
-    _fields_ = (
-        ("columns", ctypes.c_void_p),
-        ("text", ctypes.c_void_p),
-        ("text_bytes", ctypes.c_int64),
-        ("text_bytes_max", ctypes.c_int64),
-        ("full", ctypes.c_int64),
-    )
-
-
-class _Decode(ctypes.Structure):
-    _fields_ = (
-        ("messages", _Messages),
-        ("table", _Table),
-        ("column_count", ctypes.c_int64),
-        ("doubt", ctypes.c_void_p),
-        ("message", ctypes.c_int64),
-    )
-
-
-class JsonKernel:
-    """Decodes messages of one schema. May be used by one thread at a time."""
-
-    def __init__(self, decode: Kernel, layout: ColumnLayout) -> None:
-        self._decode = decode
-        self._layout = layout
-
-    def decode(self, messages: pa.Array) -> tuple[pl.DataFrame, npt.NDArray[np.bool_]]:
-        """The rows of the messages that are sure, in order, and the mask of those that are in doubt.
-
-        messages: Arrow binary or large_binary without NULLs
-        """
-        count = len(messages)
-        width = 4 if pa.types.is_binary(messages.type) else 8
-        _, offsets, data = messages.buffers()
-        begin, end = _ends(offsets, messages.offset, count, width)
-        if end - begin > TEXT_BYTES_MAX and count > 1:
-            return self._halves(messages)
-        if not count or end - begin > TEXT_BYTES_MAX:
-            return Columns(self._layout, 0, 0).frame(0), np.ones(count, np.bool_)
-        columns = Columns(self._layout, count, end - begin)
-        doubt = np.empty(count, np.bool_)
-        state = _Decode(
-            _Messages(0 if data is None else data.address, offsets.address + messages.offset * width, width, count),
-            _Table(columns.table.ctypes.data, columns.text.address, 0, end - begin, -1),
-            len(columns.table),
-            doubt.ctypes.data,
-            0,
-        )
-        while self._decode(ctypes.addressof(state)) < count:
-            columns.grow(state.table.full)
-            state.table.full = -1
-        return columns.frame(state.table.text_bytes), doubt
-
-    def _halves(self, messages: pa.Array) -> tuple[pl.DataFrame, npt.NDArray[np.bool_]]:
-        middle = len(messages) // 2
-        first, first_doubt = self.decode(messages.slice(0, middle))
-        second, second_doubt = self.decode(messages.slice(middle))
-        return pl.concat([first, second]), np.concatenate([first_doubt, second_doubt])
-
-
-def json_kernel(schema: Schema) -> JsonKernel | None:
+def json_kernel(schema: Schema) -> MessageKernel | None:
     """The kernel for messages of this schema; None where kernels are off or missing, or the schema is none for it."""
     decode = kernel("headrace_json_decode", ctypes.c_int64, ctypes.c_void_p)
-    if decode is None or not all(_fits(item.type, 1) for item in schema) or not _plain(schema):
+    if decode is None or not all(_fits(item.type, 1) for item in schema):
         return None
-    return JsonKernel(decode, layout_of(schema))
-
-
-def _ends(offsets: pa.Buffer, offset: int, count: int, width: int) -> tuple[int, int]:
-    """Where the first message begins and the last one ends."""
-    number = ctypes.c_int32 if width == 4 else ctypes.c_int64
-    if not count:
-        return 0, 0
-    at = offsets.address + offset * width
-    return number.from_address(at).value, number.from_address(at + count * width).value
+    layout = ColumnLayout(schema)
+    # keys with escapes are never compared
+    if any(orjson.dumps(name) != b'"' + name.encode() + b'"' for name in layout.names):
+        return None
+    return MessageKernel(decode, layout)
 
 
 def _fits(dtype: DataType, depth: int) -> bool:
@@ -113,8 +35,3 @@ def _fits(dtype: DataType, depth: int) -> bool:
             return depth < _DEPTH_MAX and bool(fields) and all(_fits(item.type, depth + 1) for item in fields)
         case _:
             return True
-
-
-def _plain(schema: Schema) -> bool:
-    """Whether JSON writes all names as they are: keys with escapes are never compared."""
-    return all(orjson.dumps(name) == b'"' + name.encode() + b'"' for name in layout_of(schema).names_of())

@@ -16,8 +16,9 @@ import pytest
 from headrace.core.types import Schema, schema_of
 from headrace.formats.json.rows import RowReader
 from headrace.formats.staging import staged_frame
-from headrace.kernels import json_decode
-from headrace.kernels.json_decode import JsonKernel, json_kernel
+from headrace.kernels import messages as batches
+from headrace.kernels.json_decode import json_kernel
+from headrace.kernels.messages import MessageKernel
 from support.kernels.guarded import guarded_copy
 
 FLAT = schema_of({"k": "int64", "ts": "timestamp", "v": "float64", "s": "string", "b": "bool"})
@@ -32,7 +33,7 @@ NESTED = schema_of(
 )
 
 
-def opened(schema: Schema) -> JsonKernel:
+def opened(schema: Schema) -> MessageKernel:
     kernel = json_kernel(schema)
     assert kernel is not None
     return kernel
@@ -99,7 +100,7 @@ def test_messages_that_end_at_an_unreadable_page(end: int) -> None:
 
 
 def test_a_batch_beyond_what_views_address_is_halved(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(json_decode, "TEXT_BYTES_MAX", 100)
+    monkeypatch.setattr(batches, "TEXT_BYTES_MAX", 100)
     messages = [b'{"s":"%d letters and more"}' % n for n in range(50)]
     check_rows(FLAT, messages, pa.array(messages, pa.binary()))
     frame, doubt = opened(FLAT).decode(pa.array([b'{"s":"' + b"x" * 100 + b'"}'], pa.binary()))

@@ -119,6 +119,11 @@ _FUNCTIONS = {
     "rd_kafka_consume_batch_queue": (c_ssize_t, (c_void_p, c_int, c_void_p, c_size_t)),
     "rd_kafka_last_error": (c_int, ()),
     "rd_kafka_message_errstr": (c_char_p, (c_void_p,)),
+    # these four are called by a kernel alone
+    "rd_kafka_message_destroy": (None, (c_void_p,)),
+    "rd_kafka_message_timestamp": (c_int64, (c_void_p, c_void_p)),
+    "rd_kafka_message_headers": (c_int, (c_void_p, c_void_p)),
+    "rd_kafka_header_get_all": (c_int, (c_void_p, c_size_t, c_void_p, c_void_p, c_void_p)),
     "rd_kafka_topic_name": (c_char_p, (c_void_p,)),
     "rd_kafka_topic_partition_list_new": (POINTER(TopicPartitionList), (c_int,)),
     "rd_kafka_topic_partition_list_add": (POINTER(TopicPartition), (POINTER(TopicPartitionList), c_char_p, c_int32)),

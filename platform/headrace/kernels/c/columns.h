@@ -90,6 +90,22 @@ ALWAYS_INLINE void put_view(column_t *column, const uint8_t *bytes, int64_t leng
     column->valid[column->rows++] = 1;
 }
 
+/* A string or binary that stands in a message. `text` has room for it: all that is kept of a batch is no longer than
+ * its messages. */
+ALWAYS_INLINE void put_text(table_t *table, column_t *column, const uint8_t *bytes, int64_t length) {
+    put_view(column, bytes, length, table->text_bytes);
+    if (length > INLINE_BYTES_MAX) {
+        memcpy(table->text + table->text_bytes, bytes, (size_t)length);
+        table->text_bytes += length;
+    }
+}
+
+/* A string or binary whose bytes have been written behind the last one in `text`. */
+ALWAYS_INLINE void put_written(table_t *table, column_t *column, int64_t length) {
+    put_view(column, table->text + table->text_bytes, length, table->text_bytes);
+    if (length > INLINE_BYTES_MAX) table->text_bytes += length;
+}
+
 ALWAYS_INLINE int64_t *list_ends(const column_t *column) { return (int64_t *)(void *)column->values; }
 
 static inline int64_t value_bytes(const column_t *column) {

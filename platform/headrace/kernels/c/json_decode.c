@@ -4,22 +4,13 @@
  * A message is taken only if every byte of it is understood: what is unknown is skipped, but checked. In doubt is
  * whatever the row reader might see differently or must give a reason for: a field twice, a missing one that must be
  * there, a key with an escape, a value of another type or out of range. Such a row is taken back and marked. */
-#include "columns.h"
+#include "decode.h"
 #include "json_text.h"
-#include "messages.h"
 #include "number.h"
 #include "text_values.h"
 
-typedef struct {
-    messages_t messages;
-    table_t table;
-    int64_t column_count;
-    uint8_t *doubt;  /* a byte a message */
-    int64_t message; /* the next one to read */
-} json_decode_t;
-
 /* Returns the next message to read: their count, or the one in front of which table.full has no room. */
-EXPORT int64_t headrace_json_decode(json_decode_t *decode);
+EXPORT int64_t headrace_json_decode(decode_t *decode);
 
 static const uint8_t *read_value(table_t *table, column_t *column, const uint8_t *at, const uint8_t *end);
 
@@ -30,10 +21,7 @@ ALWAYS_INLINE const uint8_t *read_string(table_t *table, column_t *column, const
     uint8_t *text = table->text + table->text_bytes;
     /* all strings of a batch are no longer than its messages, so `text` has room for what is between the quotes */
     if (likely(*at == '"')) {
-        int64_t length = at - first;
-        if (length > INLINE_BYTES_MAX) memcpy(text, first, (size_t)length);
-        put_view(column, first, length, table->text_bytes);
-        if (length > INLINE_BYTES_MAX) table->text_bytes += length;
+        put_text(table, column, first, at - first);
         return at + 1;
     }
     uint8_t *out = text;
@@ -46,8 +34,7 @@ ALWAYS_INLINE const uint8_t *read_string(table_t *table, column_t *column, const
         out += utf8_write(character, out);
         if ((at = run_end(first, end)) == NULL) return NULL;
     }
-    put_view(column, text, out - text, table->text_bytes);
-    if (out - text > INLINE_BYTES_MAX) table->text_bytes += out - text;
+    put_written(table, column, out - text);
     return at + 1;
 }
 
@@ -63,11 +50,9 @@ static const uint8_t *read_binary(table_t *table, column_t *column, const uint8_
     int64_t length;
     const uint8_t *next = *at == '"' ? plain_text(at + 1, end, &length) : NULL;
     if (next == NULL) return NULL;
-    uint8_t *text = table->text + table->text_bytes;
-    int64_t decoded = read_base64(at + 1, length, text);
+    int64_t decoded = read_base64(at + 1, length, table->text + table->text_bytes);
     if (decoded < 0) return NULL;
-    put_view(column, text, decoded, table->text_bytes);
-    if (decoded > INLINE_BYTES_MAX) table->text_bytes += decoded;
+    put_written(table, column, decoded);
     return next;
 }
 
@@ -128,8 +113,6 @@ ALWAYS_INLINE const uint8_t *read_integer(column_t *column, const uint8_t *at, c
 }
 
 ALWAYS_INLINE const uint8_t *read_float(column_t *column, const uint8_t *at, const uint8_t *end) {
-    /* the smallest magnitude that rounds to an infinite float32 */
-    static const double FLOAT32_LIMIT = 0x1.ffffffp127;
     number_t number;
     double value;
     at = read_number(at, end, &number);
@@ -263,7 +246,7 @@ static const uint8_t *read_value(table_t *table, column_t *column, const uint8_t
     }
 }
 
-EXPORT int64_t headrace_json_decode(json_decode_t *decode) {
+EXPORT int64_t headrace_json_decode(decode_t *decode) {
     messages_t messages = decode->messages;
     table_t *table = &decode->table;
     column_t *row = table->columns;
@@ -273,17 +256,8 @@ EXPORT int64_t headrace_json_decode(json_decode_t *decode) {
         const uint8_t *end = messages.data + message_offset(&messages, message + 1);
         int64_t text_bytes = table->text_bytes;
         at = read_object(table, row, row->rows, skip_blanks(at, end), end);
-        if (at != NULL && skip_blanks(at, end) == end) {
-            row->rows++;
-            decode->doubt[message] = 0;
-            continue;
-        }
-        column_rewind(table, row, row->rows);
-        table->text_bytes = text_bytes;
-        if (table->full >= 0) break;
-        decode->doubt[message] = 1;
+        int is_sure = at != NULL && skip_blanks(at, end) == end;
+        if (!end_message(decode, message, is_sure, text_bytes)) break;
     }
-    decode->message = message;
-    if (message == messages.count) count_nulls(table, decode->column_count);
-    return message;
+    return end_messages(decode, message);
 }

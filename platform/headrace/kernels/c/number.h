@@ -11,6 +11,7 @@
 #include "words.h"
 
 #define DIGITS_MAX 19 /* so many always fit into 64 bits */
+#define FLOAT32_LIMIT 0x1.ffffffp127 /* the smallest magnitude that rounds to an infinite float32 */
 
 typedef struct {
     uint64_t digits;     /* without the point */
