@@ -67,6 +67,7 @@ def command(fuzzer: Fuzzer, description: str) -> int:
     parser.add_argument("--seconds", type=float, default=60.0)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--from", type=int, default=0, dest="first", help="the first batch")
+    parser.add_argument("--batches", type=int, default=sys.maxsize, help="at most so many")
     parser.add_argument("--batch", type=int, help="only this one")
     parser.add_argument("--library", type=Path, help="the compiled kernels, if not those of the package")
     parser.add_argument("--trace", action="store_true", help="write the number of each batch before it begins")
@@ -78,8 +79,8 @@ def command(fuzzer: Fuzzer, description: str) -> int:
         say("no kernels: run make kernels")
         return 1
     begun_s = time.monotonic()
-    batches = range(given.first, sys.maxsize) if given.batch is None else range(given.batch, given.batch + 1)
-    counts = fuzz(fuzzer, given.seed, batches, seconds=given.seconds, traced=given.trace)
+    first, count = (given.first, given.batches) if given.batch is None else (given.batch, 1)
+    counts = fuzz(fuzzer, given.seed, range(first, first + count), seconds=given.seconds, traced=given.trace)
     shown = ", ".join(f"{count:,} {name}" for name, count in sorted(counts.items()))
     say(f"{fuzzer.module}: seed {given.seed}, {time.monotonic() - begun_s:.0f} s: {shown}")
     return 0

@@ -73,7 +73,7 @@ def decoding_batch(open_decoding: Callable[[Random], Decoding | None], chance: R
     """One batch of random messages of a random schema. Raises FuzzError."""
     decoding = open_decoding(chance)
     if decoding is None:
-        return Counter(schemas_without_kernel=1)
+        return Counter({"schemas without kernel": 1})
     is_clean = chance.random() < _CLEAN_SHARE
     write = decoding.messages.clean if is_clean else decoding.messages.wild
     messages = [write(chance) for _ in range(MESSAGES)]
