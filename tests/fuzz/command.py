@@ -10,8 +10,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
+from unittest.mock import patch
 
 from headrace.kernels import library
+from headrace.kernels.compiling import LIBRARY
 
 
 class FuzzError(AssertionError):
@@ -72,15 +74,14 @@ def command(fuzzer: Fuzzer, description: str) -> int:
     parser.add_argument("--library", type=Path, help="the compiled kernels, if not those of the package")
     parser.add_argument("--trace", action="store_true", help="write the number of each batch before it begins")
     given = parser.parse_args()
-    if given.library is not None:
-        # before anything is loaded
-        library.LIBRARY = given.library
-    if library.library() is None:
-        say("no kernels: run make kernels")
-        return 1
-    begun_s = time.monotonic()
     first, count = (given.first, given.batches) if given.batch is None else (given.batch, 1)
-    counts = fuzz(fuzzer, given.seed, range(first, first + count), seconds=given.seconds, traced=given.trace)
+    # before anything is loaded
+    with patch.object(library, "LIBRARY", given.library or LIBRARY):
+        if library.library() is None:
+            say("no kernels: run make kernels")
+            return 1
+        begun_s = time.monotonic()
+        counts = fuzz(fuzzer, given.seed, range(first, first + count), seconds=given.seconds, traced=given.trace)
     shown = ", ".join(f"{count:,} {name}" for name, count in sorted(counts.items()))
     say(f"{fuzzer.module}: seed {given.seed}, {time.monotonic() - begun_s:.0f} s: {shown}")
     return 0

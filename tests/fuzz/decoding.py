@@ -151,8 +151,8 @@ def _compare(
         # most of those that are alone
         return
     if problem := difference(frame, staged_frame(decoding.schema, sure_rows)):
-        message = "" if problem.row is None else f"; message {sure[problem.row]!r}"
-        raise FuzzError(f"{problem.text}{message}; schema {decoding.schema}")
+        place = "" if problem.row is None else f"; message {sure[problem.row]!r}"
+        raise FuzzError(f"{problem.text}{place}; schema {decoding.schema}")
 
 
 def _column(messages: Sequence[bytes], chance: Random) -> pa.Array:

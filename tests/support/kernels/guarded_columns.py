@@ -36,11 +36,11 @@ class Fence:
         """As `pa.allocate_buffer`."""
         return pa.foreign_buffer(self._guarded(size).address, size)
 
-    def empty(self, count: int, dtype: npt.DTypeLike) -> npt.NDArray[np.generic]:
+    def empty(self, count: int, dtype: type[np.generic]) -> npt.NDArray[np.generic]:
         """As `np.empty`."""
         size = count * np.dtype(dtype).itemsize
         memory = (ctypes.c_uint8 * size).from_address(self._guarded(size).address)
-        return np.frombuffer(memory, dtype=dtype)
+        return np.frombuffer(memoryview(memory).cast("B"), dtype)
 
     def copy(self, data: bytes) -> pa.Buffer:
         """A buffer with these bytes."""
