@@ -23,8 +23,7 @@ _OPTIONS = {
     # Python keeps what it has at its end
     "ASAN_OPTIONS": "detect_leaks=0:allocator_may_return_null=1",
     "UBSAN_OPTIONS": "print_stacktrace=1",
-    # each allocation of Python's and Arrow's is one of the system's, which the sanitizer watches
-    "PYTHONMALLOC": "malloc",
+    # allocations of Arrow are ones of the system, which the sanitizer watches
     "ARROW_DEFAULT_MEMORY_POOL": "system",
 }
 
