@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from headrace.kernels import columns
+from headrace.kernels import columns, messages
 from support.kernels.guarded import Guarded
 
 _RUBBISH = 0xA5
@@ -77,6 +77,10 @@ def guarded_columns(fence: Fence) -> Iterator[None]:
     """Columns that are made inside have memory of the fence; their frames end with the block."""
     arrow = _Instead(pa, allocate_buffer=fence.allocate_buffer)
     numbers = _Instead(np, empty=fence.empty)
-    with patch.object(columns, "pa", arrow), patch.object(columns, "np", numbers):
+    with (
+        patch.object(columns, "pa", arrow),
+        patch.object(columns, "np", numbers),
+        patch.object(messages, "np", numbers),
+    ):
         yield
     fence.release()
