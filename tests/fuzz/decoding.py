@@ -61,12 +61,18 @@ class Messages(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Decoding:
-    """A schema with all that reads and writes its messages."""
+    """A schema with all that reads and writes its messages.
 
+    text      names it in findings
+    is_clean  its plain values can be written in the form that the kernel is sure of
+    """
+
+    text: str
     schema: Schema
     kernel: MessageKernel
     reader: RowReader
     messages: Messages
+    is_clean: bool = True
 
 
 def decoding_batch(open_decoding: Callable[[Random], Decoding | None], chance: Random) -> Counter[str]:
@@ -74,13 +80,13 @@ def decoding_batch(open_decoding: Callable[[Random], Decoding | None], chance: R
     decoding = open_decoding(chance)
     if decoding is None:
         return Counter({"schemas without kernel": 1})
-    is_clean = chance.random() < _CLEAN_SHARE
+    is_clean = decoding.is_clean and chance.random() < _CLEAN_SHARE
     write = decoding.messages.clean if is_clean else decoding.messages.wild
     messages = [write(chance) for _ in range(MESSAGES)]
     rows = [_read(decoding.reader, message) for message in messages]
     bad = [(message, row) for message, row in zip(messages, rows, strict=True) if isinstance(row, BadMessageError)]
     if is_clean and bad:
-        raise FuzzError(f"the generator is wrong: {bad[0][1]}: {bad[0][0]!r}; schema {decoding.schema}")
+        raise FuzzError(f"the generator is wrong: {bad[0][1]}: {bad[0][0]!r}; {decoding.text}")
     counts = Counter(messages=len(messages), bad=len(bad), sure=_count_sure(decoding, messages, rows, chance))
     return Counter({f"{'clean' if is_clean else 'wild'} {name}": count for name, count in counts.items()})
 
@@ -104,7 +110,7 @@ def _count_sure(decoding: Decoding, messages: Sequence[bytes], rows: Sequence[_R
             one = slice(index, index + 1)
             frame, alone = decoding.kernel.decode(_column(messages[one], chance))
             if alone.tolist() != doubt[one].tolist():
-                raise FuzzError(f"the doubt is another one alone: {messages[index]!r}; schema {decoding.schema}")
+                raise FuzzError(f"the doubt is another one alone: {messages[index]!r}; {decoding.text}")
             _compare(decoding, messages[one], rows[one], frame, alone)
         for _ in range(_CUT):
             cut = [_cut(chance, messages)]
@@ -144,7 +150,7 @@ def _compare(
         if is_doubtful:
             continue
         if isinstance(row, BadMessageError):
-            raise FuzzError(f"sure, but {row}: {message!r}; schema {decoding.schema}")
+            raise FuzzError(f"sure, but {row}: {message!r}; {decoding.text}")
         sure.append(message)
         sure_rows.append(row)
     if not sure and not frame.height:
@@ -152,7 +158,7 @@ def _compare(
         return
     if problem := difference(frame, staged_frame(decoding.schema, sure_rows)):
         place = "" if problem.row is None else f"; message {sure[problem.row]!r}"
-        raise FuzzError(f"{problem.text}{place}; schema {decoding.schema}")
+        raise FuzzError(f"{problem.text}{place}; {decoding.text}")
 
 
 def _column(messages: Sequence[bytes], chance: Random) -> pa.Array:
