@@ -101,14 +101,14 @@ class Lines:
 
 
 def random_dialect(chance: Random) -> tuple[Dialect, bool]:
-    """A dialect, and whether plain values of every type can be written in it without a doubled quote."""
+    """A dialect, and whether plain values of every type can be written in it without a doubled quote or a NUL."""
     delimiter, quote = chance.choice(_DELIMITERS), chance.choice(_QUOTES)
     if delimiter == quote:
         delimiter, quote = ",", '"'
     null = chance.choice(_NULLS)
     if any(character in null for character in (delimiter, quote)):
         null = ""
-    return Dialect(delimiter, quote, null), quote in _QUOTES[:_PLAIN_QUOTES]
+    return Dialect(delimiter, quote, null), quote in _QUOTES[:_PLAIN_QUOTES] and null != "\0"
 
 
 def _field_writer(field: Field | None, dialect: Dialect) -> Callable[[Random, Mood], str]:
