@@ -47,13 +47,8 @@ class Mood:
 _CLEAN = (Mood(), Mood(comma=", ", colon=": "), Mood(disorder=0.3), Mood(null=0.4), Mood(disorder=0.1, comma=",\n "))
 _WILD = (
     *(Mood(edge=0.1), Mood(edge=0.3, disorder=0.2, any=0.1), Mood(edge=1.0, null=0.0), Mood(disorder=1.0, any=0.5)),
-    *(
-        Mood(wrong=0.05),
-        Mood(wrong=0.05, edge=0.1),
-        Mood(wrong=0.2, disorder=0.5),
-        Mood(wrong=1.0),
-        Mood(disorder=1.0, any=1.0),
-    ),
+    *(Mood(wrong=0.05), Mood(wrong=0.05, edge=0.1), Mood(wrong=0.2, disorder=0.5), Mood(wrong=1.0)),
+    Mood(disorder=1.0, any=1.0),
     *(Mood(lost=0.05, null=0.5), Mood(mischief=0.3), Mood(mischief=0.3, disorder=0.3, null=0.3)),
     *(Mood(comma=None, colon=None), Mood(comma=None, colon=None, edge=0.1, disorder=0.3, null=0.3, any=0.3)),
     Mood(comma=None, colon=None, edge=0.2, wrong=0.05, mischief=0.1),

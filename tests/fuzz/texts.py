@@ -9,16 +9,8 @@ from random import Random
 
 WORDS = (
     *("", "x", "GET", "hello", "2024-01-01T00:00:00Z", "12.5", "true", "null", "{}", "a,b", "lorem ipsum", "Zürich"),
-    *(
-        "名前",
-        "\U0001f600",
-        "naïve café",
-        "twelve bytes",
-        "thirteen byte",
-        "fifteen bytes..",
-        "sixteen bytes...",
-        "\x7f",
-    ),
+    *("名前", "\U0001f600", "naïve café", "twelve bytes", "thirteen byte", "fifteen bytes..", "sixteen bytes..."),
+    "\x7f",
 )
 EDGE_PIECES = (
     *("\x7f", "\x80", "\u07ff", "\u0800", "\ud7ff", "\ue000", "\uffff", "\U00010000", "\U0010ffff", "\u2028", "\ufeff"),
@@ -28,28 +20,12 @@ EDGE_PIECES = (
 BROKEN_UTF8 = tuple(
     piece.decode("utf-8", "surrogateescape")
     for piece in (
-        *(
-            b"\x80",
-            b"\xbf",
-            b"\xc0\x80",
-            b"\xc1\xbf",
-            b"\xc2",
-            b"\xc2\x20",
-            b"\xc3\xc3",
-            b"\xe0\x80\x80",
-            b"\xe0\x9f\xbf",
-        ),
+        *(b"\x80", b"\xbf", b"\xc0\x80", b"\xc1\xbf", b"\xc2", b"\xc2\x20", b"\xc3\xc3", b"\xe0\x80\x80"),
+        b"\xe0\x9f\xbf",
         *(b"\xe1\x80", b"\xe1\x80\x20", b"\xed\xa0\x80", b"\xed\xbf\xbf", b"\xed\xa0\xbd\xed\xb8\x80", b"\xef\xbf"),
         *(b"\xf0\x80\x80\x80", b"\xf0\x8f\xbf\xbf", b"\xf0\x90\x80", b"\xf4\x90\x80\x80", b"\xf5\x80\x80\x80", b"\xf8"),
-        *(
-            b"\xfe\xff",
-            b"\xf1\x80\x80\xc0",
-            b"\xf1\x80\x20\x80",
-            b"\xf1\x20",
-            b"\xe1\xc0\x80",
-            b"\xf4\x8f\xbf",
-            b"\xe2",
-        ),
+        *(b"\xfe\xff", b"\xf1\x80\x80\xc0", b"\xf1\x80\x20\x80", b"\xf1\x20", b"\xe1\xc0\x80", b"\xf4\x8f\xbf"),
+        b"\xe2",
         *(b"\xc2\xc2\x80", b"\xff"),
     )
 )
