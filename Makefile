@@ -26,7 +26,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .PHONY: help setup jars demo test test-all test-full libraries compiled durations sim chaos $(CHAOS_SEEDS:%=chaos-%)
-.PHONY: kernels fuzz lint lint-style lint-types lint-imports fmt bench docs clean
+.PHONY: kernels fuzz test-without-kernels lint lint-style lint-types lint-imports fmt bench docs clean
 
 help:
 	@echo "make setup   a virtual environment in $(VENV) with headrace and all it takes to work on it"
@@ -76,11 +76,16 @@ test: lint compiled
 	@$(IN_SCRATCH) $(PYTEST) --basetemp="$$TMPDIR/t"
 
 # Each part is worth its result if another one fails: make --keep-going test-all
-test-all: lint test-full libraries $(CHAOS_SEEDS:%=chaos-%) sim fuzz
+test-all: lint test-full test-without-kernels libraries $(CHAOS_SEEDS:%=chaos-%) sim fuzz
 
 # Properties draw from a seed that is the date; HYPOTHESIS_SEED=.. repeats it.
 test-full: $(READY) compiled
 	@$(IN_SCRATCH) $(PYTEST) --basetemp="$$TMPDIR/t" --full --stops 50 --increments 50 --timeout 3600
+
+# What has to be the same bits without them; `flows/test_mixed` goes from one to the other.
+test-without-kernels: $(READY) compiled
+	@$(IN_SCRATCH) HEADRACE_KERNELS=off $(PYTEST) --basetemp="$$TMPDIR/t" --full --timeout 3600 \
+		tests/flows tests/conformance tests/spark/session tests/integration/exactly_once
 
 # One environment after the other, each with another version of one library; the index is asked for wheels.
 libraries: $(READY) compiled
