@@ -258,6 +258,11 @@ class GroupTable:
         frames, self._full = self._full, []
         return frames
 
+    def clear(self) -> None:
+        """Forgets all groups, and keeps the memory."""
+        self._full.clear()
+        self._functions.reset(self._table)
+
     def _empty(self) -> None:
         descriptions = (_MadeDescription * len(self.grouping.aggregates))()
         description = _Description(made=ctypes.addressof(descriptions))
