@@ -26,6 +26,7 @@ from headrace.kernels.library import Kernel, kernel
 KEYS_MAX = 8
 PANES_MAX = 8
 """Tables that one batch is added to at once."""
+TEXT_BYTES_MAX = 1 << 30
 LIMB_BITS = 32
 _LIMBS_MAX = 160
 _STREAM = b"arrow_array_stream"
@@ -154,9 +155,9 @@ class _Functions:
 
 @lru_cache(maxsize=1)
 def _functions() -> _Functions | None:
-    address, number, whole = ctypes.c_void_p, ctypes.c_int64, ctypes.c_uint64
+    address, number = ctypes.c_void_p, ctypes.c_int64
     found = [
-        kernel("headrace_groups_new", address, address, number, address, number, whole, whole),
+        kernel("headrace_groups_new", address, address, number, address, number, address, number),
         kernel("headrace_groups_free", None, address),
         kernel("headrace_groups_reset", None, address),
         kernel("headrace_groups_add", number, address),
@@ -206,8 +207,11 @@ def value_form(dtype: pl.DataType) -> Form:
 class GroupTable:
     """The groups of the rows added since the last `take`. Used by one thread at a time."""
 
-    def __init__(self, grouping: Grouping) -> None:
-        """Raises MemoryError. The grouping's types have forms (`key_form`, `value_form`), and at most KEYS_MAX keys."""
+    def __init__(self, grouping: Grouping, *, text_bytes_max: int = TEXT_BYTES_MAX) -> None:
+        """Raises MemoryError. The grouping's types have forms (`key_form`, `value_form`), and at most KEYS_MAX keys.
+
+        text_bytes_max   bytes that one frame of `take` has of the texts of keys
+        """
         functions = _functions()
         assert functions is not None, "tables are made where kernels are loaded"
         self.grouping = grouping
@@ -219,8 +223,8 @@ class GroupTable:
             len(forms),
             (ctypes.c_int64 * len(made))(*made),
             len(grouping.aggregates),
-            int.from_bytes(os.urandom(8), "little"),
-            int.from_bytes(os.urandom(8), "little"),
+            os.urandom(16),
+            text_bytes_max,
         )
         if not self._table:
             raise MemoryError(f"no memory for a table of groups, or none is made for {grouping}")
@@ -312,7 +316,7 @@ def add_placed(frame: pl.DataFrame, time: str | None, panes: Sequence[tuple[Grou
     try:
         while (status := functions.add(address)) == _Status.FULL:
             if not any(table.groups for table in tables):
-                raise MemoryError("the keys of 256 rows have more than 1 GiB of text")
+                raise MemoryError("the keys of 256 rows have more text than fits into one frame")
             for table in tables:
                 table._empty()  # noqa: SLF001
     finally:

@@ -6,6 +6,7 @@
 #include "accumulators.h"
 
 #define TABLES_MAX 8
+#define ACCUMULATORS_MAX 4096
 
 enum status { STATUS_ADDED, STATUS_FULL, STATUS_NO_MEMORY, STATUS_UNFIT };
 
@@ -13,6 +14,7 @@ typedef struct {
     group_keys_t keys;
     int64_t rows;         /* added since the last reset */
     int64_t groups_max;   /* of the accumulators */
+    int64_t text_bytes_max;
     int64_t made_count;
     accumulator_t *made;
     key_block_t block;
@@ -62,7 +64,7 @@ typedef struct {
 } target_t;
 
 EXPORT group_table_t *headrace_groups_new(const int64_t *key_forms, int64_t key_count, const int64_t *made,
-                                          int64_t made_count, uint64_t first_seed, uint64_t second_seed);
+                                          int64_t made_count, const uint64_t *seed, int64_t text_bytes_max);
 EXPORT void headrace_groups_abandon(add_t *add);
 EXPORT void headrace_groups_free(group_table_t *table);
 EXPORT void headrace_groups_reset(group_table_t *table);
@@ -71,15 +73,17 @@ EXPORT void headrace_groups_size(const group_table_t *table, int64_t *sizes);
 EXPORT int64_t headrace_groups_describe(group_table_t *table, description_t *description);
 EXPORT void headrace_groups_write(const group_table_t *table, const target_t *targets, uint8_t *text);
 
-/* made: action and form of each accumulator. NULL: there is no memory, or no such key or aggregate. */
+/* made: action and form of each accumulator; text_bytes_max: of the texts of all keys, below 2^31. NULL: there is no memory, or no such key or aggregate. */
 EXPORT group_table_t *headrace_groups_new(const int64_t *key_forms, int64_t key_count, const int64_t *made,
-                                          int64_t made_count, uint64_t first_seed, uint64_t second_seed) {
-    if (key_count < 0 || key_count > KEYS_MAX || made_count < 0 || made_count > 4096) return NULL;
+                                          int64_t made_count, const uint64_t *seed, int64_t text_bytes_max) {
+    if (key_count < 0 || key_count > KEYS_MAX || made_count < 0 || made_count > ACCUMULATORS_MAX) return NULL;
+    if (text_bytes_max < 0 || text_bytes_max > INT32_MAX) return NULL;
     group_table_t *table = calloc(1, sizeof *table);
     if (table == NULL) return NULL;
     table->keys.count = key_count;
-    table->keys.seed[0] = first_seed;
-    table->keys.seed[1] = second_seed;
+    table->keys.seed[0] = seed[0];
+    table->keys.seed[1] = seed[1];
+    table->text_bytes_max = text_bytes_max;
     for (int64_t key = 0; key < key_count; key++) {
         int64_t bytes = form_bytes(key_forms[key]);
         table->keys.forms[key] = key_forms[key];
@@ -199,9 +203,9 @@ static int64_t add_array(add_t *add, column_view_t *views) {
             return STATUS_UNFIT;
         int64_t text = block_text_bytes(keys, views, count);
         for (int64_t index = 0; index < add->pane_count && text; index++) {
-            group_keys_t *into = &add->panes[index].table->keys;
-            if (into->text_bytes + text > TEXT_BYTES_MAX) return STATUS_FULL;
-            if (!text_reserve(into, text)) return STATUS_NO_MEMORY;
+            group_table_t *table = add->panes[index].table;
+            if (table->keys.text_bytes + text > table->text_bytes_max) return STATUS_FULL;
+            if (!text_reserve(&table->keys, text)) return STATUS_NO_MEMORY;
         }
         int is_added = add->time_column >= 0 ? add_placed(add, views, &times, count)
                                              : add_block(add->panes[0].table, views, NULL, count);

@@ -16,7 +16,6 @@
 #define BLOCK_ROWS 256
 #define GROUPS_MIN 64
 #define GROUPS_MAX ((int64_t)1 << 31)
-#define TEXT_BYTES_MAX ((int64_t)1 << 30)
 #define INLINE_TEXT 12
 #define PROBE_AHEAD 12
 
