@@ -73,7 +73,7 @@ def command(fuzzer: Fuzzer, description: str) -> int:
     given = parser.parse_args()
     if given.library is not None:
         # before anything is loaded
-        library.LIBRARY = given.library
+        library.LIBRARY = given.library  # type: ignore[attr-defined]
     if library.library() is None:
         say("no kernels: run make kernels")
         return 1

@@ -11,7 +11,7 @@ from random import Random
 
 import polars as pl
 
-from fuzz.command import FuzzError, Fuzzer, command
+from fuzz.command import Fuzzer, FuzzError, command
 from headrace.kernels.group_by import GroupTable, add_placed
 from support.kernels.group_frames import expected_groups, found_groups, in_pieces, random_frame
 

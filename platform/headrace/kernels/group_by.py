@@ -184,7 +184,7 @@ def is_available() -> bool:
 def key_form(dtype: pl.DataType) -> Form | None:
     """The form of a key column; None for types that no table takes."""
     form = value_form(dtype)
-    if dtype == pl.String or dtype == pl.Binary:
+    if dtype in (pl.String, pl.Binary):
         return Form.TEXT
     return None if form is Form.ANY else form
 
@@ -195,7 +195,7 @@ def value_form(dtype: pl.DataType) -> Form:
         return Form.INT64
     if dtype == pl.Float64:
         return Form.FLOAT64
-    if dtype == pl.Int32 or dtype == pl.Date:
+    if dtype in (pl.Int32, pl.Date):
         return Form.INT32
     if dtype == pl.Float32:
         return Form.FLOAT32
@@ -216,7 +216,8 @@ class GroupTable:
         assert functions is not None, "tables are made where kernels are loaded"
         self.grouping = grouping
         self._functions = functions
-        forms = [key_form(key.dtype) for key in grouping.keys]
+        forms = [form for key in grouping.keys if (form := key_form(key.dtype)) is not None]
+        assert len(forms) == len(grouping.keys), f"keys of {grouping} have forms"
         made = [word for item in grouping.aggregates for word in (item.action, _form_of(item))]
         self._table = functions.new(
             (ctypes.c_int64 * len(forms))(*forms),
@@ -303,7 +304,7 @@ def add_placed(frame: pl.DataFrame, time: str | None, panes: Sequence[tuple[Grou
     panes  at most PANES_MAX; raises MemoryError, after which the tables are of no more use
     """
     tables = [table for table, _, _ in panes]
-    grouping, functions = tables[0].grouping, tables[0]._functions  # noqa: SLF001 - tables share their functions
+    grouping, functions = tables[0].grouping, tables[0]._functions
     columns = _places(grouping, tuple(frame.columns))
     capsule = frame.__arrow_c_stream__()
     state = _Add(
@@ -311,14 +312,14 @@ def add_placed(frame: pl.DataFrame, time: str | None, panes: Sequence[tuple[Grou
     )
     state.pane_count = len(panes)
     for index, (table, begin, end) in enumerate(panes):
-        state.panes[index] = _Pane(table._table, begin, end)  # noqa: SLF001
+        state.panes[index] = _Pane(table._table, begin, end)
     address = ctypes.addressof(state)
     try:
         while (status := functions.add(address)) == _Status.FULL:
             if not any(table.groups for table in tables):
                 raise MemoryError("the keys of 256 rows have more text than fits into one frame")
             for table in tables:
-                table._empty()  # noqa: SLF001
+                table._empty()
     finally:
         functions.abandon(address)
     if status == _Status.NO_MEMORY:

@@ -39,7 +39,7 @@ def column(random: Random, dtype: pl.DataType, rows: int, *, spread: int) -> pl.
     nulls = random.choice([0.0, 0.0, 0.2, 1.0])
     values = [_value(random, dtype) for _ in range(spread)]
     drawn = [None if random.random() < nulls else random.choice(values) for _ in range(rows)]
-    if dtype == pl.Date or dtype.is_temporal():
+    if dtype.is_temporal():
         small = pl.Series("", drawn, pl.Int64).cast(pl.Int32 if dtype == pl.Date else pl.Int64)
         return small.cast(dtype)
     if isinstance(dtype, pl.Decimal):
@@ -50,20 +50,21 @@ def column(random: Random, dtype: pl.DataType, rows: int, *, spread: int) -> pl.
 def _value(random: Random, dtype: pl.DataType) -> Cell:
     if dtype == pl.Boolean:
         return random.random() < 0.5
-    if dtype == pl.String or dtype == pl.Binary:
-        text = random.choice([*_TEXTS, str(random.randint(0, 10**random.randint(1, 15)))])
+    if dtype in (pl.String, pl.Binary):
+        text = random.choice([*_TEXTS, str(random.randint(0, 10 ** random.randint(1, 15)))])
         return text if dtype == pl.String else text.encode()
     if dtype.is_float():
         return random.choice([random.choice(_FLOATS), random.gauss(0, 10 ** random.randint(-20, 20)), random.random()])
-    if dtype == pl.Int32 or dtype == pl.Date:
+    if dtype in (pl.Int32, pl.Date):
         return random.choice([0, 7, -7, random.randint(-(2**31), 2**31 - 1) if dtype == pl.Int32 else 20_000])
     if dtype == pl.Int64:
         return random.choice([*_INT64, random.randint(-(2**63), 2**63 - 1), random.randint(0, 50)])
-    return random.randint(-(10**14), 10**14)
+    limit = 10 ** (dtype.precision - dtype.scale - 1) if isinstance(dtype, pl.Decimal) else 10**14
+    return random.randint(-limit, limit)
 
 
-def aggregates_of(random: Random, values: Mapping[str, pl.DataType]) -> tuple[Aggregate, ...]:
-    """Some of the aggregates that there are of these columns."""
+def aggregates_of(random: Random, values: Mapping[str, pl.DataType], least: int) -> tuple[Aggregate, ...]:
+    """At least `least` of the aggregates that there are of these columns."""
     made = [Aggregate(Action.COUNT_ROWS, "all")]
     for name, dtype in values.items():
         form = value_form(dtype)
@@ -77,7 +78,7 @@ def aggregates_of(random: Random, values: Mapping[str, pl.DataType]) -> tuple[Ag
             actions += [Action.SUM_WIDE] if form is ValueForm.INT64 else []
         made += [Aggregate(action, f"{action.name}_{name}", name, dtype) for action in actions]
     random.shuffle(made)
-    return tuple(made[: random.randint(0, len(made))])
+    return tuple(made[: random.randint(least, len(made))])
 
 
 def random_frame(random: Random, rows: int) -> tuple[pl.DataFrame, Grouping]:
@@ -87,7 +88,9 @@ def random_frame(random: Random, rows: int) -> tuple[pl.DataFrame, Grouping]:
     values = {f"v{n}": random.choice(VALUE_TYPES) for n in range(random.randint(0, 3))}
     columns = {name: column(random, dtype, rows, spread=spread) for name, dtype in (keys | values).items()}
     frame = pl.DataFrame({"__ts": pl.Series([random.randint(0, 60) for _ in range(rows)], dtype=pl.Int64), **columns})
-    grouping = Grouping(tuple(KeyColumn(*item) for item in keys.items()), aggregates_of(random, values))
+    grouping = Grouping(
+        tuple(KeyColumn(*item) for item in keys.items()), aggregates_of(random, values, 0 if keys else 1)
+    )
     return frame, grouping
 
 
@@ -112,7 +115,10 @@ def expected_groups(frame: pl.DataFrame, grouping: Grouping) -> dict[Group, Grou
     for row, key in enumerate(frame.select(keys).rows() if keys else [()] * frame.height):
         inside.setdefault(key, []).append(row)
     return {
-        key: tuple(_aggregate(item, None if item.column is None else frame[item.column][rows], len(rows)) for item in grouping.aggregates)
+        key: tuple(
+            _aggregate(item, None if item.column is None else frame[item.column][rows], len(rows))
+            for item in grouping.aggregates
+        )
         for key, rows in inside.items()
     }
 

@@ -110,7 +110,9 @@ class WindowState:
                 self._narrow[pane] = self._stores(self._keys)
             if pane not in self._tables:
                 self._tables[pane] = self._spare.pop() if self._spare else compiled.table()
-        add_placed(rows, TS if len(panes) > 1 else None, [(self._tables[pane], *span) for pane, *span in panes])
+        add_placed(
+            rows, TS if len(panes) > 1 else None, [(self._tables[pane], begin, end) for pane, begin, end in panes]
+        )
         for pane, _, _ in panes:
             self._table_bytes[pane] = self._tables[pane].size_bytes
         if sum(self._table_bytes.values()) > TABLES_BYTES_MAX:
@@ -205,7 +207,7 @@ class WindowState:
         )
 
     def _read(self, pane: PaneKey, index: int) -> list[pl.DataFrame]:
-        """The frames of a pane's narrow store, with its table's groups, merged first if more than one window reads them."""
+        """The frames of a pane's narrow store, and of its table, merged first if more than one window reads them."""
         self._settle(pane)
         store = self._narrow[pane][index]
         if store.frames and self._last_end[pane] > pane[1]:

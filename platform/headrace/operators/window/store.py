@@ -28,7 +28,16 @@ Merge = Callable[[Sequence[pl.DataFrame]], pl.DataFrame]
 class PartialStore:
     """The frames of one part of state. Only the merge function interprets the rows."""
 
-    __slots__ = ("_frames_max", "_merge", "_numbering", "_numbers", "_pending_frames", "_pending_rows", "_unique", "frames")
+    __slots__ = (
+        "_frames_max",
+        "_merge",
+        "_numbering",
+        "_numbers",
+        "_pending_frames",
+        "_pending_rows",
+        "_unique",
+        "frames",
+    )
 
     def __init__(self, merge: Merge, frames_max: int = FRAMES_MAX, numbering: Iterator[int] | None = None) -> None:
         """`numbering`: source of frame numbers; stores that share it never use the same number."""

@@ -107,4 +107,3 @@ def _merge(name: str, dtype: pl.DataType) -> Aggregate | None:
     if name.startswith((MIN, MAX, NANMAX)) and form is not Form.ANY:
         return Aggregate(Action.MIN if name.startswith(MIN) else Action.MAX, name, name, dtype)
     return None
-
