@@ -22,7 +22,8 @@ def test_nothing_is_found_in_a_short_run(module: str) -> None:
     assert isinstance(fuzzer, Fuzzer)
     counts = fuzz(fuzzer, 1, range(DOCUMENTS // MESSAGES))
     assert counts["batches"] == DOCUMENTS // MESSAGES
-    assert counts["wild sure"] > counts["wild messages"] / 4 > 0
+    if "wild messages" in counts:
+        assert counts["wild sure"] > counts["wild messages"] / 4 > 0
 
 
 def test_another_row_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
