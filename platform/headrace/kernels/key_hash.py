@@ -31,8 +31,8 @@ def key_hash(frame: pl.DataFrame, keys: Sequence[str]) -> Hashes:
     """The hash of each row's key: uint64[n]. Raises UserError for a column that cannot be a key (list, struct)."""
     assert keys, "a key has at least one column"
     functions = _functions()
-    forms = [key_form(frame.schema[key]) for key in keys]
-    if functions is None or None in forms:
+    forms = [form for key in keys if (form := key_form(frame.schema[key])) is not None]
+    if functions is None or len(forms) < len(keys):
         return keygroups.key_hash(frame, keys)
     hashes = np.empty(frame.height, np.uint64)
     capsule = frame.select(keys).__arrow_c_stream__()
