@@ -206,7 +206,6 @@ class Running:
         self.thread.join(WAIT_SECONDS)
         assert not self.thread.is_alive()
 
-
     def once_ahead(self, commands: Callable[[], None]) -> None:
         """Calls it while the chain works on the first batch, and the second one was polled, if polls run ahead."""
 
