@@ -18,9 +18,12 @@ from dataclasses import dataclass
 from enum import IntEnum
 from functools import lru_cache
 
+import numpy as np
+import numpy.typing as npt
 import polars as pl
 import pyarrow as pa
 
+from headrace.kernels.arrow_stream import stream_address
 from headrace.kernels.library import Kernel, kernel
 
 KEYS_MAX = 8
@@ -31,7 +34,6 @@ LIMB_BITS = 32
 _LIMBS_MAX = 160
 _PLACES_MAX = 64
 """Sets of columns whose places are kept."""
-_STREAM = b"arrow_array_stream"
 _OTHERS = ("nan", "pinf", "ninf")
 
 
@@ -115,6 +117,8 @@ class _Add(ctypes.Structure):
         ("time_column", ctypes.c_int64),
         ("pane_count", ctypes.c_int64),
         ("panes", _Pane * PANES_MAX),
+        ("groups", ctypes.c_void_p),
+        ("groups_written", ctypes.c_int64),
         ("is_open", ctypes.c_int64),
         ("row", ctypes.c_int64),
         # struct arrow_array
@@ -137,7 +141,6 @@ class _Description(ctypes.Structure):
         ("groups", ctypes.c_int64),
         ("rows", ctypes.c_int64),
         ("text_bytes", ctypes.c_int64),
-        ("bytes", ctypes.c_int64),
         ("key_nulls", ctypes.c_int64 * KEYS_MAX),
         ("made", ctypes.c_void_p),
     )
@@ -165,17 +168,11 @@ def _functions() -> _Functions | None:
         kernel("headrace_groups_add", number, address),
         kernel("headrace_groups_abandon", None, address),
         kernel("headrace_groups_size", None, address, address),
-        kernel("headrace_groups_describe", number, address, address),
-        kernel("headrace_groups_write", None, address, address, address),
+        kernel("headrace_groups_describe", number, address, address, number, address),
+        kernel("headrace_groups_write", None, address, address, number, address, address),
     ]
     made = [function for function in found if function is not None]
     return _Functions(*made) if len(made) == len(found) else None
-
-
-# headrace.core forbids `Any`: this is the one CPython call that ctypes knows without a type
-_capsule_pointer = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)(
-    ("PyCapsule_GetPointer", ctypes.pythonapi)
-)
 
 
 def is_available() -> bool:
@@ -259,6 +256,17 @@ class GroupTable:
         """Adds rows. Columns of aggregates may be absent: they add nothing. Raises MemoryError."""
         add_placed(frame, None, [(self, 0, 0)])
 
+    def add_numbered(self, frame: pl.DataFrame) -> npt.NDArray[np.uint32] | None:
+        """Adds rows; returns the group of each of them, for `groups_of`, until the next `take`: uint32[n]. None if the
+        texts of keys did not fit: groups have other numbers now. Raises MemoryError."""
+        numbers = np.empty(frame.height, dtype=np.uint32)
+        add_placed(frame, None, [(self, 0, 0)], numbers.ctypes.data)
+        return None if self._full else numbers
+
+    def groups_of(self, numbers: npt.NDArray[np.uint32]) -> pl.DataFrame:
+        """The groups with these numbers, in this order. Raises MemoryError."""
+        return self._described(numbers.ctypes.data, len(numbers))[1]
+
     def take(self) -> list[pl.DataFrame]:
         """The groups as frames, and empties the table. It is one frame, unless texts of keys did not fit into one, and
         none without rows. Raises MemoryError."""
@@ -283,15 +291,17 @@ class GroupTable:
         self._functions.reset(self._table)
 
     def _empty(self) -> None:
-        descriptions = (_MadeDescription * len(self.grouping.aggregates))()
-        description = _Description(made=ctypes.addressof(descriptions))
-        if not self._functions.describe(self._table, ctypes.addressof(description)):
-            raise MemoryError("no memory for the limbs of exact sums")
-        if description.rows:
-            self._full.append(self._frame(description, descriptions))
+        rows, frame = self._described(None, 0)
+        if rows:
+            self._full.append(frame)
         self._functions.reset(self._table)
 
-    def _frame(self, description: _Description, made: ctypes.Array[_MadeDescription]) -> pl.DataFrame:
+    def _described(self, chosen: int | None, count: int) -> tuple[int, pl.DataFrame]:
+        """The number of rows added, and the groups at `chosen`, an address of uint32[count]; None: all groups."""
+        made = (_MadeDescription * len(self.grouping.aggregates))()
+        description = _Description(made=ctypes.addressof(made))
+        if not self._functions.describe(self._table, chosen, count, ctypes.addressof(description)):
+            raise MemoryError("no memory for the limbs of exact sums")
         groups: int = description.groups
         text = pa.allocate_buffer(description.text_bytes)
         writer = _Writer(groups, text if description.text_bytes else None)
@@ -307,25 +317,28 @@ class GroupTable:
             else:
                 writer.column(item.name, _made_type(item), has_nulls=found.nulls > 0)
         targets = writer.targets()
-        self._functions.write(self._table, ctypes.addressof(targets), text.address)
-        return writer.frame()
+        self._functions.write(self._table, chosen, count, ctypes.addressof(targets), text.address)
+        return description.rows, writer.frame()
 
 
-def add_placed(frame: pl.DataFrame, time: str | None, panes: Sequence[tuple[GroupTable, int, int]]) -> None:
+def add_placed(
+    frame: pl.DataFrame, time: str | None, panes: Sequence[tuple[GroupTable, int, int]], numbers: int | None = None
+) -> None:
     """Adds rows to tables of one grouping by their time: each row to the table whose begin <= time < end, if any.
 
     time   the column with the times, Int64; None: there is one table, and it gets all rows
-    panes  at most PANES_MAX; raises MemoryError, after which the tables are of no more use
+    panes  at most PANES_MAX
+    numbers  address of uint32[n] for the group of each row, without `time`
+
+    Raises MemoryError, after which the tables are of no more use.
     """
     tables = [table for table, _, _ in panes]
     grouping, functions = tables[0].grouping, tables[0]._functions
     names = frame.columns
     columns = tables[0].places(tuple(names))
     capsule = frame.__arrow_c_stream__()
-    state = _Add(
-        _capsule_pointer(capsule, _STREAM), ctypes.addressof(columns), -1 if time is None else names.index(time)
-    )
-    state.pane_count = len(panes)
+    state = _Add(stream_address(capsule), ctypes.addressof(columns), -1 if time is None else names.index(time))
+    state.pane_count, state.groups = len(panes), numbers
     for index, (table, begin, end) in enumerate(panes):
         state.panes[index] = _Pane(table._table, begin, end)
     address = ctypes.addressof(state)

@@ -34,6 +34,8 @@ typedef struct {
     int64_t time_column;      /* -1: the rows are not placed, all go to the first table */
     int64_t pane_count;
     pane_t panes[TABLES_MAX];
+    uint32_t *groups;         /* NULL, or the group of each row is written here; the rows are not placed then */
+    int64_t groups_written;
     /* where a batch stands that is not in the tables yet */
     int64_t is_open;
     int64_t row;
@@ -52,7 +54,6 @@ typedef struct {
     int64_t groups;
     int64_t rows;
     int64_t text_bytes;
-    int64_t bytes;
     int64_t key_nulls[KEYS_MAX];
     made_description_t *made;
 } description_t;
@@ -70,8 +71,10 @@ EXPORT void headrace_groups_free(group_table_t *table);
 EXPORT void headrace_groups_reset(group_table_t *table);
 EXPORT int64_t headrace_groups_add(add_t *add);
 EXPORT void headrace_groups_size(const group_table_t *table, int64_t *sizes);
-EXPORT int64_t headrace_groups_describe(group_table_t *table, description_t *description);
-EXPORT void headrace_groups_write(const group_table_t *table, const target_t *targets, uint8_t *text);
+EXPORT int64_t headrace_groups_describe(group_table_t *table, const uint32_t *chosen, int64_t count,
+                                        description_t *description);
+EXPORT void headrace_groups_write(const group_table_t *table, const uint32_t *chosen, int64_t count,
+                                  const target_t *targets, uint8_t *text);
 
 /* made: action and form of each accumulator; text_bytes_max: of the texts of all keys, below 2^31. NULL: there is no memory, or no such key or aggregate. */
 EXPORT group_table_t *headrace_groups_new(const int64_t *key_forms, int64_t key_count, const int64_t *made,
@@ -210,6 +213,10 @@ static int64_t add_array(add_t *add, column_view_t *views) {
         int is_added = add->time_column >= 0 ? add_placed(add, views, &times, count)
                                              : add_block(add->panes[0].table, views, NULL, count);
         if (!is_added) return STATUS_NO_MEMORY;
+        if (add->groups != NULL) {
+            memcpy(add->groups + add->groups_written, first->block.groups, (size_t)count * sizeof *add->groups);
+            add->groups_written += count;
+        }
         add->row += count;
     }
     return STATUS_ADDED;
@@ -287,96 +294,140 @@ EXPORT void headrace_groups_size(const group_table_t *table, int64_t *sizes) {
     sizes[2] = table_bytes(table);
 }
 
-static void describe_made(const accumulator_t *made, int64_t groups, made_description_t *description) {
+/* Group `place` of the chosen ones; of all groups where `chosen` is NULL. */
+ALWAYS_INLINE int64_t group_at(const uint32_t *chosen, int64_t place) {
+    return chosen ? (int64_t)chosen[place] : place;
+}
+
+static void describe_made(const accumulator_t *made, const uint32_t *chosen, int64_t count,
+                          made_description_t *description) {
     const limbs_t *sum = &made->sum;
     memset(description, 0, sizeof *description);
     if (is_extreme(made))
-        for (int64_t group = 0; group < groups; group++) description->nulls += !made->seen[group];
+        for (int64_t place = 0; place < count; place++) description->nulls += !made->seen[group_at(chosen, place)];
     description->low = sum->low;
     description->width = sum->width;
     description->has_others = sum->others != NULL;
-    for (int64_t group = 0; group < groups; group++)
-        for (int64_t place = 0; place < sum->width; place++)
-            description->is_used[place] |= sum->limbs[group * sum->width + place] != 0;
+    for (int64_t place = 0; place < count && sum->width; place++) {
+        const int64_t *limbs = sum->limbs + group_at(chosen, place) * sum->width;
+        for (int64_t limb = 0; limb < sum->width; limb++) description->is_used[limb] |= limbs[limb] != 0;
+    }
 }
 
-/* Tells which columns `headrace_groups_write` writes. Carries limbs; 0 where there is no memory for that. */
-EXPORT int64_t headrace_groups_describe(group_table_t *table, description_t *description) {
+/* The bytes of the long texts of a key column. */
+static int64_t key_text_bytes(const group_keys_t *keys, int64_t word, const uint32_t *chosen, int64_t count) {
+    int64_t bytes = 0;
+    for (int64_t place = 0; place < count; place++) {
+        int64_t length = text_length(keys->records + group_at(chosen, place) * keys->words + word);
+        if (length > INLINE_TEXT) bytes += length;
+    }
+    return bytes;
+}
+
+/* Tells which columns `headrace_groups_write` writes of the chosen groups, or of all groups where `chosen` is NULL.
+ * Carries limbs; 0 where there is no memory for that. */
+EXPORT int64_t headrace_groups_describe(group_table_t *table, const uint32_t *chosen, int64_t count,
+                                        description_t *description) {
     const group_keys_t *keys = &table->keys;
-    description->groups = keys->groups;
+    int64_t word = 0;
+    if (chosen == NULL) count = keys->groups;
+    description->groups = count;
     description->rows = table->rows;
-    description->text_bytes = keys->text_bytes;
-    description->bytes = table_bytes(table);
+    description->text_bytes = 0;
     for (int64_t key = 0; key < keys->count; key++) {
-        int64_t nulls = 0;
-        for (int64_t group = 0; group < keys->groups; group++) nulls += keys->nulls[group] >> key & 1;
+        int64_t nulls = 0, form = keys->forms[key];
+        for (int64_t place = 0; place < count; place++) nulls += keys->nulls[group_at(chosen, place)] >> key & 1;
         description->key_nulls[key] = nulls;
+        if (form == FORM_TEXT) description->text_bytes += key_text_bytes(keys, word, chosen, count);
+        word += form_bytes(form) == 16 ? 2 : 1;
     }
     for (int64_t index = 0; index < table->made_count; index++) {
         accumulator_t *made = table->made + index;
         if (is_exact_sum(made) && !limbs_carry(&made->sum, keys->groups, table->groups_max)) return 0;
-        describe_made(made, keys->groups, description->made + index);
+        describe_made(made, chosen, count, description->made + index);
     }
     return 1;
 }
 
-static void write_key(const group_keys_t *keys, int64_t key, int64_t word, uint8_t *values) {
+/* Writes a key column; long texts go to `text` from `text_bytes` on. Returns where the next ones go. */
+static int64_t write_key(const group_keys_t *keys, int64_t key, int64_t word, const uint32_t *chosen, int64_t count,
+                         uint8_t *values, uint8_t *text, int64_t text_bytes) {
     int64_t form = keys->forms[key], bytes = form_bytes(form);
-    for (int64_t group = 0; group < keys->groups; group++) {
-        const uint64_t *record = keys->records + group * keys->words + word;
-        uint8_t *at = values + group * bytes;
+    for (int64_t place = 0; place < count; place++) {
+        const uint64_t *record = keys->records + group_at(chosen, place) * keys->words + word;
+        uint8_t *at = values + place * bytes;
         memcpy(at, record, (size_t)(bytes < 8 ? bytes : 8));
         if (bytes != 16) continue;
         uint64_t second = record[1];
-        /* a long text: the buffer's number, 0, and the place in it */
-        if (form == FORM_TEXT && text_length(record) > INLINE_TEXT) second <<= 32;
+        if (form == FORM_TEXT && text_length(record) > INLINE_TEXT) {
+            /* the buffer's number, 0, and the place in it */
+            memcpy(text + text_bytes, keys->text + second, (size_t)text_length(record));
+            second = (uint64_t)text_bytes << 32;
+            text_bytes += text_length(record);
+        }
         store_word(at + 8, second);
+    }
+    return text_bytes;
+}
+
+static void write_key_bits(const group_keys_t *keys, int64_t key, const uint32_t *chosen, int64_t count,
+                           uint8_t *bits) {
+    memset(bits, 0, (size_t)((count + 7) / 8));
+    for (int64_t place = 0; place < count; place++)
+        bits[place >> 3] |= (uint8_t)((~keys->nulls[group_at(chosen, place)] >> key & 1) << (place & 7));
+}
+
+/* `bytes` bytes of each group, from `first` of its `stride` bytes on. */
+static void write_values(const uint8_t *from, int64_t stride, int64_t first, int64_t bytes, const uint32_t *chosen,
+                         int64_t count, uint8_t *values) {
+    if (chosen == NULL && stride == bytes) {
+        memcpy(values, from, (size_t)(count * bytes));
+    } else if (bytes == 8) {
+        for (int64_t place = 0; place < count; place++)
+            memcpy(values + place * 8, from + group_at(chosen, place) * stride + first, 8);
+    } else {
+        for (int64_t place = 0; place < count; place++)
+            memcpy(values + place * bytes, from + group_at(chosen, place) * stride + first, (size_t)bytes);
     }
 }
 
-static void write_key_bits(const group_keys_t *keys, int64_t key, uint8_t *bits) {
-    memset(bits, 0, (size_t)((keys->groups + 7) / 8));
-    for (int64_t group = 0; group < keys->groups; group++)
-        bits[group >> 3] |= (uint8_t)((~keys->nulls[group] >> key & 1) << (group & 7));
-}
-
 /* Writes the columns of one accumulator; returns the target behind them. Limbs: those that are not 0 everywhere. */
-static const target_t *write_made(const accumulator_t *made, int64_t groups, const target_t *targets) {
+static const target_t *write_made(const accumulator_t *made, const uint32_t *chosen, int64_t count,
+                                  const target_t *targets) {
     const limbs_t *sum = &made->sum;
-    int64_t bytes = made_bytes(made);
     if (!is_exact_sum(made)) {
-        memcpy(targets->values, made->values, (size_t)(groups * bytes));
+        int64_t bytes = made_bytes(made);
+        write_values(made->values, bytes, 0, bytes, chosen, count, targets->values);
         if (targets->valid != NULL) {
-            memset(targets->valid, 0, (size_t)((groups + 7) / 8));
-            for (int64_t group = 0; group < groups; group++)
-                targets->valid[group >> 3] |= (uint8_t)(made->seen[group] << (group & 7));
+            memset(targets->valid, 0, (size_t)((count + 7) / 8));
+            for (int64_t place = 0; place < count; place++)
+                targets->valid[place >> 3] |= (uint8_t)(made->seen[group_at(chosen, place)] << (place & 7));
         }
         return targets + 1;
     }
     made_description_t description;
-    describe_made(made, groups, &description);
-    for (int64_t place = 0; place < sum->width; place++) {
-        if (!description.is_used[place]) continue;
-        for (int64_t group = 0; group < groups; group++)
-            memcpy(targets->values + group * 8, sum->limbs + group * sum->width + place, 8);
+    describe_made(made, chosen, count, &description);
+    for (int64_t limb = 0; limb < sum->width; limb++) {
+        if (!description.is_used[limb]) continue;
+        write_values((const uint8_t *)sum->limbs, sum->width * 8, limb * 8, 8, chosen, count, targets->values);
         targets++;
     }
     for (int64_t other = 0; other < 3 && sum->others != NULL; other++, targets++)
-        for (int64_t group = 0; group < groups; group++)
-            memcpy(targets->values + group * 8, sum->others + group * 3 + other, 8);
+        write_values((const uint8_t *)sum->others, 24, other * 8, 8, chosen, count, targets->values);
     return targets;
 }
 
 /* Writes keys and aggregates as `headrace_groups_describe` told. text: room for the bytes of long texts. */
-EXPORT void headrace_groups_write(const group_table_t *table, const target_t *targets, uint8_t *text) {
+EXPORT void headrace_groups_write(const group_table_t *table, const uint32_t *chosen, int64_t count,
+                                  const target_t *targets, uint8_t *text) {
     const group_keys_t *keys = &table->keys;
-    int64_t word = 0, groups = keys->groups;
-    if (keys->text_bytes) memcpy(text, keys->text, (size_t)keys->text_bytes);
+    int64_t word = 0, text_bytes = 0;
+    if (chosen == NULL) count = keys->groups;
     for (int64_t key = 0; key < keys->count; key++, targets++) {
-        write_key(keys, key, word, targets->values);
-        if (targets->valid != NULL) write_key_bits(keys, key, targets->valid);
+        text_bytes = write_key(keys, key, word, chosen, count, targets->values, text, text_bytes);
+        if (targets->valid != NULL) write_key_bits(keys, key, chosen, count, targets->valid);
         word += form_bytes(keys->forms[key]) == 16 ? 2 : 1;
     }
     for (int64_t index = 0; index < table->made_count; index++)
-        targets = write_made(table->made + index, groups, targets);
+        targets = write_made(table->made + index, chosen, count, targets);
 }
