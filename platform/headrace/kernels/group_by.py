@@ -34,6 +34,7 @@ LIMB_BITS = 32
 _LIMBS_MAX = 160
 _PLACES_MAX = 64
 """Sets of columns whose places are kept."""
+_INT64 = (pa.int64(), 8)
 _OTHERS = ("nan", "pinf", "ninf")
 
 
@@ -230,6 +231,11 @@ class GroupTable:
             raise MemoryError(f"no memory for a table of groups, or none is made for {grouping}")
         weakref.finalize(self, functions.free, self._table)
         self._sizes = (ctypes.c_int64 * 3)()
+        self._key_columns = [_column(key.name, key.dtype) for key in grouping.keys]
+        self._made_columns = [
+            None if item.action in (Action.LIMBS, Action.SQUARES) else _column(item.name, _made_type(item))
+            for item in grouping.aggregates
+        ]
         self._full: list[pl.DataFrame] = []
         self._places: dict[tuple[str, ...], ctypes.Array[ctypes.c_int64]] = {}
 
@@ -305,17 +311,17 @@ class GroupTable:
         groups: int = description.groups
         text = pa.allocate_buffer(description.text_bytes)
         writer = _Writer(groups, text if description.text_bytes else None)
-        for key, nulls in zip(self.grouping.keys, description.key_nulls, strict=False):
-            writer.column(key.name, key.dtype, has_nulls=nulls > 0)
-        for item, found in zip(self.grouping.aggregates, made, strict=True):
-            if item.action in (Action.LIMBS, Action.SQUARES):
-                limbs = [found.low + place for place in range(found.width) if found.is_used[place]]
-                for limb in limbs:
-                    writer.column(f"{item.name}.e{limb * LIMB_BITS}", pl.Int64())
-                for name in _OTHERS if found.has_others else ():
-                    writer.column(f"{item.name}.{name}", pl.Int64())
-            else:
-                writer.column(item.name, _made_type(item), has_nulls=found.nulls > 0)
+        for column, nulls in zip(self._key_columns, description.key_nulls, strict=False):
+            writer.column(column, has_nulls=nulls > 0)
+        for item, made_column, found in zip(self.grouping.aggregates, self._made_columns, made, strict=True):
+            if made_column is not None:
+                writer.column(made_column, has_nulls=found.nulls > 0)
+                continue
+            for place in range(found.width):
+                if found.is_used[place]:
+                    writer.column(_Column(f"{item.name}.e{(found.low + place) * LIMB_BITS}", *_INT64))
+            for name in _OTHERS if found.has_others else ():
+                writer.column(_Column(f"{item.name}.{name}", *_INT64))
         targets = writer.targets()
         self._functions.write(self._table, chosen, count, ctypes.addressof(targets), text.address)
         return description.rows, writer.frame()
@@ -395,35 +401,51 @@ def _arrow_type(dtype: pl.DataType) -> tuple[pa.DataType, int]:
     return pa.binary_view(), 16
 
 
+@dataclass(frozen=True, slots=True)
+class _Column:
+    """An output column. is_whole128: Arrow has no such whole numbers; they go as decimals without a scale."""
+
+    name: str
+    arrow: pa.DataType
+    width: int
+    is_text: bool = False
+    is_whole128: bool = False
+
+
+def _column(name: str, dtype: pl.DataType) -> _Column:
+    return _Column(name, *_arrow_type(dtype), dtype in (pl.String, pl.Binary), dtype == pl.Int128)
+
+
 class _Writer:
     """The memory of a frame's columns, which the kernel fills."""
 
     def __init__(self, rows: int, text: pa.Buffer | None) -> None:
         self._rows = rows
         self._text = [] if text is None else [text]
-        self._columns: list[tuple[str, pl.DataType, pa.DataType, pa.Buffer | None, pa.Buffer]] = []
+        self._columns: list[_Column] = []
+        self._buffers: list[list[pa.Buffer | None]] = []
+        self._addresses: list[int] = []
 
-    def column(self, name: str, dtype: pl.DataType, *, has_nulls: bool = False) -> None:
+    def column(self, column: _Column, *, has_nulls: bool = False) -> None:
         """Allocates the next column."""
-        arrow, width = _arrow_type(dtype)
         valid = pa.allocate_buffer((self._rows + 7) // 8) if has_nulls else None
-        self._columns.append((name, dtype, arrow, valid, pa.allocate_buffer(self._rows * width)))
+        values = pa.allocate_buffer(self._rows * column.width)
+        self._columns.append(column)
+        self._buffers.append([valid, values, *(self._text if column.is_text else ())])
+        self._addresses += (values.address, 0 if valid is None else valid.address)
 
     def targets(self) -> ctypes.Array[ctypes.c_int64]:
         """Addresses of values and validity of each column: `target_t`."""
-        addresses = [
-            address
-            for _, _, _, valid, values in self._columns
-            for address in (values.address, 0 if valid is None else valid.address)
-        ]
-        return (ctypes.c_int64 * max(1, len(addresses)))(*addresses)
+        return (ctypes.c_int64 * max(1, len(self._addresses)))(*self._addresses)
 
     def frame(self) -> pl.DataFrame:
         """The frame, once the columns are written."""
-        made: list[pl.Series] = []
-        for name, dtype, arrow, valid, values in self._columns:
-            text = self._text if dtype in (pl.String, pl.Binary) else []
-            array = pa.Array.from_buffers(arrow, self._rows, [valid, values, *text])
-            series = pl.Series(name, array)
-            made.append(series.to_physical() if dtype == pl.Int128 else series)
-        return pl.DataFrame(made)
+        arrays = [
+            pa.Array.from_buffers(column.arrow, self._rows, buffers)
+            for column, buffers in zip(self._columns, self._buffers, strict=True)
+        ]
+        frame = pl.DataFrame(pa.RecordBatch.from_arrays(arrays, names=[column.name for column in self._columns]))
+        for place, column in enumerate(self._columns):
+            if column.is_whole128:
+                frame.replace_column(place, frame.to_series(place).to_physical())
+        return frame

@@ -19,18 +19,19 @@ from headrace.operators.aggregation.key_buckets import cut_by_bucket, touched_bu
 from headrace.operators.operator import Collector
 from headrace.operators.row_errors import RowErrors
 from headrace.operators.window.accumulator.columns import MAX
+from headrace.operators.window.accumulator.compiled import Totals
 from headrace.operators.window.accumulator.layout import Layout, Order
 from headrace.operators.window.accumulator.limbs import ROWS_MAX
 from headrace.operators.window.failures import RowFailures
 from headrace.operators.window.results import Results, StepShape
 from headrace.operators.window.snapshots import GROUPS, NO_WINDOW, SavedStates, StepTime
-from headrace.operators.window.store import PartialStore
+from headrace.operators.window.store import FRAMES_MAX, PartialStore
 from headrace.state.snapshot import Chunk, RestoredStates, StateSnapshot
 
 LATEST = f"{MAX}ts"
 """State column: the greatest event time aggregated for a key."""
-_FRAMES_MAX = 4
-"""Most frames added between merges. It is small because every batch searches all frames for its keys."""
+_FRAMES_SEARCHED_MAX = 4
+"""Most frames added between merges where every batch searches all frames for its keys: without totals."""
 
 
 class RunningAggregate:
@@ -43,7 +44,9 @@ class RunningAggregate:
         self._results = Results(shape, self._layout, errors, [], pl.lit(0))
         self._saved = SavedStates(shape.node, shape.keys, self._layout, GROUPS, NO_WINDOW)
         merges = [partial(part.merge, by=self._keys) for part in self._layout.parts]
-        self._stores = [PartialStore(merge, _FRAMES_MAX) for merge in merges]
+        self._stores = [PartialStore(merge, _FRAMES_SEARCHED_MAX) for merge in merges]
+        # only one part of state is looked up by key alone
+        self._totals = Totals(self._keys if len(self._stores) == 1 else ())
         self._earlier: EarlierState = NothingEarlier()
         self._buckets: dict[Place, None] = {}
 
@@ -53,17 +56,23 @@ class RunningAggregate:
         passing = self._failures.passing(batch, out)
         if not passing.height:
             return
+        totals: list[pl.DataFrame | None] = []
         touched: list[pl.DataFrame] = []
         # sums of limbs are exact up to this many rows
         for rows in passing.iter_slices(ROWS_MAX) if passing.height > ROWS_MAX else (passing,):
             working = self._layout.rows(rows)
             partials = [part.partial(working, self._keys) for part in self._layout.parts]
+            touched.append(partials[0])
+            # before the rows are added: the totals of a key include its earlier state
+            self._take_earlier(partials[0])
             for store, frame in zip(self._stores, partials, strict=True):
+                store.frames_max = FRAMES_MAX if self._totals.is_on else _FRAMES_SEARCHED_MAX
                 store.append(frame)
-            touched.append(partials[0].select(self._keys))
-        for keys in touched:
-            self._take_earlier(keys)
-        merged = self._merged(touched[0] if len(touched) == 1 else pl.concat(touched).unique())
+            totals.append(self._totals.updated(partials[0]) if len(partials) == 1 else None)
+        merged = totals[0] if len(totals) == 1 else None
+        if merged is None:
+            keys = [frame.select(self._keys) for frame in touched]
+            merged = self._merged(keys[0] if len(keys) == 1 else pl.concat(keys).unique())
         ordered = merged.sort(self._keys) if self._keys else merged
         self._results.emit(ordered.rename({LATEST: TS}), out)
 
@@ -81,9 +90,15 @@ class RunningAggregate:
         time = self._saved.time(states)
         self._layout.arrived = time.arrived
         self._results.input_ordered = time.ordered
-        for store, frames in zip(self._stores, self._saved.parts(states), strict=True):
+        self._add(self._saved.parts(states))
+
+    def _add(self, parts: Sequence[Sequence[pl.DataFrame]]) -> None:
+        """Adds restored rows, per part."""
+        for store, frames in zip(self._stores, parts, strict=True):
             for frame in frames:
                 store.append(frame)
+        for frame in parts[0]:
+            self._totals.add(frame)
 
     def resume(self, earlier: EarlierState) -> None:
         """Reads only the time; the state of a key is read when a row of that key arrives."""
@@ -113,9 +128,7 @@ class RunningAggregate:
     def _take_units(self, units: Iterable[Unit]) -> None:
         wanted = list(units)
         if wanted:
-            for store, frames in zip(self._stores, self._saved.parts(self._earlier.take(wanted)), strict=True):
-                for frame in frames:
-                    store.append(frame)
+            self._add(self._saved.parts(self._earlier.take(wanted)))
 
     def close(self) -> None:
         """Does nothing: all state is in memory."""

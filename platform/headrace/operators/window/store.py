@@ -37,6 +37,7 @@ class PartialStore:
         "_pending_rows",
         "_unique",
         "frames",
+        "frames_max",
     )
 
     def __init__(self, merge: Merge, frames_max: int = FRAMES_MAX, numbering: Iterator[int] | None = None) -> None:
@@ -45,7 +46,7 @@ class PartialStore:
         self._numbers: list[int] = []
         self._numbering = itertools.count() if numbering is None else numbering
         self._merge = merge
-        self._frames_max = frames_max
+        self.frames_max = frames_max
         self._pending_frames = 0
         self._pending_rows = 0
         self._unique = True
@@ -62,7 +63,7 @@ class PartialStore:
         self._numbers.append(next(self._numbering))
         self._pending_frames += 1
         self._pending_rows += frame.height
-        if self._pending_frames >= self._frames_max or self._pending_rows >= ROWS_PENDING_MAX:
+        if self._pending_frames >= self.frames_max or self._pending_rows >= ROWS_PENDING_MAX:
             self._merge_from(self._newest()[0])
 
     def compact(self) -> pl.DataFrame:

@@ -23,8 +23,13 @@ from headrace.kernels.group_by import (
     key_form,
     value_form,
 )
+from headrace.operators.window.accumulator import columns
 from headrace.operators.window.accumulator.columns import MAX, MIN, NANMAX, SUM
 from headrace.operators.window.accumulator.lanes import Lane
+
+TOTALS_BYTES_MAX = 1 << 30
+_ADDED_MAX = 1 << 18
+"""Frames added to totals before sums of limbs are carried: a frame adds less than 2^44 to a limb of int64."""
 
 
 class CompiledGroups:
@@ -74,29 +79,91 @@ def compiled_groups(
 
 def merged_groups(frames: Sequence[pl.DataFrame], by: Sequence[str]) -> pl.DataFrame | None:
     """Partial frames merged to one row per group; None if the kernel is missing, or lacks a key's type or a merge."""
-    if not by or not is_available() or len(by) > KEYS_MAX:
-        return None
     schema: dict[str, pl.DataType] = {}
     for frame in frames:
         schema |= frame.schema
-    if any(key_form(schema[key]) is None for key in by):
+    grouping = _merge_grouping(schema, by)
+    if grouping is None:
         return None
-    aggregates: list[Aggregate] = []
-    for name in schema.keys() - set(by):
-        made = _merge(name, schema[name])
-        if made is None:
-            return None
-        aggregates.append(made)
-    order = list(schema)
-    aggregates.sort(key=lambda made: order.index(made.name))
-    table = GroupTable(Grouping(tuple(KeyColumn(key, schema[key]) for key in by), tuple(aggregates)))
-    table_rows = 0
+    table = GroupTable(grouping)
     for frame in frames:
         table.add(frame)
-        table_rows += frame.height
-    made_frames = table.take()
+    merged = table.take()
     # a merge of keys with more text than one frame holds is left to polars: it has to be one row per group
-    return made_frames[0] if len(made_frames) == 1 and table_rows else None
+    return merged[0] if len(merged) == 1 else None
+
+
+class Totals:
+    """The merged partial aggregates of all keys, looked up by key: a copy of what a store holds, for steps that emit
+    the totals of every key that receives rows.
+
+    Holds at most about `TOTALS_BYTES_MAX`, and nothing where the kernel lacks a key's type or a merge: then `add` and
+    `updated` return False and None, and the caller searches its store.
+    """
+
+    def __init__(self, keys: Sequence[str]) -> None:
+        self._keys = list(keys)
+        self._table: GroupTable | None = None
+        self._schema: dict[str, pl.DataType] = {}
+        self._added = 0
+        self._is_off = not keys or not is_available()
+
+    @property
+    def is_on(self) -> bool:
+        """Whether the totals hold all rows that were added."""
+        return not self._is_off
+
+    def add(self, frame: pl.DataFrame) -> bool:
+        """Adds partial rows."""
+        table = self._table_for(frame)
+        if table is not None:
+            table.add(frame)
+        return table is not None
+
+    def updated(self, frame: pl.DataFrame) -> pl.DataFrame | None:
+        """Adds partial rows of distinct keys, and returns the totals of these keys, in the same order."""
+        table = self._table_for(frame)
+        if table is None:
+            return None
+        numbers = table.add_numbered(frame)
+        if numbers is None or table.size_bytes > TOTALS_BYTES_MAX:
+            self._switch_off()
+            return None
+        return columns.carried(table.groups_of(numbers))
+
+    def _table_for(self, frame: pl.DataFrame) -> GroupTable | None:
+        """The table, with an aggregate for every column of the frame."""
+        if self._is_off or not frame.height:
+            return self._table
+        self._added += 1
+        if frame.schema.keys() <= self._schema.keys() and self._added < _ADDED_MAX:
+            return self._table
+        self._schema |= frame.schema
+        grouping = _merge_grouping(self._schema, self._keys)
+        if grouping is None:
+            self._switch_off()
+            return None
+        table = GroupTable(grouping)
+        for before in self._table.take() if self._table is not None else ():
+            table.add(columns.carried(before))
+        self._table, self._added = table, 0
+        return table
+
+    def _switch_off(self) -> None:
+        self._is_off, self._table = True, None
+
+
+def _merge_grouping(schema: Mapping[str, pl.DataType], by: Sequence[str]) -> Grouping | None:
+    if not by or not is_available() or len(by) > KEYS_MAX or any(key_form(schema[key]) is None for key in by):
+        return None
+    aggregates: list[Aggregate] = []
+    for name, dtype in schema.items():
+        if name not in by:
+            merge = _merge(name, dtype)
+            if merge is None:
+                return None
+            aggregates.append(merge)
+    return Grouping(tuple(KeyColumn(key, schema[key]) for key in by), tuple(aggregates))
 
 
 def _merge(name: str, dtype: pl.DataType) -> Aggregate | None:
