@@ -1,7 +1,7 @@
 /* What every kernel needs: fixed-width integers, and the mark of a function that Python calls.
  *
  * Rules of all kernels. A kernel reads and writes only inside the buffers of its arguments; the caller owns them. It
- * keeps no state between calls, so threads may call it at once. Anything that it is not sure of is doubt, never an
+ * keeps no state between calls, so threads may call it at once (but for tables of groups, group_by.c). Anything that it is not sure of is doubt, never an
  * error. Names that Python calls begin with headrace_. */
 #ifndef HEADRACE_EXPORT_H
 #define HEADRACE_EXPORT_H
