@@ -82,11 +82,15 @@ class DistinctValues:
 
     def partial(self, rows: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
         """The distinct values of each group of rows."""
-        return rows.select(*by, self.column).drop_nulls(self.column).unique()
+        return self._unique([rows.select(*by, self.column).drop_nulls(self.column)], by)
 
     def merge(self, frames: Sequence[pl.DataFrame], by: Sequence[str]) -> pl.DataFrame:
         """The distinct values of each group, from several frames of them."""
-        return columns.concat(frames).select(*by, self.column).unique()
+        return self._unique([frame.select(*by, self.column) for frame in frames], by)
+
+    def _unique(self, frames: Sequence[pl.DataFrame], by: Sequence[str]) -> pl.DataFrame:
+        unique = merged_groups(frames, [*by, self.column])
+        return columns.concat(frames).unique() if unique is None else unique
 
     def owns(self, column: str) -> bool:
         """Whether a state column belongs to the part."""
@@ -94,6 +98,9 @@ class DistinctValues:
 
     def fold(self, values: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
         """Distinct values as partial aggregates."""
+        compiled = compiled_groups(by, list(self.lanes.lanes.values()), values.schema, {}) if values.height else None
+        if compiled is not None:
+            return compiled.partial(values, by)
         return _partial(list(self.lanes.lanes.values()), values, by)
 
 
