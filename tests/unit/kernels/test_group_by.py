@@ -49,6 +49,25 @@ def test_rows_are_placed_by_their_times(seed: int) -> None:
         assert found_groups(table.take(), grouping) == expected_groups(inside, grouping)
 
 
+@given(st.integers(0, 2**32))
+def test_chosen_groups_are_returned_in_the_order_asked(seed: int) -> None:
+    random = Random(seed)
+    frame, grouping = random_frame(random, 400)
+    table = GroupTable(grouping)
+    numbers = [found for piece in in_pieces(random, frame) if (found := table.add_numbered(piece)) is not None]
+    by_row = np.concatenate(numbers)
+    keys = [key.name for key in grouping.keys]
+    chosen = np.array(random.choices(by_row.tolist(), k=random.choice([0, 1, 9, 500])), dtype=np.uint32)
+    rows = [int(np.argmax(by_row == number)) for number in chosen]
+    assert table.groups_of(chosen).select(keys).rows() == (frame.select(keys)[rows].rows() if keys else [])
+    distinct = np.unique(chosen)
+    found = found_groups([table.groups_of(distinct)], grouping)
+    expected = expected_groups(frame, grouping)
+    assert found == {key: expected[key] for key in found}
+    assert len(found) == len(distinct)
+    assert found_groups(table.take(), grouping) == expected
+
+
 def test_groups_come_in_the_order_of_their_first_rows() -> None:
     frame = pl.DataFrame({"k": [7, None, 3, 7, 9, 3, None]})
     table = GroupTable(COUNTED)

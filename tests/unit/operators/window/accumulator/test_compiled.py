@@ -1,0 +1,66 @@
+"""Totals by key against merges of all frames."""
+
+from __future__ import annotations
+
+from random import Random
+
+import polars as pl
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from headrace.operators.window.accumulator import columns, compiled
+from headrace.operators.window.accumulator.compiled import Totals
+
+KEYS = ["k", "t"]
+STATE = {"__sum.n.rows": pl.Int64, "__sum.x.e0": pl.Int64, "__sum.x.e-32": pl.Int64, "__max.ts": pl.Int64}
+
+
+def partials(random: Random) -> pl.DataFrame:
+    """Partial rows of distinct keys, with some of the state columns."""
+    rows = random.randint(1, 30)
+    keys = {
+        "k": pl.Series([random.choice([None, 1, 2, 3]) for _ in range(rows)], dtype=pl.Int64),
+        "t": pl.Series([random.choice([None, "a", "a text of some length"]) for _ in range(rows)], dtype=pl.String),
+    }
+    names = ["__sum.n.rows", *random.sample(list(STATE), random.randint(0, len(STATE)))]
+    state = {name: pl.Series([random.randint(-9, 9) for _ in range(rows)], dtype=pl.Int64) for name in names}
+    return pl.DataFrame({**keys, **state}).unique(KEYS, keep="any", maintain_order=True)
+
+
+@given(st.integers(0, 2**32), st.sampled_from([2, 1 << 18]))
+def test_totals_are_what_a_merge_of_all_frames_gives(seed: int, added_max: int) -> None:
+    random = Random(seed)
+    totals, frames = Totals(KEYS), list[pl.DataFrame]()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(compiled, "_ADDED_MAX", added_max)
+        for _ in range(8):
+            frames.append(partials(random))
+            if random.random() < 0.3:
+                assert totals.add(frames[-1])
+                continue
+            found = totals.updated(frames[-1])
+            assert found is not None
+            assert found.select(KEYS).equals(frames[-1].select(KEYS))
+            expected = columns.merge(frames, KEYS)
+            for name in expected.columns:
+                if name.startswith(columns.SUM):
+                    expected = expected.with_columns(pl.col(name).fill_null(0))
+            same = found.select(KEYS).join(expected, on=KEYS, how="left", nulls_equal=True, maintain_order="left")
+            assert found.select(expected.columns).equals(same.select(expected.columns))
+
+
+def test_totals_end_where_the_kernel_lacks_a_merge() -> None:
+    totals = Totals(["k"])
+    assert totals.add(pl.DataFrame({"k": [1], "__sum.n.rows": [1]}))
+    assert totals.is_on
+    assert totals.updated(pl.DataFrame({"k": [1], "__min.s": ["a"]})) is None
+    assert not totals.is_on
+    assert not totals.add(pl.DataFrame({"k": [1], "__sum.n.rows": [1]}))
+
+
+def test_totals_that_are_too_large_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compiled, "TOTALS_BYTES_MAX", 1)
+    totals = Totals(["k"])
+    assert totals.updated(pl.DataFrame({"k": [1], "__sum.n.rows": [1]})) is None
+    assert not totals.is_on
