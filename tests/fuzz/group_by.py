@@ -32,8 +32,8 @@ def batch(random: Random) -> Counter[str]:
         table = GroupTable(grouping)
         for _ in range(random.choice([1, 1, 2])):
             numbers = [found for piece in pieces if (found := table.add_numbered(piece)) is not None]
-            chosen = np.unique(np.concatenate(numbers))
-            random.shuffle(chosen)
+            distinct = np.unique(np.concatenate(numbers)).tolist()
+            chosen = np.array(random.sample(distinct, len(distinct)), dtype=np.uint32)
             _compare([table.groups_of(chosen)], grouping, frame)
             _compare(table.take(), grouping, frame)
     return Counter(rows=frame.height, aggregates=len(grouping.aggregates))

@@ -54,7 +54,7 @@ def test_chosen_groups_are_returned_in_the_order_asked(seed: int) -> None:
     random = Random(seed)
     frame, grouping = random_frame(random, 400)
     table = GroupTable(grouping)
-    numbers = [found for piece in in_pieces(random, frame) if (found := table.add_numbered(piece)) is not None]
+    numbers = [made for piece in in_pieces(random, frame) if (made := table.add_numbered(piece)) is not None]
     by_row = np.concatenate(numbers)
     keys = [key.name for key in grouping.keys]
     chosen = np.array(random.choices(by_row.tolist(), k=random.choice([0, 1, 9, 500])), dtype=np.uint32)

@@ -9,11 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from headrace.kernels.exact_quotients import exact_quotients
 from headrace.operators.window.accumulator.rational import scaled_quotient
 from headrace.operators.window.accumulator.rounding import EXPONENT_MAX, Floats, Whole, float_quotients, quotients
 from support.suite.properties import weighted
 
 Rounded = Callable[[Sequence[tuple[Whole, int]], Whole | None], tuple[Floats, npt.NDArray[np.bool_]]]
+COMPILED = exact_quotients([(np.zeros(1, dtype=np.int64), 0)], None) is not None
 NUMBERS = st.integers(-(2**62), 2**62) | st.integers(-4, 4) | st.sampled_from([2**53 + 1, 2**54 + 2, 2**32, -(2**52)])
 GROUPS = st.lists(
     st.tuples(
@@ -31,7 +33,7 @@ def test_what_is_proven_is_what_whole_numbers_give(
     rounded: Rounded, groups: list[tuple[int, int, int, int]], exponent: int, divide: bool, step: int
 ) -> None:
     units = [exponent, exponent + step, exponent + 2 * step]
-    if (rounded is float_quotients or step == 31) and max(map(abs, units)) >= EXPONENT_MAX:
+    if (rounded is float_quotients or step == 31 or not COMPILED) and max(map(abs, units)) >= EXPONENT_MAX:
         return
     columns = np.array(groups, dtype=np.int64).T
     lanes = list(zip(columns[:3], units, strict=True))
