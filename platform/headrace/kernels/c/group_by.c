@@ -370,9 +370,11 @@ static int64_t write_key(const group_keys_t *keys, int64_t key, int64_t word, co
     return text_bytes;
 }
 
+static inline size_t bitmap_bytes(int64_t count) { return count > 0 ? ((size_t)count + 7) / 8 : 0; }
+
 static void write_key_bits(const group_keys_t *keys, int64_t key, const uint32_t *chosen, int64_t count,
                            uint8_t *bits) {
-    memset(bits, 0, (size_t)((count + 7) / 8));
+    memset(bits, 0, bitmap_bytes(count));
     for (int64_t place = 0; place < count; place++)
         bits[place >> 3] |= (uint8_t)((~keys->nulls[group_at(chosen, place)] >> key & 1) << (place & 7));
 }
@@ -399,7 +401,7 @@ static const target_t *write_made(const accumulator_t *made, const uint32_t *cho
         int64_t bytes = made_bytes(made);
         write_values(made->values, bytes, 0, bytes, chosen, count, targets->values);
         if (targets->valid != NULL) {
-            memset(targets->valid, 0, (size_t)((count + 7) / 8));
+            memset(targets->valid, 0, bitmap_bytes(count));
             for (int64_t place = 0; place < count; place++)
                 targets->valid[place >> 3] |= (uint8_t)(made->seen[group_at(chosen, place)] << (place & 7));
         }
