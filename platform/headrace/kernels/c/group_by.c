@@ -382,6 +382,8 @@ static void write_key_bits(const group_keys_t *keys, int64_t key, const uint32_t
 /* `bytes` bytes of each group, from `first` of its `stride` bytes on. */
 static void write_values(const uint8_t *from, int64_t stride, int64_t first, int64_t bytes, const uint32_t *chosen,
                          int64_t count, uint8_t *values) {
+    /* a table without groups may have no memory */
+    if (count <= 0) return;
     if (chosen == NULL && stride == bytes) {
         memcpy(values, from, (size_t)(count * bytes));
     } else if (bytes == 8) {
