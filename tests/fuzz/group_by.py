@@ -41,7 +41,7 @@ def batch(random: Random) -> Counter[str]:
 
 def _compare(frames: list[pl.DataFrame], grouping: Grouping, rows: pl.DataFrame) -> None:
     if found_groups(frames, grouping) != expected_groups(rows, grouping):
-        raise FuzzError(f"{grouping} of {rows.to_dict(as_series=False)}")
+        raise FuzzError(f"{grouping} of {rows}")
 
 
 def verdict(counts: Counter[str]) -> None:

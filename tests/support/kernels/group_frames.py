@@ -63,9 +63,9 @@ def _value(random: Random, dtype: pl.DataType) -> Cell:
     return random.randint(-limit, limit)
 
 
-def aggregates_of(random: Random, values: Mapping[str, pl.DataType], least: int) -> tuple[Aggregate, ...]:
-    """At least `least` of the aggregates that there are of these columns."""
-    made = [Aggregate(Action.COUNT_ROWS, "all")]
+def aggregates_of(random: Random, values: Mapping[str, pl.DataType]) -> tuple[Aggregate, ...]:
+    """Some of the aggregates that there are of these columns."""
+    made: list[Aggregate] = []
     for name, dtype in values.items():
         form = value_form(dtype)
         actions = [Action.COUNT]
@@ -78,7 +78,7 @@ def aggregates_of(random: Random, values: Mapping[str, pl.DataType], least: int)
             actions += [Action.SUM_WIDE] if form is ValueForm.INT64 else []
         made += [Aggregate(action, f"{action.name}_{name}", name, dtype) for action in actions]
     random.shuffle(made)
-    return tuple(made[: random.randint(least, len(made))])
+    return tuple(made[: random.randint(0, len(made))])
 
 
 def random_frame(random: Random, rows: int) -> tuple[pl.DataFrame, Grouping]:
@@ -88,6 +88,9 @@ def random_frame(random: Random, rows: int) -> tuple[pl.DataFrame, Grouping]:
     values = {f"v{n}": random.choice(VALUE_TYPES) for n in range(random.randint(0, 3))}
     columns = {name: column(random, dtype, rows, spread=spread) for name, dtype in (keys | values).items()}
     frame = pl.DataFrame({"__ts": pl.Series([random.randint(0, 60) for _ in range(rows)], dtype=pl.Int64), **columns})
+    # a frame without columns has no rows: without keys, rows are counted
+    rows_counted = (Aggregate(Action.COUNT_ROWS, "all"),) if not keys or random.random() < 0.5 else ()
+    aggregates = (*rows_counted, *aggregates_of(random, values))
     grouping = Grouping(
         tuple(KeyColumn(*item) for item in keys.items()), aggregates_of(random, values, 0 if keys else 1)
     )
