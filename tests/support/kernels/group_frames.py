@@ -91,9 +91,7 @@ def random_frame(random: Random, rows: int) -> tuple[pl.DataFrame, Grouping]:
     # a frame without columns has no rows: without keys, rows are counted
     rows_counted = (Aggregate(Action.COUNT_ROWS, "all"),) if not keys or random.random() < 0.5 else ()
     aggregates = (*rows_counted, *aggregates_of(random, values))
-    grouping = Grouping(
-        tuple(KeyColumn(*item) for item in keys.items()), aggregates_of(random, values, 0 if keys else 1)
-    )
+    grouping = Grouping(tuple(KeyColumn(*item) for item in keys.items()), aggregates)
     return frame, grouping
 
 
