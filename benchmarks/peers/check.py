@@ -34,8 +34,8 @@ def require_equal(found: pl.DataFrame, expected: pl.DataFrame, *, sums: tuple[st
     for name in expected.columns:
         wrong |= _differs(found[name], expected[name], tolerance=SUM_TOLERANCE if name in sums else None)
     if wrong.any():
-        shown = f"{found.filter(wrong).head(_SHOWN_ROWS).to_dicts()} for {expected.filter(wrong).head(_SHOWN_ROWS).to_dicts()}"
-        raise WrongOutputError(f"{wrong.sum()} of {expected.height} rows differ: {shown}")
+        written, right = (rows.filter(wrong).head(_SHOWN_ROWS).to_dicts() for rows in (found, expected))
+        raise WrongOutputError(f"{wrong.sum()} of {expected.height} rows differ: {written} instead of {right}")
 
 
 def _differs(found: pl.Series, expected: pl.Series, *, tolerance: float | None) -> pl.Series:

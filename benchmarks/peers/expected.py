@@ -27,7 +27,8 @@ def expected(job: Job, rows: pl.DataFrame) -> pl.DataFrame:
     """Returns the results of the job over `rows`, in any order, with the fields of `RESULTS`."""
     with duckdb.connect() as database:
         database.register("rows", rows.to_arrow())
-        return database.sql(_query(job)).pl().cast(RESULTS[job.work])  # type: ignore[arg-type]
+        results: pl.DataFrame = database.sql(_query(job)).pl()
+    return results.cast(dict(RESULTS[job.work].items()))
 
 
 def _query(job: Job) -> str:

@@ -26,9 +26,8 @@ def main(command: list[str]) -> int:
         except ChildProcessError:
             return code  # none is left
         if pid == process.pid:
-            # a negative code is a signal, which no exit code is
-            code = abs(process.returncode or os.waitstatus_to_exitcode(status))
-            process.returncode = code  # or Popen would warn that it still runs
+            # a signal is a negative code, which no exit code may be
+            process.returncode = code = abs(os.waitstatus_to_exitcode(status))
 
 
 if __name__ == "__main__":

@@ -6,9 +6,9 @@ import time
 from collections.abc import Iterable, Iterator
 
 from confluent_kafka import Consumer, Message, Producer, TopicPartition
-from peers.jobs import PARTITIONS
 
 from headrace.local.topics.topics import create_topic
+from peers.jobs import PARTITIONS
 
 QUEUE_MESSAGES, READ_MESSAGES, WAIT_S = 1_000_000, 10_000, 60.0
 

@@ -49,7 +49,28 @@ _JSON: dict[str, pl.DataType] = {
     "float32": pl.Float32(),
     "float64": pl.Float64(),
 }
-_WORDS = "river gate canal weir lock sluice mill race dam pond brook spring ford mouth ait eyot reach head tail leat".split()
+_WORDS = [
+    "river",
+    "gate",
+    "canal",
+    "weir",
+    "lock",
+    "sluice",
+    "mill",
+    "race",
+    "dam",
+    "pond",
+    "brook",
+    "spring",
+    "ford",
+    "mouth",
+    "ait",
+    "eyot",
+    "reach",
+    "head",
+    "tail",
+    "leat",
+]
 _CITIES = ("Wrocław", "Zürich", "Lyon", "København", "Porto", "Leeds", "Gent", "Brno")
 
 
@@ -112,10 +133,12 @@ def _pool_row(draw: np.random.Generator) -> dict[str, Any]:
         return f"{draw.integers(100, 99_999) / 100:.2f}"
 
     first, last = words(2)
-    note = f'"{first}" by the {last}: ' + " ".join(words(int(draw.integers(1, 6)))) + ("\n" if draw.random() < 0.2 else "")
+    note = (
+        f'"{first}" by the {last}: ' + " ".join(words(int(draw.integers(1, 6)))) + ("\n" if draw.random() < 0.2 else "")
+    )
     return {
         "country": str(draw.choice(["PL", "CH", "FR", "DK", "PT", "GB", "BE", "CZ"])),
-        "email": f"{first}.{last}{draw.integers(10, 9_999)}@example.com",
+        "email": f"{first}{draw.integers(10, 9_999)}@example.com",
         "note": None if draw.random() < 0.05 else note,
         "signature": base64.b64encode(draw.bytes(24)).decode(),
         "tags": words(int(draw.integers(0, 4))),
