@@ -9,6 +9,7 @@ from typing import Protocol
 import polars as pl
 from partition_runs import PartitionRun
 
+Schema = dict[str, pl.DataType]
 CONSUMER = {
     "group.id": "peers-bare",
     "enable.auto.commit": "false",

@@ -2,8 +2,8 @@
 
 usage: python -m peers.bare_loop transactional|batch WORK BROKERS SOURCE SINK END FOLDER
 
-It reads each partition of SOURCE up to offset END. Nothing is checked on the way: rows that are late or no JSON would be
-wrong here, and text of times, dates, decimals and bytes goes through as it is. FOLDER takes snapshots of open windows.
+It reads each partition of SOURCE up to offset END. Nothing is checked on the way: late rows would be wrong here, and
+text of times, dates, decimals and bytes goes through as it is. FOLDER takes snapshots of open windows.
 """
 
 from __future__ import annotations
@@ -49,7 +49,8 @@ class BareLoop:
 
     def _take(self, polled: Polled) -> None:
         parts = list(self._kept(polled))
-        rows = polled.rows if len(parts) == len(polled.runs) else pl.concat(parts or [polled.rows.clear()])
+        whole = sum(part.height for part in parts) == polled.rows.height
+        rows = polled.rows if whole else pl.concat([polled.rows.clear(), *parts])
         match self._work:
             case Work.FILTER:
                 self._client.send(rows.filter(pl.col("v") > 0.5))

@@ -21,7 +21,7 @@ from partition_runs import PartitionRun
 
 from headrace_connectors.kafka.librdkafka import functions as librdkafka
 from headrace_connectors.kafka.librdkafka.functions import MESSAGE
-from peers.bare_client import CONSUMER, PRODUCER, QUEUED_MAX, SEND_ROWS, Polled
+from peers.bare_client import CONSUMER, PRODUCER, QUEUED_MAX, SEND_ROWS, Polled, Schema
 from peers.jobs import PARTITIONS
 
 WAIT_MS, FLUSH_MS, SPAN_BITS, WORD_BYTES = 20, 60_000, 30, 8
@@ -68,7 +68,8 @@ class BatchClient:
         for partition, offset in offsets.items():
             self._library.rd_kafka_topic_partition_list_add(listed, self._source, partition)
             self._library.rd_kafka_topic_partition_list_set_offset(listed, self._source, partition, offset)
-        failed = self._library[function](self._consumer, listed, *rest)
+        # an attribute is the typed function; an item would be another one without types
+        failed = getattr(self._library, function)(self._consumer, listed, *rest)
         self._library.rd_kafka_topic_partition_list_destroy(listed)
         assert not failed, function
 
