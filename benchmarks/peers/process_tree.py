@@ -12,7 +12,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
@@ -75,18 +75,9 @@ class ProcessTree:
         """Ends every process of the tree at once."""
         times = process_times()
         for pid in (*descendants(self.process.pid, times), self.process.pid):
-            with _gone():
+            with suppress(ProcessLookupError):  # it ended meanwhile
                 os.kill(pid, signal.SIGKILL)
         self.process.wait()
-
-
-@contextmanager
-def _gone() -> Iterator[None]:
-    """The process may have ended meanwhile."""
-    try:
-        yield
-    except ProcessLookupError:
-        return
 
 
 @contextmanager
@@ -111,6 +102,8 @@ def started(command: Sequence[str], folder: Path, *, environment: Mapping[str, s
         if process.returncode is None:
             tree.kill()
         tree.stdout.close()
+        with suppress(BrokenPipeError):  # an order that the command did not live to read
+            tree.stdin.close()
 
 
 def whole_run(command: Sequence[str], folder: Path, *, rows: int, environment: Mapping[str, str]) -> Phase:

@@ -34,6 +34,8 @@ def fill(brokers: str, topic: str, chunks: Iterable[list[bytes]]) -> int:
             "queue.buffering.max.messages": QUEUE_MESSAGES,
             "queue.buffering.max.kbytes": 1_000_000,
             "enable.idempotence": True,
+            # a new broker's coordinator is loading for a moment, which is retried and no news
+            "log_level": 3,
         }
     )
     count = size = 0
