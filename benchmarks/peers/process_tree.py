@@ -72,12 +72,13 @@ class ProcessTree:
         return FailedRunError(f"{what}; its log ends with:\n{self.log.read_text(errors='replace')[-3_000:]}")
 
     def kill(self) -> None:
-        """Ends every process of the tree at once."""
-        times = process_times()
-        for pid in (*descendants(self.process.pid, times), self.process.pid):
-            with suppress(ProcessLookupError):  # it ended meanwhile
-                os.kill(pid, signal.SIGKILL)
-        self.process.wait()
+        """Ends every process of the tree; returns when none is left, which is when the sub-reaper ends."""
+        while self.process.poll() is None:
+            # again, for those that were forked meanwhile
+            for pid in descendants(self.process.pid, process_times()):
+                with suppress(ProcessLookupError):  # it ended meanwhile
+                    os.kill(pid, signal.SIGKILL)
+            time.sleep(0.005)
 
 
 @contextmanager

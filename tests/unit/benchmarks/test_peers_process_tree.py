@@ -40,7 +40,7 @@ def test_a_run_that_ends_badly_is_no_figure(program: str, message: str, tmp_path
 
 
 def test_nothing_is_left_of_a_tree_that_is_given_up(tmp_path: Path) -> None:
-    program = "import os, sys; os.fork(); print(os.getpid(), flush=True); sys.stdin.read()"
+    program = "import os, sys; os.fork(); os.write(1, b'%d\\n' % os.getpid()); sys.stdin.read()"
     with started([sys.executable, "-c", program], tmp_path, environment=os.environ) as tree:
         pids = [int(tree.stdout.readline()) for _ in range(2)]
     assert [pid for pid in pids if _runs(pid)] == []
