@@ -13,6 +13,8 @@ from peers.flink_build import FlinkBuild
 from peers.phase import Measured, Phase
 from peers.process_tree import ProcessTree, started
 
+COLLECTOR = "-XX:+UseParallelGC"
+"""K takes a quarter less CPU than with G1, which Java takes by itself: rows die young, and pauses cost nothing here."""
 OPENED = tuple(f"--add-opens=java.base/java.{package}=ALL-UNNAMED" for package in ("lang", "util", "time"))
 
 
@@ -38,7 +40,15 @@ class Flink:
     def _command(self, bout: Bout) -> list[str]:
         heap = f"{bout.job.flink_heap_gb}g"
         checkpoints = bout.folder / "checkpoints"
-        java = [str(self.build.java.program), f"-Xms{heap}", f"-Xmx{heap}", *OPENED, "-cp", self.build.classpath]
+        java = [
+            str(self.build.java.program),
+            f"-Xms{heap}",
+            f"-Xmx{heap}",
+            COLLECTOR,
+            *OPENED,
+            "-cp",
+            self.build.classpath,
+        ]
         return [*java, "peers.JobServer", bout.job.work, bout.brokers, str(checkpoints)]
 
 

@@ -96,11 +96,11 @@ JOBS = {
         Job(
             name=Name.WIDE,
             title="filter that keeps half of the rows, all fields read and written; 650-byte JSON of 20 fields of "
-            "all types, lists and structs among them",
+            "all types, with lists, structs and decimals in a list of structs",
             work=Work.WIDE,
             keys=0,
-            rows=1_200_000,
-            small_rows=200_000,
+            rows=600_000,
+            small_rows=100_000,
             flink_heap_gb=2,
             warm_ups=4,
         ),

@@ -89,21 +89,26 @@ def _spread(values: Sequence[float], *, digits: int) -> str:
 
 
 def _verdict(rounds: Rounds) -> str:
-    """Names everything that Headrace loses in the median, and what is within the noise."""
-    behind: list[str] = []
-    level: list[str] = []
-    for name in rounds:
-        for measure in MEASURES if name != OWN else ():
-            values = ratios(rounds, name, measure.rate)
-            shown = f"{name} ({measure.title}: {statistics.median(values):.2f}x)"
-            if min(values) < 1 < max(values):
-                level.append(shown)
-            elif statistics.median(values) < 1:
-                behind.append(shown)
-    sentences = [f"Headrace is behind {', '.join(behind)}." if behind else "Headrace is behind in no measure."]
-    if level:
-        sentences.append(f"Rounds disagree on who is ahead: {', '.join(level)}.")
+    """Names everything that Headrace loses in the median, and everything that rounds disagree on, by contender."""
+    behind = {name: _measures(rounds, name, _loses) for name in rounds if name != OWN}
+    unsure = {name: _measures(rounds, name, _disagrees) for name in rounds if name != OWN}
+    sentences = [f"Headrace is behind {name}: {', '.join(lost)}." for name, lost in behind.items() if lost]
+    sentences = sentences or ["Headrace is behind in no measure."]
+    sentences += [f"No clear winner beside {name}: {', '.join(level)}." for name, level in unsure.items() if level]
     return " ".join(sentences)
+
+
+def _measures(rounds: Rounds, name: str, holds: Callable[[Sequence[float]], bool]) -> list[str]:
+    found = ((measure, ratios(rounds, name, measure.rate)) for measure in MEASURES)
+    return [f"{measure.title} ({statistics.median(values):.2f}x)" for measure, values in found if holds(values)]
+
+
+def _disagrees(values: Sequence[float]) -> bool:
+    return min(values) < 1 < max(values)
+
+
+def _loses(values: Sequence[float]) -> bool:
+    return statistics.median(values) < 1 and not _disagrees(values)
 
 
 def replaced(page: str, job: Job, text: str) -> str:

@@ -45,8 +45,8 @@ def test_one_round_has_no_spread() -> None:
 def test_a_table_says_where_headrace_is_behind_and_where_rounds_disagree() -> None:
     own = [at_rate(900, wall=3_000, fresh=500), at_rate(1_100, wall=3_000, fresh=500)]
     text = section(JOB, {"Headrace": own, "other": [at_rate(1_000)] * 2}, CONDITIONS)
-    assert "Headrace is behind other (fresh start, by CPU: 0.50x)." in text
-    assert "Rounds disagree on who is ahead: other (steady, by CPU: 1.00x)." in text
+    assert "Headrace is behind other: fresh start, by CPU (0.50x)." in text
+    assert "No clear winner beside other: steady, by CPU (1.00x)." in text
 
 
 def test_a_table_says_that_headrace_is_behind_nowhere() -> None:
