@@ -112,7 +112,7 @@ def _pool_row(draw: np.random.Generator) -> dict[str, Any]:
         return f"{draw.integers(100, 99_999) / 100:.2f}"
 
     first, last = words(2)
-    text = " ".join(words(int(draw.integers(1, 6))))
+    text = " ".join(words(int(draw.integers(1, 4))))
     # quotes and line breaks are escaped in JSON: in a tenth of the rows, as in text that people typed
     note = f'"{first}" by the {last}:\n{text}' if draw.random() < 0.1 else f"{first} by the {last}: {text}"
     return {
