@@ -95,7 +95,7 @@ JOBS = {
         ),
         Job(
             name=Name.WIDE,
-            title="filter that keeps half of the rows, all fields read and written; 650-byte JSON of 20 fields of "
+            title="filter that keeps half of the rows, all fields read and written; 640-byte JSON of 20 fields of "
             "all types, with lists, structs and decimals in a list of structs",
             work=Work.WIDE,
             keys=0,

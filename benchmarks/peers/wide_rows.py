@@ -1,4 +1,4 @@
-"""The wide rows: 20 fields of all types, lists and structs among them, about 650 bytes of JSON.
+"""The wide rows: 20 fields of all types, lists and structs among them, about 640 bytes of JSON.
 
 Decimals, times, dates and bytes are text here, as they are in JSON; `TYPES` says what contenders make of them.
 """
