@@ -8,6 +8,7 @@ import platform
 import subprocess
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from functools import cache
 from pathlib import Path
 
 import headrace
@@ -36,7 +37,9 @@ def _versions(flink: FlinkBuild | None) -> Sequence[str]:
     return [own] if flink is None else [own, f"Flink {flink.version} on Java {flink.java.version}"]
 
 
+@cache
 def _commit() -> str:
+    """Asked once, before the first table: each table changes a file of the commit."""
     described = subprocess.run(
         ["git", "describe", "--always", "--dirty", "--abbrev=9", "--exclude=*"],
         cwd=ROOT,

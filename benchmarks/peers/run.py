@@ -10,6 +10,7 @@ its rounds are over.
 from __future__ import annotations
 
 import argparse
+import signal
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -79,6 +80,8 @@ class Arena:
 
 def main() -> int:
     options = _options()
+    # unwinds, so that contenders and the broker end too
+    signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
     try:
         flink = None if "flink" in options.without else built(find_tools())
     except HeadraceError as missing:
