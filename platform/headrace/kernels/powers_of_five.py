@@ -36,7 +36,7 @@ static const power_of_five_t POWERS_OF_FIVE[{count}] = {{
 
 def leading_bits(exponent: int) -> int:
     """The first 128 bits of 5^exponent, rounded down: an integer in [2^127, 2^128)."""
-    power = 5 ** abs(exponent)
+    power: int = 5 ** abs(exponent)
     if exponent < 0:
         # 2^(length + 127) / power lies in (2^127, 2^128]; only a power of two reaches the upper end, and 5^n is none
         return (1 << (power.bit_length() + _BITS - 1)) // power

@@ -234,9 +234,14 @@ def test_a_killed_broker_is_waited_for(own_broker: EmbeddedBroker, consumer_kind
         ]
 
 
-def test_headers_come_by_the_client(broker: EmbeddedBroker) -> None:
-    """Asking for them is a call for each record: then the client's own objects are no worse."""
-    for wants_headers, kind in ((False, NativeConsumer), (True, ClientConsumer)):
+@pytest.mark.parametrize("wants_headers", [False, True])
+def test_without_kernels_records_come_one_by_one(
+    broker: EmbeddedBroker, monkeypatch: pytest.MonkeyPatch, wants_headers: bool
+) -> None:
+    kinds = []
+    for _ in range(2):
         reader = reader_of(broker, ["t"], wants_headers=wants_headers)
-        assert isinstance(reader._fetcher, kind)
+        kinds.append(type(reader._fetcher))
         reader.close()
+        monkeypatch.setattr("headrace.kernels.take.kernel", lambda *_: None)
+    assert kinds == [NativeConsumer, ClientConsumer]

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from headrace.core.types import Field, ListOf, Primitive, Schema, schema_of
 from headrace.formats.csv import FORMAT, CsvFormat
-from headrace.formats.csv.decode import CsvDecoder
+from headrace.formats.csv.decode import csv_decoder
 from headrace.formats.csv.line import Dialect
 from support.oracles.formats import decoded_rows, frames
 
@@ -114,9 +114,9 @@ def line(draw: st.DrawFn) -> bytes | None:
 
 @given(st.lists(line(), max_size=20))
 def test_both_readings_agree_for_every_cut(messages: list[bytes | None]) -> None:
-    wanted = decoded_rows(CsvDecoder(SCHEMA, COMMA, SCHEMA.names, small_rows_max=1000), messages, 1000)
+    wanted = decoded_rows(csv_decoder(SCHEMA, COMMA, SCHEMA.names, kernels=False), messages, 1000)
     for size in (1, 7, 500):
-        found = decoded_rows(CsvDecoder(SCHEMA, COMMA, SCHEMA.names, small_rows_max=0), messages, size)
+        found = decoded_rows(csv_decoder(SCHEMA, COMMA, SCHEMA.names, kernels=True), messages, size)
         for raw, left, right in zip(messages, found, wanted, strict=True):
             assert repr(left) == repr(right), raw
 
@@ -131,8 +131,8 @@ def test_fields_are_split_as_the_standard_library_does(table: list[list[str]]) -
     csv.writer(out, lineterminator="\n").writerows(table)
     messages = [message.encode() for message in out.getvalue().split("\n")[:-1]]
     schema = schema_of({"a": "string", "b": "string", "c": "string"})
-    for small in (0, 1000):
-        decoded = CsvDecoder(schema, COMMA, schema.names, small_rows_max=small).decode(pa.array(messages, pa.binary()))
+    for kernels in (True, False):
+        decoded = csv_decoder(schema, COMMA, schema.names, kernels=kernels).decode(pa.array(messages, pa.binary()))
         assert decoded.rows.rows() == [tuple(row) for row in table]
 
 
@@ -141,9 +141,9 @@ def test_what_is_written_is_read_back(frame: pl.DataFrame, delimiter: str, null:
     options = CsvFormat(delimiter=delimiter, null=null)
     messages = options.open_encoder(SCHEMA).encode(frame)
     assert messages.null_count == 0
-    for small in (0, 1000):
+    for kernels in (True, False):
         dialect = Dialect(delimiter, '"', null)
-        decoder = CsvDecoder(SCHEMA, dialect, SCHEMA.names, small_rows_max=small)
+        decoder = csv_decoder(SCHEMA, dialect, SCHEMA.names, kernels=kernels)
         decoded = decoder.decode(messages.cast(pa.large_binary()))
         assert decoded.reasons == ()
         assert decoded.rows.equals(frame)
@@ -203,8 +203,8 @@ def test_columns_that_the_line_lacks_are_null() -> None:
     schema = schema_of({"a": "int64", "t": "timestamp", "n": "int64 not null"})
     options = CsvFormat(columns=("n", "z"))
     assert options.check_source(schema) == []
-    for small in (0, 9):
-        decoder = CsvDecoder(schema, COMMA, ("n", "z"), small_rows_max=small)
+    for kernels in (True, False):
+        decoder = csv_decoder(schema, COMMA, ("n", "z"), kernels=kernels)
         assert decoder.decode(pa.array([b"5,x"], pa.binary())).rows.rows() == [(None, None, 5)]
     assert CsvFormat(columns=("a",)).check_source(schema) == [
         'column "n" is not null but not among the columns of the file'

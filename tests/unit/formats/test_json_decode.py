@@ -5,7 +5,6 @@ from __future__ import annotations
 import datetime as dt
 import json
 from collections.abc import Sequence
-from unittest import mock
 
 import pyarrow as pa
 import pytest
@@ -14,8 +13,7 @@ from hypothesis import strategies as st
 
 from headrace.connect.format import Decoded
 from headrace.core.types import Decimal, Field, ListOf, Primitive, Schema, Struct, Timestamp, schema_of
-from headrace.formats.json import columnar
-from headrace.formats.json.decode import JsonDecoder
+from headrace.formats.json.decode import json_decoder
 from support.oracles.formats import Verdict, verdicts
 from support.oracles.json_messages import expected
 
@@ -60,9 +58,9 @@ SCHEMAS = {"flat": FLAT, "simple": SIMPLE, "nested": NESTED, "nested times": NES
 
 
 def decode_in(
-    messages: Sequence[bytes | None], schema: Schema, size: int, small_rows_max: int, binary: pa.DataType
+    messages: Sequence[bytes | None], schema: Schema, size: int, kernels: bool, binary: pa.DataType
 ) -> list[Verdict]:
-    decoder = JsonDecoder(schema, small_rows_max=small_rows_max)
+    decoder = json_decoder(schema, kernels=kernels)
     found = []
     for begin in range(0, len(messages), size):
         part = messages[begin : begin + size]
@@ -227,30 +225,20 @@ def test_verdicts_and_rows_equal_the_oracle_for_every_cut(name: str, data: st.Da
     messages = data.draw(st.lists(message(schema.names), max_size=25))
     wanted = expected(messages, schema)
     binary = data.draw(st.sampled_from([pa.binary(), pa.large_binary(), pa.binary_view()]))
-    one_by_one = decode_in(messages, schema, 500, 1000, binary)
+    one_by_one = decode_in(messages, schema, 500, False, binary)
     for raw, found, right in zip(messages, one_by_one, wanted, strict=True):
         assert repr(found[:3] if isinstance(found, str) else found) == repr(
             right[:3] if isinstance(right, str) else right
         ), raw
-    for size, small in ((1, 0), (7, 0), (500, 0), (3, 1000)):
+    for size, kernels in ((1, True), (7, True), (500, True), (3, False)):
         for raw, found, right in zip(
-            messages, decode_in(messages, schema, size, small, binary), one_by_one, strict=True
+            messages, decode_in(messages, schema, size, kernels, binary), one_by_one, strict=True
         ):
-            assert repr(found) == repr(right), (raw, size, small)
+            assert repr(found) == repr(right), (raw, size, kernels)
 
 
-@pytest.mark.parametrize("name", ["flat", "simple"])
-@given(data=st.data())
-def test_forgiving_types_first_changes_no_verdict(name: str, data: st.DataObject) -> None:
-    schema = SCHEMAS[name]
-    messages = data.draw(st.lists(message(schema.names), max_size=25))
-    one_by_one = decode_in(messages, schema, 500, 1000, pa.binary())
-    with mock.patch.object(columnar, "_FORGIVEN_SHARE", 99.0):
-        assert repr(decode_in(messages, schema, 500, 0, pa.binary())) == repr(one_by_one)
-
-
-def decode(schema: Schema, *messages: bytes | None, small_rows_max: int = 0) -> Decoded:
-    return JsonDecoder(schema, small_rows_max=small_rows_max).decode(pa.array(list(messages), pa.binary()))
+def decode(schema: Schema, *messages: bytes | None, kernels: bool = True) -> Decoded:
+    return json_decoder(schema, kernels=kernels).decode(pa.array(list(messages), pa.binary()))
 
 
 GARBAGE = [
@@ -285,9 +273,9 @@ GOOD = b'{"s":"x","a":1}'
 
 
 @pytest.mark.parametrize(("raw", "reason"), GARBAGE)
-@pytest.mark.parametrize("small_rows_max", [0, 1000])
-def test_a_bad_message_never_takes_its_batch_down(raw: bytes, reason: str, small_rows_max: int) -> None:
-    decoded = decode(SIMPLE, GOOD, raw, None, GOOD, small_rows_max=small_rows_max)
+@pytest.mark.parametrize("kernels", [True, False])
+def test_a_bad_message_never_takes_its_batch_down(raw: bytes, reason: str, kernels: bool) -> None:
+    decoded = decode(SIMPLE, GOOD, raw, None, GOOD, kernels=kernels)
     assert decoded.rows["s"].to_list() == ["x", "x"]
     assert decoded.good is not None
     assert decoded.good.tolist() == [0, 3]
@@ -298,15 +286,21 @@ def test_a_bad_message_never_takes_its_batch_down(raw: bytes, reason: str, small
 
 def test_deep_nesting_up_to_the_limit_is_ignored_like_any_extra_field() -> None:
     raw = b'{"z":' + b"[" * 1000 + b"]" * 1000 + b',"s":"x"}'
-    for small_rows_max in (0, 1000):
-        assert decode(SIMPLE, raw, small_rows_max=small_rows_max).rows["s"].to_list() == ["x"]
+    for kernels in (True, False):
+        assert decode(SIMPLE, raw, kernels=kernels).rows["s"].to_list() == ["x"]
+
+
+@pytest.mark.parametrize("kernels", [True, False])
+def test_a_deep_message_with_a_fraction_for_an_integer_is_bad(kernels: bool) -> None:
+    raw = b'{"s":"x","a":1.5,"z":' + b"[" * 1010 + b"]" * 1010 + b"}"
+    decoded = decode(SIMPLE, GOOD, raw, kernels=kernels)
+    assert decoded.rows["s"].to_list() == ["x"]
+    assert decoded.bad.tolist() == [1]
 
 
 def test_of_equal_keys_the_first_holds() -> None:
-    for small_rows_max in (0, 1000):
-        decoded = decode(
-            SIMPLE, b'{"s":"x","a":1,"a":"no"}', b'{"s":"y","a":2,"\\u0061":3}', small_rows_max=small_rows_max
-        )
+    for kernels in (True, False):
+        decoded = decode(SIMPLE, b'{"s":"x","a":1,"a":"no"}', b'{"s":"y","a":2,"\\u0061":3}', kernels=kernels)
         assert decoded.rows["a"].to_list() == [1, 2]
 
 
@@ -319,7 +313,7 @@ def test_nothing_at_all() -> None:
 
 def test_a_large_batch_with_one_bad_message_and_one_without() -> None:
     messages: list[bytes | None] = [b'{"s":"%d","a":%d,"t":%d}' % (n, n, n) for n in range(5000)]
-    decoder = JsonDecoder(SIMPLE)
+    decoder = json_decoder(SIMPLE)
     assert decoder.decode(pa.array(messages, pa.binary())).rows["s"].to_list() == [str(n) for n in range(5000)]
     messages[3210] = b'{"s":"x","a":1.5}'
     for _ in range(2):
@@ -335,7 +329,7 @@ def test_a_large_batch_with_one_bad_message_and_one_without() -> None:
 
 def test_integer_and_text_times_in_turn() -> None:
     schema = schema_of({"t": "timestamp", "u": "timestamp(us)"})
-    decoder = JsonDecoder(schema, small_rows_max=0)
+    decoder = json_decoder(schema)
     texts = [b'{"t":"2013-01-01T05:00:00Z","u":"2013-01-01 05:00:00"}'] * 3
     numbers = [b'{"t":1357016400000,"u":1357016400000000}'] * 3
     wanted = [dt.datetime(2013, 1, 1, 5, tzinfo=dt.UTC)] * 3
@@ -347,7 +341,7 @@ def test_integer_and_text_times_in_turn() -> None:
 
 def test_slices_of_arrow_arrays() -> None:
     whole = pa.array([GOOD, b"{", None, b'{"s":"y"}', b'{"s":"z"}'], pa.binary())
-    for small_rows_max in (0, 1000):
-        decoder = JsonDecoder(SIMPLE, small_rows_max=small_rows_max)
+    for kernels in (True, False):
+        decoder = json_decoder(SIMPLE, kernels=kernels)
         assert decoder.decode(whole[2:]).rows["s"].to_list() == ["y", "z"]
         assert decoder.decode(whole[3:4]).rows["s"].to_list() == ["y"]

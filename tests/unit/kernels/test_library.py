@@ -9,7 +9,7 @@ import pytest
 
 from headrace.core.errors import UserError
 from headrace.kernels import library as loading
-from headrace.kernels.compiling import SANITIZED, CompilerError, compile_library, compiler
+from headrace.kernels.compiling import LIBRARY, SANITIZED, CompilerError, compile_library, compiler
 from headrace.kernels.library import KERNELS_VARIABLE, KernelsMissingError, kernel, opened
 
 
@@ -19,7 +19,7 @@ def library_is_loaded_anew() -> None:
 
 
 def test_the_suite_runs_with_kernels_of_these_sources() -> None:
-    assert opened(loading.LIBRARY) is not None
+    assert opened(LIBRARY) is not None
 
 
 def test_switched_off_there_is_no_kernel(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
@@ -55,7 +55,7 @@ def test_a_file_that_is_no_library_is_refused(tmp_path: Path) -> None:
 def test_a_library_of_older_sources_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(loading, "source_digest", lambda: "newer")
     with pytest.raises(KernelsMissingError, match="run make kernels"):
-        opened(loading.LIBRARY)
+        opened(LIBRARY)
 
 
 def test_without_a_compiler_the_error_has_the_remedy(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""The record fetcher on librdkafka's batch call: no Python object for a record. Takes no headers.
+"""The record fetcher on librdkafka's batch call: a kernel copies records to columns, without a Python object for each.
 
 Every message is released before a fetch returns, so that nothing refers to the library's memory and nothing is left
 that could hold up its end.
@@ -9,32 +9,48 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from ctypes import byref, c_int64
+from ctypes import byref, c_int64, c_void_p
 
 import numpy as np
+import numpy.typing as npt
+import polars as pl
 from confluent_kafka import KafkaError, KafkaException
 
 from headrace.connect.source import SplitId
 from headrace.core.errors import ExternalError
+from headrace.kernels.take import MessageFunctions, TakeKernel, Taken, take_kernel
 from headrace_connectors.kafka.librdkafka import functions as librdkafka
-from headrace_connectors.kafka.librdkafka.functions import COMMIT_CALLBACK, TopicPartitionList
-from headrace_connectors.kafka.librdkafka.message_calls import MessageCalls
+from headrace_connectors.kafka.librdkafka.functions import COMMIT_CALLBACK, MESSAGE, TopicPartitionList
 from headrace_connectors.kafka.librdkafka.native_client import NativeClient
-from headrace_connectors.kafka.librdkafka.native_messages import Addresses, MessageMemory, Structs
 from headrace_connectors.kafka.source.fetched import NOTHING, Columns, Fetched, FetchEvent, FetchWish
 from headrace_connectors.kafka.source.runs import Piece, bounds_of
+
+Addresses = npt.NDArray[np.uint64]
+
+
+def take_of(library: ctypes.CDLL, wish: FetchWish) -> TakeKernel | None:
+    """The kernel that takes the wished columns; None where kernels are off or missing."""
+
+    def address(name: str, *, wanted: bool = True) -> int:
+        return (ctypes.cast(library[name], c_void_p).value or 0) if wanted else 0
+
+    functions = MessageFunctions(
+        release=address("rd_kafka_message_destroy"),
+        timestamp=address("rd_kafka_message_timestamp", wanted=wish.wants_timestamps),
+        headers=address("rd_kafka_message_headers", wanted=wish.wants_headers),
+        header=address("rd_kafka_header_get_all", wanted=wish.wants_headers),
+    )
+    return take_kernel(functions, wants_keys=wish.wants_keys)
 
 
 class NativeConsumer:
     """See RecordFetcher. Raises UserError for settings that are not valid."""
 
-    chunk_rows = 8_192
-    """A call has its cost in numpy; many more messages have left the processor's caches before they are released."""
+    chunk_rows = 4_096
+    """A call has its cost; the structs of many more messages leave the processor's caches before they are copied."""
 
-    def __init__(self, library: ctypes.CDLL, wish: FetchWish) -> None:
-        assert not wish.wants_headers, "headers need an object for each record"
-        self._lib, self._wish = library, wish
-        self._calls = MessageCalls(library)
+    def __init__(self, library: ctypes.CDLL, wish: FetchWish, take: TakeKernel) -> None:
+        self._lib, self._wish, self._take = library, wish, take
         # kept here: the library holds a bare pointer to it
         self._on_commit_pointer = COMMIT_CALLBACK(self._on_commit)
         self._client = NativeClient(
@@ -49,6 +65,7 @@ class NativeConsumer:
         library.rd_kafka_poll_set_consumer(self._handle)
         self._queue = library.rd_kafka_queue_get_consumer(self._handle)
         self._addresses: Addresses = np.zeros(0, np.uint64)
+        self._topics: dict[int, str] = {}
 
     def _on_commit(self, _handle: int, code: int, offsets: int | None, _opaque: int) -> None:
         codes = [code]
@@ -58,7 +75,7 @@ class NativeConsumer:
         self._wish.committed(next((KafkaError(each) for each in codes if each), None))
 
     def fetch(self, rows_max: int, wait_s: float) -> Fetched:
-        """See RecordFetcher."""
+        """See RecordFetcher. Raises ExternalError for a header whose name is not UTF-8."""
         if len(self._addresses) < rows_max:
             self._addresses = np.zeros(rows_max, np.uint64)
         place = self._addresses.ctypes.data
@@ -69,49 +86,51 @@ class NativeConsumer:
             return NOTHING
         addresses = self._addresses[:count]
         try:
-            return self._fetched(addresses)
+            taken = self._take.take(addresses)
+            # what is not released by now has an error
+            records = 0 if taken is None else len(taken.offsets)
+            events = [self._event(address) for address in addresses[addresses != 0].tolist()] if records < count else []
         finally:
-            self._calls.destroy(addresses)
+            self._take.release(addresses)
+        if taken is None:
+            return Fetched(events=events)
+        headers = None if taken.headers is None else pl.Series("headers", pl.from_arrow(taken.headers))
+        columns = Columns(taken.values, taken.keys, taken.timestamps, headers)
+        return Fetched(self._pieces(taken), columns, events)
 
-    def _fetched(self, addresses: Addresses) -> Fetched:
-        memory = MessageMemory(addresses)
-        structs = memory.structs()
-        events: list[FetchEvent] = []
-        if structs.errors.any():
-            events = [self._event(addresses, structs, index) for index in np.flatnonzero(structs.errors).tolist()]
-            addresses = addresses[structs.errors == 0]
-            if not len(addresses):
-                return Fetched(events=events)
-            memory = MessageMemory(addresses)
-            structs = memory.structs()
-        columns = Columns(
-            memory.values(),
-            memory.keys() if self._wish.wants_keys else None,
-            self._calls.timestamps(addresses) if self._wish.wants_timestamps else None,
-        )
-        return Fetched(self._pieces(structs), columns, events)
-
-    def _pieces(self, structs: Structs) -> list[Piece]:
-        changes = structs.partitions[1:] != structs.partitions[:-1]
-        changes |= structs.topics[1:] != structs.topics[:-1]
+    def _pieces(self, taken: Taken) -> list[Piece]:
+        changes = taken.partitions[1:] != taken.partitions[:-1]
+        changes |= taken.topics[1:] != taken.topics[:-1]
         return [
-            Piece(self._split(structs, begin), begin, end, structs.offsets[begin:end])
-            for begin, end in bounds_of(changes)
+            Piece(self._split(taken, begin), begin, end, taken.offsets[begin:end]) for begin, end in bounds_of(changes)
         ]
 
-    def _split(self, structs: Structs, index: int) -> SplitId:
-        topic = self._lib.rd_kafka_topic_name(int(structs.topics[index])).decode()
-        return SplitId(topic, int(structs.partitions[index]))
+    def _split(self, taken: Taken, index: int) -> SplitId:
+        return SplitId(self._topics[int(taken.topics[index])], int(taken.partitions[index]))
 
-    def _event(self, addresses: Addresses, structs: Structs, index: int) -> FetchEvent:
-        text = self._lib.rd_kafka_message_errstr(int(addresses[index])) or b""
-        error = KafkaError(int(structs.errors[index]), text.decode("utf-8", "replace"))
-        if not structs.topics[index]:
+    def _event(self, address: int) -> FetchEvent:
+        """The event that a message with an error stands for, before it is released."""
+        (message,) = np.frombuffer(ctypes.string_at(address, MESSAGE.itemsize), MESSAGE)
+        text = self._lib.rd_kafka_message_errstr(address) or b""
+        error = KafkaError(int(message["err"]), text.decode("utf-8", "replace"))
+        if not message["topic"]:
             return FetchEvent(error)
-        return FetchEvent(error, self._split(structs, index), int(structs.offsets[index]))
+        topic = self._lib.rd_kafka_topic_name(int(message["topic"])).decode()
+        return FetchEvent(error, SplitId(topic, int(message["partition"])), int(message["offset"]))
+
+    def _hold(self, topic: str) -> None:
+        """Takes a handle of its own: records name their topic by its address, also when they are released."""
+        if topic in self._topics.values():
+            return
+        handle = self._lib.rd_kafka_topic_new(self._handle, topic.encode(), None)
+        if not handle:
+            raise ExternalError(f"librdkafka opens no handle for topic {topic!r}")
+        self._topics[handle] = topic
 
     def assign(self, positions: Mapping[SplitId, int]) -> None:
         """See RecordFetcher."""
+        for topic in {split.topic for split in positions}:
+            self._hold(topic)
         with self._listed(positions) as listed:
             error = self._client.outcome(self._lib.rd_kafka_incremental_assign(self._handle, listed))
         if error is not None:
@@ -187,6 +206,8 @@ class NativeConsumer:
     def close(self) -> None:
         """See RecordFetcher."""
         self._lib.rd_kafka_consumer_close(self._handle)
+        for handle in self._topics:
+            self._lib.rd_kafka_topic_destroy(handle)
         # the queue holds the client: it goes first, or the client's end would wait for it
         self._lib.rd_kafka_queue_destroy(self._queue)
         self._lib.rd_kafka_destroy(self._handle)

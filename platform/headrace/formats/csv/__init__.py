@@ -66,9 +66,9 @@ class CsvFormat(FormatConfig):
 
     def open_decoder(self, schema: Schema) -> Decoder:
         """A decoder of lines with the fields `columns`, or the schema's columns."""
-        from headrace.formats.csv.decode import CsvDecoder
+        from headrace.formats.csv.decode import csv_decoder
 
-        return CsvDecoder(schema, self._dialect, self.columns or schema.names)
+        return csv_decoder(schema, self._dialect, self.columns or schema.names)
 
     def open_encoder(self, schema: Schema) -> Encoder:
         """An encoder of lines with the schema's columns in order."""

@@ -1,6 +1,6 @@
 """Parses one CSV line exactly: its fields, and each field as a value of its column's type.
 
-The reference implementation; `decode` parses columns of plain lines and must agree with it.
+The reference: the kernel leaves the lines to it that it is not sure of, and without kernels it reads all.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from headrace.core.types import DataType, Decimal, ListOf, Primitive, Schema, Struct, Timestamp
 from headrace.formats import text_values as values
+from headrace.formats.doubtful_rows import BadMessageError
 
 # at most 40 digits, because `int` takes quadratic time
 _INTEGER = re.compile(r"[+-]?[0-9]{1,40}")
@@ -37,7 +38,7 @@ class FieldText:
     quoted: bool
 
 
-class MalformedLineError(Exception):
+class MalformedLineError(BadMessageError):
     """A line that violates the dialect or the schema; the text is the reason."""
 
 

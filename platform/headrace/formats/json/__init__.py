@@ -32,9 +32,9 @@ class JsonFormat(FormatConfig):
 
     def open_decoder(self, schema: Schema) -> Decoder:
         """Reads objects with the schema's fields; others are ignored."""
-        from headrace.formats.json.decode import JsonDecoder
+        from headrace.formats.json.decode import json_decoder
 
-        return JsonDecoder(schema)
+        return json_decoder(schema)
 
     def open_encoder(self, schema: Schema) -> Encoder:
         """Writes objects with the schema's columns in order."""

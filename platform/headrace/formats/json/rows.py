@@ -1,7 +1,7 @@
 """Reads JSON messages one by one, exactly, and says why one is bad.
 
-The reference reading: tiny batches go through it, and in large ones the messages that the columnar reading cannot
-vouch for. Where an object names a field twice the first one holds, as in the columnar reading.
+The reference: the kernel leaves the messages to it that it is not sure of, and without kernels it reads all. Where an
+object names a field twice the first one holds.
 """
 
 from __future__ import annotations
@@ -12,18 +12,17 @@ from collections.abc import Callable, Sequence
 from typing import assert_never
 
 import orjson
-import polars as pl
 
 from headrace.core.types import DataType, Decimal, Field, ListOf, Primitive, Schema, Struct, Timestamp
 from headrace.formats import text_values as text
-from headrace.formats.staging import staged_frame
+from headrace.formats.doubtful_rows import BadMessageError
 
 Convert = Callable[[object], object]
-"""A parsed JSON value that is not null to what a staging column holds. Raises BadValue."""
+"""A parsed JSON value that is not null to what a staging column holds. Raises BadValueError."""
 _SHOWN_MAX = 40
 
 
-class BadValue(Exception):  # noqa: N818 - a message that is bad, not an error of the program
+class BadValueError(BadMessageError):
     """A message, or a value in it, is not what the schema says. `path` grows from the inside out."""
 
     def __init__(self, what: str, path: str = "") -> None:
@@ -31,49 +30,42 @@ class BadValue(Exception):  # noqa: N818 - a message that is bad, not an error o
         self.what = what
         self.path = path
 
-    def inside(self, step: str) -> BadValue:
+    def inside(self, step: str) -> BadValueError:
         """The same, seen from the container that holds the value at `step`."""
         joined = step if not self.path else step + self.path if self.path.startswith("[") else f"{step}.{self.path}"
-        return BadValue(self.what, joined)
+        return BadValueError(self.what, joined)
 
-    @property
-    def reason(self) -> str:
-        """One short line for people."""
+    def __str__(self) -> str:
+        """The reason: one short line for people."""
         return f'field "{_shorten(self.path)}"{self.what}' if self.path else self.what
 
 
 class RowReader:
     """Reads messages of one schema.
 
-    `read` takes any bytes. It alone decides whether a message fits the schema: faster readers pass their doubtful rows
-    on to it.
+    `read` takes any bytes. It alone decides whether a message fits the schema.
     """
 
     def __init__(self, schema: Schema) -> None:
-        self._schema = schema
         self._fields = [(item.name, _converter(item.type), item.nullable) for item in schema]
         self._exact_numbers = any(_holds_decimal(item.type) for item in schema)
         self._keys = [orjson.dumps(name) for name in _names(schema.fields)]
 
     def read(self, raw: bytes) -> list[object]:
-        """The row of one message: a staging value for each column. Raises BadValue."""
+        """The row of one message: a staging value for each column. Raises BadValueError."""
         parsed = self._parse(raw)
         try:
             return self._convert(parsed)
         except _NeedsExactNumber:
-            return self._convert(_parse_exactly(raw, parsed))
-
-    def frame(self, rows: Sequence[list[object]]) -> pl.DataFrame:
-        """Rows that `read` gave, as columns of the schema's types."""
-        return staged_frame(self._schema, rows)
+            return self._convert_exactly(raw, parsed)
 
     def _parse(self, raw: bytes) -> dict[str, object]:
         try:
             parsed = orjson.loads(raw)
         except orjson.JSONDecodeError as cause:
-            raise BadValue(_not_json(raw, cause)) from cause
+            raise BadValueError(_not_json(raw, cause)) from cause
         if type(parsed) is not dict:
-            raise BadValue(f"not an object: {_kind(parsed)}")
+            raise BadValueError(f"not an object: {_kind(parsed)}")
         if self._exact_numbers or b"\\" in raw:
             return _parse_exactly(raw, parsed)
         count = raw.count
@@ -81,6 +73,12 @@ class RowReader:
             if count(key) > 1:
                 return _parse_exactly(raw, parsed)
         return parsed
+
+    def _convert_exactly(self, raw: bytes, parsed: dict[str, object]) -> list[object]:
+        try:
+            return self._convert(_parse_exactly(raw, parsed))
+        except _NeedsExactNumber:
+            raise BadValueError("nested too deeply to read an integer that has a fraction or exponent") from None
 
     def _convert(self, parsed: dict[str, object]) -> list[object]:
         return _convert_fields(parsed, self._fields)
@@ -97,10 +95,10 @@ def _convert_fields(parsed: dict[str, object], fields: Sequence[tuple[str, Conve
         if value is not None:
             try:
                 value = convert(value)
-            except BadValue as bad:
+            except BadValueError as bad:
                 raise bad.inside(name) from None
         elif not nullable:
-            raise BadValue(f" is not null but {'null' if name in parsed else 'missing'}", name)
+            raise BadValueError(f" is not null but {'null' if name in parsed else 'missing'}", name)
         row.append(value)
     return row
 
@@ -254,12 +252,12 @@ def _list_converter(dtype: ListOf) -> Convert:
         for index, item in enumerate(value):
             if item is None:
                 if not dtype.nullable:
-                    raise BadValue(" is not null but null", f"[{index}]")
+                    raise BadValueError(" is not null but null", f"[{index}]")
                 converted.append(None)
                 continue
             try:
                 converted.append(convert_inner(item))
-            except BadValue as bad:
+            except BadValueError as bad:
                 raise bad.inside(f"[{index}]") from None
         return converted
 
@@ -278,8 +276,8 @@ def _struct_converter(dtype: Struct) -> Convert:
     return convert
 
 
-def _expected(name: str, value: object) -> BadValue:
-    return BadValue(f": expected {_shorten(name)}, found {_found(value)}")
+def _expected(name: str, value: object) -> BadValueError:
+    return BadValueError(f": expected {_shorten(name)}, found {_found(value)}")
 
 
 def _kind(value: object) -> str:

@@ -1,0 +1,85 @@
+"""Decodes a batch of messages: a kernel reads those it is sure of, an exact reader in Python the others, one by one.
+
+Shared by the text formats. Without a kernel the exact reader reads every message. The result is the same however
+messages are cut into batches.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+import pyarrow as pa
+
+from headrace.connect.format import Decoded
+from headrace.core.types import Schema
+from headrace.formats.messages import Indices, assemble, live_messages, take
+from headrace.formats.staging import staged_frame
+
+Mask = npt.NDArray[np.bool_]
+
+
+class BadMessageError(Exception):
+    """A message is not what the schema says; the text is the reason, one short line for people."""
+
+
+class RowReader(Protocol):
+    """Reads one message exactly."""
+
+    def read(self, raw: bytes) -> list[object]:
+        """A value for each column of the schema, in the type of `staging_type`. Raises BadMessageError."""
+        ...
+
+
+class MessageKernel(Protocol):
+    """Reads whole batches, and says which messages it is not sure of."""
+
+    def decode(self, messages: pa.Array) -> tuple[pl.DataFrame, Mask]:
+        """The rows of the sure messages in order, and the mask of the doubtful ones.
+
+        messages: Arrow binary or large_binary without NULLs
+        """
+        ...
+
+
+class MessageDecoder:
+    """Decodes messages of one schema."""
+
+    def __init__(self, schema: Schema, kernel: MessageKernel | None, reader: RowReader) -> None:
+        self._schema = schema
+        self._kernel = kernel
+        self._reader = reader
+
+    def decode(self, values: pa.Array) -> Decoded:
+        """See `Decoder`."""
+        live, index = live_messages(values)
+        frame, doubtful = self._read_sure(live)
+        unsure = np.flatnonzero(doubtful)
+        if not len(unsure):
+            return assemble(len(values), index, frame, None, {})
+        read, places, bad = self._read_doubtful(take(live, unsure), unsure)
+        both = np.concatenate([np.flatnonzero(~doubtful), places])
+        order = np.argsort(both, kind="stable")
+        rows = pl.concat([frame, read])[order] if frame.height else read
+        return assemble(len(values), index, rows, both[order] if bad else None, bad)
+
+    def _read_sure(self, live: pa.Array) -> tuple[pl.DataFrame, Mask]:
+        if self._kernel is None:
+            return self._schema.empty(), np.ones(len(live), np.bool_)
+        return self._kernel.decode(live)
+
+    def _read_doubtful(
+        self, messages: pa.Array, index: Sequence[int] | Indices
+    ) -> tuple[pl.DataFrame, Indices, dict[int, str]]:
+        """Reads messages, whose places in the batch are `index`: the good rows, their places, the bad ones' reasons."""
+        rows, places, bad = [], [], {}
+        for place, raw in zip(np.asarray(index).tolist(), messages.to_pylist(), strict=True):
+            try:
+                rows.append(self._reader.read(raw))
+                places.append(place)
+            except BadMessageError as cause:
+                bad[place] = str(cause)
+        return staged_frame(self._schema, rows), np.array(places, np.int64), bad

@@ -1,0 +1,50 @@
+"""Decodes lines of CSV to columns: `c/csv_decode.c`."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Sequence
+
+import numpy as np
+
+from headrace.core.types import Schema
+from headrace.kernels.columns import ColumnLayout
+from headrace.kernels.library import kernel
+from headrace.kernels.messages import MessageKernel
+
+
+class _Csv(ctypes.Structure):
+    _fields_ = (
+        ("delimiter", ctypes.c_int64),
+        ("quote", ctypes.c_int64),
+        ("null", ctypes.c_char_p),
+        ("null_bytes", ctypes.c_int64),
+        ("field_count", ctypes.c_int64),
+        ("columns", ctypes.c_void_p),
+    )
+
+
+def csv_kernel(
+    schema: Schema, columns: Sequence[str], *, delimiter: str, quote: str, null: str
+) -> MessageKernel | None:
+    """The kernel for lines with these columns; None where kernels are off or missing, or the dialect is not ASCII.
+
+    columns: the names of a line's fields in order; of equal ones the last holds, others than the schema's are skipped
+    """
+    decode = kernel("headrace_csv_decode", ctypes.c_int64, ctypes.c_void_p, ctypes.c_void_p)
+    if decode is None or not (delimiter.isascii() and quote.isascii()):
+        return None
+    layout = ColumnLayout(schema)
+    index = {name: place for place, name in enumerate(schema.names, layout.top.start)}
+    last = {name: place for place, name in enumerate(columns)}
+    numbers = [index.get(name, -1) if last[name] == place else -1 for place, name in enumerate(columns)]
+    places, text = np.array(numbers, np.int64), null.encode()
+    csv = _Csv(ord(delimiter), ord(quote), text, len(text), len(columns), places.ctypes.data)
+
+    def call(state: int, *, kept: object = places) -> int:
+        # `kept`: the kernel has a bare pointer to it
+        del kept
+        read: int = decode(state, ctypes.addressof(csv))
+        return read
+
+    return MessageKernel(call, layout)

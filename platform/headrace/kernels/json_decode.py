@@ -1,0 +1,37 @@
+"""Decodes JSON messages of one schema to columns: `c/json_decode.c`."""
+
+from __future__ import annotations
+
+import ctypes
+
+import orjson
+
+from headrace.core.types import DataType, ListOf, Schema, Struct
+from headrace.kernels.columns import ColumnLayout
+from headrace.kernels.library import kernel
+from headrace.kernels.messages import MessageKernel
+
+_DEPTH_MAX = 32
+"""Levels of lists and structs in a schema: the kernel calls itself once a level."""
+
+
+def json_kernel(schema: Schema) -> MessageKernel | None:
+    """The kernel for messages of this schema; None where kernels are off or missing, or the schema is none for it."""
+    decode = kernel("headrace_json_decode", ctypes.c_int64, ctypes.c_void_p)
+    if decode is None or not all(_fits(item.type, 1) for item in schema):
+        return None
+    layout = ColumnLayout(schema)
+    # keys with escapes are never compared
+    if any(orjson.dumps(name) != b'"' + name.encode() + b'"' for name in layout.names):
+        return None
+    return MessageKernel(decode, layout)
+
+
+def _fits(dtype: DataType, depth: int) -> bool:
+    match dtype:
+        case ListOf(inner):
+            return depth < _DEPTH_MAX and _fits(inner, depth + 1)
+        case Struct(fields):
+            return depth < _DEPTH_MAX and bool(fields) and all(_fits(item.type, depth + 1) for item in fields)
+        case _:
+            return True

@@ -1,0 +1,95 @@
+"""Batches of messages through a decoding kernel: `c/decode.h`."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+import pyarrow as pa
+
+from headrace.kernels.columns import TEXT_BYTES_MAX, ColumnLayout, Columns
+
+DecodeCall = Callable[[int], int]
+"""Takes the address of a `decode_t`; returns the next message to read."""
+
+
+class _Messages(ctypes.Structure):
+    _fields_ = (
+        ("data", ctypes.c_void_p),
+        ("offsets", ctypes.c_void_p),
+        ("offset_bytes", ctypes.c_int64),
+        ("count", ctypes.c_int64),
+    )
+
+
+class _Table(ctypes.Structure):
+    _fields_ = (
+        ("columns", ctypes.c_void_p),
+        ("text", ctypes.c_void_p),
+        ("text_bytes", ctypes.c_int64),
+        ("text_bytes_max", ctypes.c_int64),
+        ("full", ctypes.c_int64),
+    )
+
+
+class _Decode(ctypes.Structure):
+    _fields_ = (
+        ("messages", _Messages),
+        ("table", _Table),
+        ("column_count", ctypes.c_int64),
+        ("doubt", ctypes.c_void_p),
+        ("message", ctypes.c_int64),
+    )
+
+
+class MessageKernel:
+    """Decodes messages of one schema. May be used by one thread at a time."""
+
+    def __init__(self, call: DecodeCall, layout: ColumnLayout) -> None:
+        self._call = call
+        self._layout = layout
+
+    def decode(self, messages: pa.Array) -> tuple[pl.DataFrame, npt.NDArray[np.bool_]]:
+        """The rows of the messages that are sure, in order, and the mask of those that are in doubt.
+
+        messages: Arrow binary or large_binary without NULLs
+        """
+        count = len(messages)
+        width = 4 if pa.types.is_binary(messages.type) else 8
+        _, offsets, data = messages.buffers()
+        begin, end = _ends(offsets, messages.offset, count, width)
+        if end - begin > TEXT_BYTES_MAX and count > 1:
+            return self._halves(messages)
+        if not count or end - begin > TEXT_BYTES_MAX:
+            return Columns(self._layout, 0, 0).frame(0), np.ones(count, np.bool_)
+        columns = Columns(self._layout, count, end - begin)
+        doubt = np.empty(count, np.bool_)
+        state = _Decode(
+            _Messages(0 if data is None else data.address, offsets.address + messages.offset * width, width, count),
+            _Table(columns.table.ctypes.data, columns.text.address, 0, end - begin, -1),
+            len(columns.table),
+            doubt.ctypes.data,
+            0,
+        )
+        while self._call(ctypes.addressof(state)) < count:
+            columns.grow(state.table.full)
+            state.table.full = -1
+        return columns.frame(state.table.text_bytes), doubt
+
+    def _halves(self, messages: pa.Array) -> tuple[pl.DataFrame, npt.NDArray[np.bool_]]:
+        middle = len(messages) // 2
+        first, first_doubt = self.decode(messages.slice(0, middle))
+        second, second_doubt = self.decode(messages.slice(middle))
+        return pl.concat([first, second]), np.concatenate([first_doubt, second_doubt])
+
+
+def _ends(offsets: pa.Buffer, offset: int, count: int, width: int) -> tuple[int, int]:
+    """Where the first message begins and the last one ends."""
+    number = ctypes.c_int32 if width == 4 else ctypes.c_int64
+    if not count:
+        return 0, 0
+    at = offsets.address + offset * width
+    return number.from_address(at).value, number.from_address(at + count * width).value
