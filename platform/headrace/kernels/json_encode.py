@@ -1,0 +1,137 @@
+"""Encodes columns as JSON objects, one a row: `c/json_encode.c`.
+
+The kernel reads the columns where polars has them, through Arrow's C stream interface, and writes text and offsets into
+memory of Arrow. The text has room for a guess; it grows when that was too low, and is cut when it was far too high.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Sequence
+from enum import IntEnum
+from functools import lru_cache
+
+import polars as pl
+import pyarrow as pa
+
+from headrace.kernels.library import Kernel, kernel
+
+_STREAM = b"arrow_array_stream"
+_FIELD_BYTES = 88
+"""`sizeof(json_field_t)`."""
+_VALUE_BYTES_GUESS = 12
+_ARROW_SCHEMA_WORDS = 9
+_ARROW_ARRAY_WORDS = 10
+_WASTE_SHARE = 4
+"""Text memory of which more than this part is unused is cut."""
+
+
+class _Status(IntEnum):
+    DONE = 0
+    FULL = 1
+    DOUBT = 2
+
+
+class _Encode(ctypes.Structure):
+    _fields_ = (
+        ("stream", ctypes.c_void_p),
+        ("names", ctypes.c_char_p),
+        ("column_count", ctypes.c_int64),
+        ("is_epoch_ms", ctypes.c_int64),
+        ("row_count", ctypes.c_int64),
+        ("field_count", ctypes.c_int64),
+        ("key_bytes", ctypes.c_int64),
+        ("fixed_bytes_max", ctypes.c_int64),
+        ("fields", ctypes.c_void_p),
+        ("keys", ctypes.c_void_p),
+        ("text", ctypes.c_void_p),
+        ("ends", ctypes.c_void_p),
+        ("text_bytes_max", ctypes.c_int64),
+        ("text_bytes", ctypes.c_int64),
+        ("row", ctypes.c_int64),
+        ("missing", ctypes.c_int64),
+        ("is_placed", ctypes.c_int64),
+        ("is_bound", ctypes.c_int64),
+        ("first_row", ctypes.c_int64),
+        ("schema", ctypes.c_int64 * _ARROW_SCHEMA_WORDS),
+        ("rows", ctypes.c_int64 * _ARROW_ARRAY_WORDS),
+    )
+
+
+class JsonEncodeKernel:
+    """Writes `columns` of frames, in that order. Keeps nothing between frames: threads may share it."""
+
+    def __init__(self, functions: tuple[Kernel, Kernel, Kernel], columns: Sequence[str], *, epoch_ms: bool) -> None:
+        self._open, self._write, self._close = functions
+        self._columns = len(columns)
+        self._names = b"".join(name.encode() + b"\0" for name in columns)
+        self._epoch_ms = epoch_ms
+
+    def encode(self, rows: pl.DataFrame) -> pa.Array | None:
+        """One object a row: Arrow large_string without NULLs. None where a type or a value is none for the kernel."""
+        capsule = rows.__arrow_c_stream__(None)
+        state = _Encode(
+            _stream_address(capsule, _STREAM), self._names, self._columns, self._epoch_ms, rows.height
+        )
+        at = ctypes.addressof(state)
+        try:
+            if self._open(at) != _Status.DONE:
+                return None
+            return _texts(self._write, state, at)
+        finally:
+            self._close(at)
+
+
+def json_encode_kernel(columns: Sequence[str], *, epoch_ms: bool) -> JsonEncodeKernel | None:
+    """The kernel for these columns; None where kernels are off or missing, or a name cannot be passed to it.
+
+    epoch_ms: timestamps as whole milliseconds since 1970, floored; else as RFC 3339
+    """
+    functions = _functions()
+    if functions is None or any("\0" in name for name in columns):
+        return None
+    return JsonEncodeKernel(functions, columns, epoch_ms=epoch_ms)
+
+
+def _texts(write: Kernel, state: _Encode, at: int) -> pa.Array | None:
+    # the memory of fields is named here to be alive until the kernel returns
+    fields = bytearray(state.field_count * _FIELD_BYTES)
+    keys = bytearray(state.key_bytes)
+    state.fields, state.keys = _address(fields), _address(keys)
+    ends = pa.allocate_buffer((state.row_count + 1) * 8)
+    guess = state.row_count * (state.key_bytes // 2 + state.field_count * _VALUE_BYTES_GUESS)
+    text = pa.allocate_buffer(guess + state.fixed_bytes_max, resizable=True)
+    state.ends, state.text, state.text_bytes_max = ends.address, text.address, text.size
+    while (status := write(at)) == _Status.FULL:
+        text.resize(_grown(state))
+        state.text, state.text_bytes_max = text.address, text.size
+    if status != _Status.DONE:
+        return None
+    used = state.text_bytes
+    text.resize(used, shrink_to_fit=(text.size - used) * _WASTE_SHARE > text.size)
+    return pa.Array.from_buffers(pa.large_string(), state.row_count, [None, ends, text], null_count=0)
+
+
+def _grown(state: _Encode) -> int:
+    """Bytes of text for all rows, if the others are as long as those that are written."""
+    least: int = state.text_bytes_max + state.missing
+    if not state.row:
+        return least * 2
+    whole: int = state.text_bytes * state.row_count // state.row
+    return max(least, whole + whole // 8 + state.fixed_bytes_max)
+
+
+def _address(memory: bytearray) -> int:
+    return ctypes.addressof(ctypes.c_char.from_buffer(memory)) if memory else 0
+
+
+_stream_address = ctypes.pythonapi.PyCapsule_GetPointer
+_stream_address.restype, _stream_address.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
+
+
+@lru_cache(maxsize=1)
+def _functions() -> tuple[Kernel, Kernel, Kernel] | None:
+    opens = kernel("headrace_json_open", ctypes.c_int64, ctypes.c_void_p)
+    writes = kernel("headrace_json_write", ctypes.c_int64, ctypes.c_void_p)
+    closes = kernel("headrace_json_close", None, ctypes.c_void_p)
+    return None if opens is None or writes is None or closes is None else (opens, writes, closes)
