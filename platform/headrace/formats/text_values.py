@@ -1,7 +1,6 @@
 """Parses one value from its text: timestamps, dates, decimals, base64.
 
-The simple, exact implementation for single values, for bad rows and tiny batches; `text_columns` does the same for
-columns and must agree with it. Knows nothing of messages.
+The reference: kernels read the same values and must agree with it. Knows nothing of messages.
 """
 
 from __future__ import annotations

@@ -57,7 +57,7 @@ class RowReader:
         try:
             return self._convert(parsed)
         except _NeedsExactNumber:
-            return self._convert(_parse_exactly(raw, parsed))
+            return self._convert_exactly(raw, parsed)
 
     def _parse(self, raw: bytes) -> dict[str, object]:
         try:
@@ -73,6 +73,12 @@ class RowReader:
             if count(key) > 1:
                 return _parse_exactly(raw, parsed)
         return parsed
+
+    def _convert_exactly(self, raw: bytes, parsed: dict[str, object]) -> list[object]:
+        try:
+            return self._convert(_parse_exactly(raw, parsed))
+        except _NeedsExactNumber:
+            raise BadValueError("an integer has a fraction or exponent, which is not read so deep inside") from None
 
     def _convert(self, parsed: dict[str, object]) -> list[object]:
         return _convert_fields(parsed, self._fields)

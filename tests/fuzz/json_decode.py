@@ -1,0 +1,27 @@
+"""Fuzzes the kernel that decodes JSON: `PYTHONPATH=tests python -m fuzz.json_decode --seconds 60 --seed 1`."""
+
+from __future__ import annotations
+
+import sys
+from functools import partial
+from random import Random
+
+from fuzz.command import Fuzzer, command
+from fuzz.decoding import Decoding, decoding_batch, decoding_verdict
+from fuzz.json_documents import Documents
+from fuzz.schemas import random_schema
+from headrace.formats.json.rows import RowReader
+from headrace.kernels.json_decode import json_kernel
+
+
+def open_decoding(chance: Random) -> Decoding | None:
+    """A random schema; None where the kernel does not take it."""
+    schema = random_schema(chance)
+    kernel = json_kernel(schema)
+    return None if kernel is None else Decoding(schema, kernel, RowReader(schema), Documents(schema))
+
+
+FUZZER = Fuzzer("fuzz.json_decode", partial(decoding_batch, open_decoding), decoding_verdict)
+
+if __name__ == "__main__":
+    sys.exit(command(FUZZER, __doc__ or ""))
