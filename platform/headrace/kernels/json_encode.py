@@ -17,9 +17,6 @@ import pyarrow as pa
 from headrace.kernels.library import Kernel, kernel
 
 _STREAM = b"arrow_array_stream"
-_FIELD_BYTES = 88
-"""`sizeof(json_field_t)`."""
-_VALUE_BYTES_GUESS = 12
 _ARROW_SCHEMA_WORDS = 9
 _ARROW_ARRAY_WORDS = 10
 _WASTE_SHARE = 4
@@ -39,8 +36,9 @@ class _Encode(ctypes.Structure):
         ("column_count", ctypes.c_int64),
         ("is_epoch_ms", ctypes.c_int64),
         ("row_count", ctypes.c_int64),
-        ("field_count", ctypes.c_int64),
+        ("field_bytes", ctypes.c_int64),
         ("key_bytes", ctypes.c_int64),
+        ("row_bytes_guess", ctypes.c_int64),
         ("fixed_bytes_max", ctypes.c_int64),
         ("fields", ctypes.c_void_p),
         ("keys", ctypes.c_void_p),
@@ -94,12 +92,11 @@ def json_encode_kernel(columns: Sequence[str], *, epoch_ms: bool) -> JsonEncodeK
 
 
 def _texts(write: Kernel, state: _Encode, at: int) -> pa.Array | None:
-    # the memory of fields is named here to be alive until the kernel returns
-    fields = bytearray(state.field_count * _FIELD_BYTES)
-    keys = bytearray(state.key_bytes)
-    state.fields, state.keys = _address(fields), _address(keys)
+    # named, so that their memory is alive until the kernel returns
+    fields, keys = pa.allocate_buffer(state.field_bytes), pa.allocate_buffer(state.key_bytes)
+    state.fields, state.keys = fields.address, keys.address
     ends = pa.allocate_buffer((state.row_count + 1) * 8)
-    guess = state.row_count * (state.key_bytes // 2 + state.field_count * _VALUE_BYTES_GUESS)
+    guess = state.row_count * state.row_bytes_guess
     text = pa.allocate_buffer(guess + state.fixed_bytes_max, resizable=True)
     state.ends, state.text, state.text_bytes_max = ends.address, text.address, text.size
     while (status := write(at)) == _Status.FULL:
@@ -119,10 +116,6 @@ def _grown(state: _Encode) -> int:
         return least * 2
     whole: int = state.text_bytes * state.row_count // state.row
     return max(least, whole + whole // 8 + state.fixed_bytes_max)
-
-
-def _address(memory: bytearray) -> int:
-    return ctypes.addressof(ctypes.c_char.from_buffer(memory)) if memory else 0
 
 
 _stream_address = ctypes.pythonapi.PyCapsule_GetPointer

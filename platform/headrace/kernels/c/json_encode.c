@@ -7,6 +7,8 @@
 #include "base64.h"
 #include "json_fields.h"
 
+#define VALUE_BYTES_GUESS 10
+
 enum status {
     STATUS_DONE,
     STATUS_FULL,  /* text_bytes_max has to grow by `missing` bytes or more */
@@ -20,8 +22,9 @@ typedef struct {
     int64_t is_epoch_ms;     /* timestamps as whole milliseconds, else RFC 3339 */
     int64_t row_count;       /* of the stream */
     /* what `open` says */
-    int64_t field_count;     /* fields that `fields` has to hold */
-    int64_t key_bytes;       /* bytes that `keys` has to hold */
+    int64_t field_bytes;     /* that `fields` has to hold */
+    int64_t key_bytes;       /* that `keys` has to hold */
+    int64_t row_bytes_guess;
     int64_t fixed_bytes_max; /* what all fields take, once each, without texts and binaries; no text may be shorter */
     /* memory of the caller */
     json_field_t *fields;
@@ -73,7 +76,7 @@ static int64_t find_column(const arrow_schema_t *schema, const char *name, int64
 static const char *next_name(const char *name) { return name + strlen(name) + 1; }
 
 EXPORT int64_t headrace_json_open(json_encode_t *encode) {
-    extent_t extent = {encode->column_count, 0};
+    extent_t extent = {0, 0, 0};
     if (encode->stream->get_schema(encode->stream, &encode->schema)) {
         encode->schema.release = NULL;
         return STATUS_DOUBT;
@@ -85,9 +88,10 @@ EXPORT int64_t headrace_json_open(json_encode_t *encode) {
         column = find_column(&encode->schema, name, column);
         if (column < 0 || !add_extent(&extent, encode->schema.children[column], 1)) return STATUS_DOUBT;
     }
-    encode->field_count = extent.fields - encode->column_count;
+    encode->field_bytes = extent.fields * (int64_t)sizeof(json_field_t);
     encode->key_bytes = extent.key_bytes;
-    encode->fixed_bytes_max = extent.fields * VALUE_BYTES_MAX + extent.key_bytes + VALUE_BYTES_MAX;
+    encode->row_bytes_guess = extent.fields * (VALUE_BYTES_GUESS + KEY_BYTES_FIXED) + extent.name_bytes;
+    encode->fixed_bytes_max = (extent.fields + 1) * VALUE_BYTES_MAX + extent.key_bytes;
     return STATUS_DONE;
 }
 

@@ -29,7 +29,7 @@ typedef struct {
     int64_t scale;               /* of a decimal */
     int64_t source;              /* the index of the column among the children of its Arrow array */
     int64_t first_child, child_count;
-    const uint8_t *key;          /* `{"name":` or `,"name":`, in a multiple of 16 bytes */
+    const uint8_t *key;          /* `{"name":` or `,"name":`, in a multiple of KEY_PADDING bytes */
     int64_t key_bytes;           /* 0: an element of a list */
     const uint8_t *values;
     const uint8_t *valid;        /* a bitmap; NULL where no value is NULL */
@@ -39,6 +39,7 @@ typedef struct {
 
 #define DEPTH_MAX 32 /* of lists and structs in each other: functions here call themselves once a level */
 #define VALUE_BYTES_MAX 96
+#define KEY_BYTES_FIXED 4 /* `,"":` */
 #define KEY_PADDING 16
 
 _Static_assert(VALUE_BYTES_MAX >= NUMBER_BYTES_MAX + 2 && VALUE_BYTES_MAX >= CALENDAR_BYTES_MAX + 2, "values fit");
@@ -82,14 +83,17 @@ static inline enum field_kind field_kind(const arrow_schema_t *schema) {
 /* Memory that fields take. */
 typedef struct {
     int64_t fields;
+    int64_t name_bytes;
     int64_t key_bytes;
 } extent_t;
 
 /* Adds what a column and those in it take; 0 for a type that is not written. */
 static int add_extent(extent_t *extent, const arrow_schema_t *schema, int depth) {
     if (field_kind(schema) == FIELD_UNKNOWN || depth > DEPTH_MAX) return 0;
+    int64_t name_bytes = schema->name ? (int64_t)strlen(schema->name) : 0;
     extent->fields++;
-    extent->key_bytes += padded((int64_t)strlen(schema->name ? schema->name : "") * ESCAPED_BYTES_MAX + 4);
+    extent->name_bytes += name_bytes;
+    extent->key_bytes += padded(name_bytes * ESCAPED_BYTES_MAX + KEY_BYTES_FIXED);
     for (int64_t child = 0; child < schema->n_children; child++)
         if (!add_extent(extent, schema->children[child], depth + 1)) return 0;
     return 1;
