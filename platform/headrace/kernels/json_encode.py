@@ -16,20 +16,23 @@ import pyarrow as pa
 
 from headrace.kernels.library import Kernel, kernel
 
-_STREAM = b"arrow_array_stream"
 _ARROW_SCHEMA_WORDS = 9
 _ARROW_ARRAY_WORDS = 10
 _WASTE_SHARE = 4
 """Text memory of which more than this part is unused is cut."""
 
 
-class _Status(IntEnum):
+class Status(IntEnum):
+    """`enum status`."""
+
     DONE = 0
     FULL = 1
     DOUBT = 2
 
 
-class _Encode(ctypes.Structure):
+class EncodeState(ctypes.Structure):
+    """`json_encode_t`. All but the first five are zeros at the begin."""
+
     _fields_ = (
         ("stream", ctypes.c_void_p),
         ("names", ctypes.c_char_p),
@@ -57,7 +60,10 @@ class _Encode(ctypes.Structure):
 
 
 class JsonEncodeKernel:
-    """Writes `columns` of frames, in that order. Keeps nothing between frames: threads may share it."""
+    """Writes `columns` of frames, in that order. Keeps nothing between frames: threads may share it.
+
+    No name in a frame, of any column or nested field, may hold a NUL: polars ends the process when it exports one.
+    """
 
     def __init__(self, functions: tuple[Kernel, Kernel, Kernel], columns: Sequence[str], *, epoch_ms: bool) -> None:
         self._open, self._write, self._close = functions
@@ -68,12 +74,10 @@ class JsonEncodeKernel:
     def encode(self, rows: pl.DataFrame) -> pa.Array | None:
         """One object a row: Arrow large_string without NULLs. None where a type or a value is none for the kernel."""
         capsule = rows.__arrow_c_stream__(None)
-        state = _Encode(
-            _stream_address(capsule, _STREAM), self._names, self._columns, self._epoch_ms, rows.height
-        )
+        state = EncodeState(stream_address(capsule), self._names, self._columns, self._epoch_ms, rows.height)
         at = ctypes.addressof(state)
         try:
-            if self._open(at) != _Status.DONE:
+            if self._open(at) != Status.DONE:
                 return None
             return _texts(self._write, state, at)
         finally:
@@ -81,17 +85,15 @@ class JsonEncodeKernel:
 
 
 def json_encode_kernel(columns: Sequence[str], *, epoch_ms: bool) -> JsonEncodeKernel | None:
-    """The kernel for these columns; None where kernels are off or missing, or a name cannot be passed to it.
+    """The kernel for these columns; None where kernels are off or missing.
 
     epoch_ms: timestamps as whole milliseconds since 1970, floored; else as RFC 3339
     """
     functions = _functions()
-    if functions is None or any("\0" in name for name in columns):
-        return None
-    return JsonEncodeKernel(functions, columns, epoch_ms=epoch_ms)
+    return None if functions is None else JsonEncodeKernel(functions, columns, epoch_ms=epoch_ms)
 
 
-def _texts(write: Kernel, state: _Encode, at: int) -> pa.Array | None:
+def _texts(write: Kernel, state: EncodeState, at: int) -> pa.Array | None:
     # named, so that their memory is alive until the kernel returns
     fields, keys = pa.allocate_buffer(state.field_bytes), pa.allocate_buffer(state.key_bytes)
     state.fields, state.keys = fields.address, keys.address
@@ -99,27 +101,35 @@ def _texts(write: Kernel, state: _Encode, at: int) -> pa.Array | None:
     guess = state.row_count * state.row_bytes_guess
     text = pa.allocate_buffer(guess + state.fixed_bytes_max, resizable=True)
     state.ends, state.text, state.text_bytes_max = ends.address, text.address, text.size
-    while (status := write(at)) == _Status.FULL:
+    while (status := write(at)) == Status.FULL:
         text.resize(_grown(state))
         state.text, state.text_bytes_max = text.address, text.size
-    if status != _Status.DONE:
+    if status != Status.DONE:
         return None
     used = state.text_bytes
     text.resize(used, shrink_to_fit=(text.size - used) * _WASTE_SHARE > text.size)
     return pa.Array.from_buffers(pa.large_string(), state.row_count, [None, ends, text], null_count=0)
 
 
-def _grown(state: _Encode) -> int:
-    """Bytes of text for all rows, if the others are as long as those that are written."""
+def _grown(state: EncodeState) -> int:
+    """Bytes of text for all rows, if the others are as long as those that are written; at most twice as many as now
+    unless one text takes more."""
     least: int = state.text_bytes_max + state.missing
-    if not state.row:
-        return least * 2
-    whole: int = state.text_bytes * state.row_count // state.row
-    return max(least, whole + whole // 8 + state.fixed_bytes_max)
+    most: int = state.text_bytes_max * 2
+    if state.row:
+        most = min(most, state.text_bytes * state.row_count // state.row * 9 // 8 + state.fixed_bytes_max)
+    return max(least, most)
 
 
-_stream_address = ctypes.pythonapi.PyCapsule_GetPointer
-_stream_address.restype, _stream_address.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
+_capsule_pointer = ctypes.pythonapi.PyCapsule_GetPointer
+_capsule_pointer.restype, _capsule_pointer.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
+
+
+def stream_address(capsule: object) -> int:
+    """The address of the stream in what `__arrow_c_stream__` returned, which releases it."""
+    address = _capsule_pointer(capsule, b"arrow_array_stream")
+    assert isinstance(address, int), "PyCapsule_GetPointer raises where there is none"
+    return address
 
 
 @lru_cache(maxsize=1)

@@ -7,7 +7,7 @@ rest: shortest floats, NULL for NaN and infinities, exact integers, escaped stri
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from typing import Literal
 
@@ -28,7 +28,9 @@ class JsonEncoder:
     def __init__(self, schema: Schema, *, timestamps: TimestampStyle = "rfc3339", kernels: bool = True) -> None:
         self._names = schema.names
         self._timestamps: TimestampStyle = timestamps
-        self._kernel = json_encode_kernel(schema.names, epoch_ms=timestamps == "epoch_ms") if kernels else None
+        self._kernel = None
+        if kernels and _are_exportable(schema.names, schema.polars().values()):
+            self._kernel = json_encode_kernel(schema.names, epoch_ms=timestamps == "epoch_ms")
 
     def encode(self, rows: pl.DataFrame) -> pa.Array:
         """See `Encoder`."""
@@ -43,12 +45,26 @@ def encode_json_object(
     rows: pl.DataFrame, columns: Sequence[str], *, timestamps: TimestampStyle = "rfc3339", kernels: bool = True
 ) -> pa.Array:
     """One compact JSON object (no blanks) of `columns`, in that order, for each row: Arrow large_string without NULLs."""
-    return _encode(rows, columns, timestamps, _kernel(tuple(columns), timestamps) if kernels else None)
+    kernel = _kernel(tuple(columns), timestamps) if kernels and _are_exportable(rows.columns, rows.dtypes) else None
+    return _encode(rows, columns, timestamps, kernel)
 
 
 @lru_cache(maxsize=64)
 def _kernel(columns: tuple[str, ...], timestamps: TimestampStyle) -> JsonEncodeKernel | None:
     return json_encode_kernel(columns, epoch_ms=timestamps == "epoch_ms")
+
+
+def _are_exportable(names: Iterable[str], dtypes: Iterable[pl.DataType]) -> bool:
+    """Whether polars can export such columns: a NUL in a name, nested ones too, ends the process."""
+    return "\0" not in "".join(names) and all(map(_is_exportable, dtypes))
+
+
+def _is_exportable(dtype: pl.DataType) -> bool:
+    if isinstance(dtype, pl.List | pl.Array):
+        return _is_exportable(_known(dtype.inner))
+    if isinstance(dtype, pl.Struct):
+        return _are_exportable([item.name for item in dtype.fields], [_known(item.dtype) for item in dtype.fields])
+    return True
 
 
 def _encode(
