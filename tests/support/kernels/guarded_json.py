@@ -1,4 +1,5 @@
-"""Has the JSON encode kernel write into memory that ends at an unreadable page and holds rubbish before."""
+"""Has the JSON encode kernel read from memory that ends at an unreadable page, and write into memory of that kind that
+holds rubbish before."""
 
 from __future__ import annotations
 
@@ -7,15 +8,19 @@ from collections.abc import Sequence
 from ctypes import c_int64, c_void_p
 
 import polars as pl
+import pyarrow as pa
 
 from headrace.kernels.json_encode import EncodeState, Status, stream_address
 from headrace.kernels.library import kernel
-from support.kernels.guarded import Guarded
+from support.kernels.guarded import Guarded, guarded_copy
 
 
-def guarded_texts(rows: pl.DataFrame, columns: Sequence[str], *, epoch_ms: bool, step_bytes: int) -> list[bytes] | None:
+def guarded_texts(
+    rows: pl.DataFrame, columns: Sequence[str], *, epoch_ms: bool = False, step_bytes: int = 1, guarded_rows: bool = True
+) -> list[bytes] | None:
     """The objects that the kernel writes; None with doubt.
 
+    guarded_rows: whether the rows are copied to guarded memory, too
     step_bytes: the text grows by so much beyond what is missing, so that small numbers make it full often
     """
     opens, writes, closes = (
@@ -25,7 +30,8 @@ def guarded_texts(rows: pl.DataFrame, columns: Sequence[str], *, epoch_ms: bool,
     assert opens is not None, "kernels are compiled"
     assert writes is not None
     assert closes is not None
-    capsule = rows.__arrow_c_stream__(None)
+    source = _GuardedRows(rows) if guarded_rows else rows
+    capsule = source.__arrow_c_stream__(None)
     names = b"".join(name.encode() + b"\0" for name in columns)
     state = EncodeState(stream_address(capsule), names, len(columns), epoch_ms, rows.height)
     address = ctypes.addressof(state)
@@ -48,6 +54,39 @@ def guarded_texts(rows: pl.DataFrame, columns: Sequence[str], *, epoch_ms: bool,
     assert places[-1] == state.text_bytes
     data = text.read()
     return [data[begin:end] for begin, end in zip(places, places[1:], strict=False)]
+
+
+class _GuardedRows:
+    """A copy of a frame in guarded memory, each buffer of its own."""
+
+    def __init__(self, rows: pl.DataFrame) -> None:
+        self._memory: list[Guarded] = []
+        table = rows.to_arrow(compat_level=pl.CompatLevel.newest())
+        batches = [[self._copy(column) for column in batch.columns] for batch in table.to_batches()]
+        copies = [pa.RecordBatch.from_arrays(columns, schema=table.schema) for columns in batches]
+        self._table = pa.Table.from_batches(copies, schema=table.schema)
+
+    def __arrow_c_stream__(self, _: object) -> object:
+        return self._table.__arrow_c_stream__(None)
+
+    def _copy(self, column: pa.Array) -> pa.Array:
+        children: list[pa.Array] = []
+        if pa.types.is_struct(column.type):
+            assert column.offset == 0, "polars slices the children instead"
+            children = [self._copy(column.field(index)) for index in range(column.type.num_fields)]
+        elif pa.types.is_large_list(column.type):
+            children = [self._copy(column.values)]
+        own = column.buffers()[: column.type.num_buffers] if children else column.buffers()
+        buffers = [self._buffer(buffer) for buffer in own]
+        return pa.Array.from_buffers(
+            column.type, len(column), buffers, column.null_count, column.offset, children or None
+        )
+
+    def _buffer(self, buffer: pa.Buffer | None) -> pa.Buffer | None:
+        if buffer is None:
+            return None
+        self._memory.append(guarded_copy(buffer.to_pybytes()))
+        return pa.foreign_buffer(self._memory[-1].address, buffer.size)
 
 
 def _give_text(state: EncodeState, written: bytes, size: int) -> Guarded:
