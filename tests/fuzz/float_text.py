@@ -46,6 +46,7 @@ def check_floats(values: _Floats, chance: Random) -> None:
     kernel = json_encode_kernel(["f"], epoch_ms=False)
     assert kernel is not None, "kernels are compiled"
     found = kernel.encode(frame)
+    assert found is not None, "floats are written"
     expected = encode_json_object(frame, ["f"], kernels=False)
     if not found.equals(expected):
         different = (pl.Series(pl.from_arrow(found)) != pl.Series(pl.from_arrow(expected))).arg_true()[0]

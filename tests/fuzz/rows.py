@@ -79,7 +79,9 @@ def _primitive(chance: Random, dtype: Primitive) -> object:
             return chance.randbytes(_length(chance))
         case Primitive.DATE:
             first, end = TEXT_DAYS
-            return chance.choice((chance.randrange(first, end), chance.randrange(-3_000_000, 3_000_000), first, end - 1))
+            return chance.choice(
+                (chance.randrange(first, end), chance.randrange(-3_000_000, 3_000_000), first, end - 1)
+            )
 
 
 def _integer(chance: Random, bits: int) -> int:
@@ -103,23 +105,29 @@ def _float32(chance: Random) -> float:
 
 
 def _everyday(chance: Random) -> float:
-    return round(chance.random() * 10 ** chance.randrange(8), chance.randrange(5))
+    return round(chance.random() * 10.0 ** chance.randrange(8), chance.randrange(5))
 
 
 def _edge(chance: Random, exponent_max: int) -> float:
     power = 10.0 ** chance.randrange(-exponent_max - 6, exponent_max + 1)
-    return chance.choice((power, -power, 0.0, -0.0, math.nan, math.inf, -math.inf, 5e-324, 2.0 ** chance.randrange(-149, 127)))
+    return chance.choice(
+        (power, -power, 0.0, -0.0, math.nan, math.inf, -math.inf, 5e-324, 2.0 ** chance.randrange(-149, 127))
+    )
 
 
 def _timestamp(chance: Random) -> int:
     first, end = (day * _DAY_US for day in TEXT_DAYS)
     near = chance.randrange(-(10**17), 4 * 10**17)
-    return chance.choice((near, near // 1000 * 1000, near // 10**6 * 10**6, chance.randrange(first, end), first, end - 1))
+    return chance.choice(
+        (near, near // 1000 * 1000, near // 10**6 * 10**6, chance.randrange(first, end), first, end - 1)
+    )
 
 
 def _decimal(chance: Random, precision: int, scale: int) -> decimal.Decimal:
     limit = 10**precision
-    unscaled = chance.choice((0, 1, limit - 1, chance.randrange(limit), chance.randrange(10 ** chance.randint(0, precision))))
+    unscaled = chance.choice(
+        (0, 1, limit - 1, chance.randrange(limit), chance.randrange(10 ** chance.randint(0, precision)))
+    )
     digits = tuple(map(int, str(unscaled)))
     return decimal.Decimal((chance.randrange(2), digits, -scale))
 
@@ -127,7 +135,9 @@ def _decimal(chance: Random, precision: int, scale: int) -> decimal.Decimal:
 def _text(chance: Random) -> str:
     length = _length(chance)
     if chance.random() < 0.5:
-        return "x" * chance.randrange(length + 1) + chance.choice(_CHARACTERS) * chance.randrange(2) + "y" * (length // 2)
+        return (
+            "x" * chance.randrange(length + 1) + chance.choice(_CHARACTERS) * chance.randrange(2) + "y" * (length // 2)
+        )
     return "".join(chance.choices(_CHARACTERS, k=length))
 
 

@@ -66,6 +66,7 @@ class JsonEncodeKernel:
     """
 
     def __init__(self, functions: tuple[Kernel, Kernel, Kernel], columns: Sequence[str], *, epoch_ms: bool) -> None:
+        assert len(set(columns)) == len(columns), "an object has each name once"
         self._open, self._write, self._close = functions
         self._columns = len(columns)
         self._names = b"".join(name.encode() + b"\0" for name in columns)

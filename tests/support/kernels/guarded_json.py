@@ -4,6 +4,7 @@ holds rubbish before."""
 from __future__ import annotations
 
 import ctypes
+import itertools
 from collections.abc import Sequence
 from ctypes import c_int64, c_void_p
 
@@ -16,7 +17,12 @@ from support.kernels.guarded import Guarded, guarded_copy
 
 
 def guarded_texts(
-    rows: pl.DataFrame, columns: Sequence[str], *, epoch_ms: bool = False, step_bytes: int = 1, guarded_rows: bool = True
+    rows: pl.DataFrame,
+    columns: Sequence[str],
+    *,
+    epoch_ms: bool = False,
+    step_bytes: int = 1,
+    guarded_rows: bool = True,
 ) -> list[bytes] | None:
     """The objects that the kernel writes; None with doubt.
 
@@ -53,7 +59,7 @@ def guarded_texts(
     assert places[0] == 0
     assert places[-1] == state.text_bytes
     data = text.read()
-    return [data[begin:end] for begin, end in zip(places, places[1:], strict=False)]
+    return [data[begin:end] for begin, end in itertools.pairwise(places)]
 
 
 class _GuardedRows:

@@ -44,7 +44,7 @@ class JsonEncoder:
 def encode_json_object(
     rows: pl.DataFrame, columns: Sequence[str], *, timestamps: TimestampStyle = "rfc3339", kernels: bool = True
 ) -> pa.Array:
-    """One compact JSON object (no blanks) of `columns`, in that order, for each row: Arrow large_string without NULLs."""
+    """One compact JSON object (no blanks) of `columns`, in that order, a row: Arrow large_string without NULLs."""
     kernel = _kernel(tuple(columns), timestamps) if kernels and _are_exportable(rows.columns, rows.dtypes) else None
     return _encode(rows, columns, timestamps, kernel)
 
@@ -73,7 +73,7 @@ def _encode(
     assert columns, "an object has at least one field"
     if kernel is not None and (messages := kernel.encode(rows)) is not None:
         return messages
-    texts = [_as_json(rows[name], timestamps) for name in columns]
+    texts = {name: _as_json(rows[name], timestamps) for name in columns}
     return pl.DataFrame(texts).to_struct("message").struct.json_encode().to_arrow()
 
 
