@@ -62,11 +62,10 @@ static inline uint8_t *write_decimal(uint8_t *at, u128 unscaled, int64_t scale) 
     uint8_t digits[48];
     int is_negative = (int)(unscaled >> 127);
     u128 rest = is_negative ? 0 - unscaled : unscaled;
-    /* 128 bits have up to 39 digits: five groups of eight, from the last one */
-    for (int group = 4; group >= 0; group--) {
-        write_eight(digits + 8 * group, (uint64_t)(rest % 100000000));
-        rest /= 100000000;
-    }
+    /* 128 bits have up to 39 digits: five groups of eight, from the last one, most of them by the faster division */
+    int group = 4;
+    for (; rest >> 64; rest /= 100000000) write_eight(digits + 8 * group--, (uint64_t)(rest % 100000000));
+    for (uint64_t low = (uint64_t)rest; group >= 0; low /= 100000000) write_eight(digits + 8 * group--, low % 100000000);
     int64_t first = 0, point = 40 - scale;
     while (first < point - 1 && digits[first] == '0') first++;
     if (is_negative) *at++ = '-';
