@@ -6,6 +6,7 @@ SEEDS ?= 10000
 FROM ?= 0
 SEED ?= 1
 FAULTS ?= 30
+SECONDS ?= 600
 CHAOS_SEEDS := 1 2 3 4 5 6 7 8 9 10
 VENV := .venv
 BIN := $(VENV)/bin
@@ -25,7 +26,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .PHONY: help setup jars demo test test-all test-full libraries compiled durations sim chaos $(CHAOS_SEEDS:%=chaos-%)
-.PHONY: kernels lint lint-style lint-types lint-imports fmt bench docs clean
+.PHONY: kernels fuzz test-without-kernels lint lint-style lint-types lint-imports fmt bench docs clean
 
 help:
 	@echo "make setup   a virtual environment in $(VENV) with headrace and all it takes to work on it"
@@ -33,9 +34,10 @@ help:
 	@echo "make kernels  compile the C loops, which setup has done, anew"
 	@echo "make demo    real flights through a real Kafka broker into windowed results"
 	@echo "make test    lint, then the tests that a commit needs (TEST_PROCESSES=3: so many files at a time)"
-	@echo "make test-all  every test, with long properties, and ten seeds of chaos and 10,000 of the simulation"
+	@echo "make test-all  every test, with long properties, ten seeds of chaos, 10,000 of the simulation, fuzzers"
 	@echo "make libraries  tests of libraries with the lowest and highest version that pyproject.toml allows (ONLY=numpy)"
 	@echo "make sim     10,000 Spark drivers and clusters that fail in every way, simulated (SEEDS=10000 FROM=0)"
+	@echo "make fuzz    random input for the C loops, also under sanitizers (SECONDS=600 for each, SEED=the date)"
 	@echo "make chaos   random faults on a live cluster and broker, exactly once (SEED=1 FAULTS=30)"
 	@echo "make lint    ruff, mypy, import-linter"
 	@echo "make durations  take over what test files took in the last run (tests/durations.json)"
@@ -74,11 +76,16 @@ test: lint compiled
 	@$(IN_SCRATCH) $(PYTEST) --basetemp="$$TMPDIR/t"
 
 # Each part is worth its result if another one fails: make --keep-going test-all
-test-all: lint test-full libraries $(CHAOS_SEEDS:%=chaos-%) sim
+test-all: lint test-full test-without-kernels libraries $(CHAOS_SEEDS:%=chaos-%) sim fuzz
 
 # Properties draw from a seed that is the date; HYPOTHESIS_SEED=.. repeats it.
 test-full: $(READY) compiled
 	@$(IN_SCRATCH) $(PYTEST) --basetemp="$$TMPDIR/t" --full --stops 50 --increments 50 --timeout 3600
+
+# What has to be the same bits without them; `flows/test_mixed` goes from one to the other.
+test-without-kernels: $(READY) compiled
+	@$(IN_SCRATCH) HEADRACE_KERNELS=off $(PYTEST) --basetemp="$$TMPDIR/t" --full --timeout 3600 \
+		tests/flows tests/conformance tests/spark/session tests/integration/exactly_once
 
 # One environment after the other, each with another version of one library; the index is asked for wheels.
 libraries: $(READY) compiled
@@ -102,6 +109,11 @@ sim: $(READY)
 	PYTHONPATH=tests $(BIN)/python -m sim.drivers.run --seeds $(SEEDS) --from $(FROM)
 	PYTHONPATH=tests $(BIN)/python -m sim.registry.run --seeds $(SEEDS) --from $(FROM)
 	PYTHONPATH=tests $(BIN)/python -m sim.run --seeds $(SEEDS) --from $(FROM)
+
+# with new seeds each day; a finding names its own
+fuzz: SEED = $(shell date +%Y%m%d)
+fuzz: $(READY) $(KERNELS)
+	PYTHONPATH=tests $(BIN)/python -m fuzz.run --seconds $(SECONDS) --seed $(SEED)
 
 chaos: $(READY)
 	PYTHONPATH=tests $(BIN)/python -m chaos.run --seed $(SEED) --faults $(FAULTS)

@@ -15,7 +15,7 @@ from headrace.testing.source_conformance import SourceConformance, SourceUnderTe
 from headrace_connectors.kafka import KafkaSinkConfig, KafkaSourceConfig
 from headrace_dev.broker import EmbeddedBroker
 from support.kafka.broker import consume_all, create_topic, produce, unique_topic
-from support.kafka.clients import both_consumers, both_producers
+from support.kafka.clients import both_consumers, every_producer
 from support.processes.running import wait_until
 
 pytestmark = pytest.mark.broker
@@ -72,7 +72,7 @@ class KafkaSink(SinkConformance):
         )
 
 
-@both_producers
+@every_producer
 @pytest.mark.usefixtures("producer_kind")
 class TestKeyedSink(KafkaSink):
     options: ClassVar[dict[str, object]] = {"key": ["key"]}
@@ -87,7 +87,7 @@ class TestUnkeyedSink(KafkaSink):
         """Without a key there is no order over partitions to keep."""
 
 
-@both_producers
+@every_producer
 @pytest.mark.usefixtures("producer_kind")
 class TestExactlyOnceSink(SinkConformance, CommitterConformance):
     @pytest.fixture

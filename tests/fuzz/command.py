@@ -10,8 +10,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
+from unittest.mock import patch
 
 from headrace.kernels import library
+from headrace.kernels.compiling import LIBRARY
 
 
 class FuzzError(AssertionError):
@@ -32,7 +34,9 @@ class Fuzzer:
     verdict: Callable[[Counter[str]], None]
 
 
-def fuzz(fuzzer: Fuzzer, seed: int, batches: range, *, seconds: float | None = None, traced: bool = False) -> Counter[str]:
+def fuzz(
+    fuzzer: Fuzzer, seed: int, batches: range, *, seconds: float | None = None, traced: bool = False
+) -> Counter[str]:
     """Runs batches of a seed, up to `seconds`. Raises FuzzError with the command that repeats the batch.
 
     traced: writes the number of each batch, so that a crash has one
@@ -43,7 +47,7 @@ def fuzz(fuzzer: Fuzzer, seed: int, batches: range, *, seconds: float | None = N
         if end_s is not None and time.monotonic() > end_s:
             break
         if traced:
-            _say(f"batch {number}")
+            say(f"batch {number}")
         try:
             counts += fuzzer.batch(Random(f"{seed} {number}"))
         except Exception as error:
@@ -65,24 +69,25 @@ def command(fuzzer: Fuzzer, description: str) -> int:
     parser.add_argument("--seconds", type=float, default=60.0)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--from", type=int, default=0, dest="first", help="the first batch")
+    parser.add_argument("--batches", type=int, default=sys.maxsize, help="at most so many")
     parser.add_argument("--batch", type=int, help="only this one")
     parser.add_argument("--library", type=Path, help="the compiled kernels, if not those of the package")
     parser.add_argument("--trace", action="store_true", help="write the number of each batch before it begins")
     given = parser.parse_args()
-    if given.library is not None:
-        # before anything is loaded
-        library.LIBRARY = given.library
-    if library.library() is None:
-        _say("no kernels: run make kernels")
-        return 1
-    begun_s = time.monotonic()
-    batches = range(given.first, sys.maxsize) if given.batch is None else range(given.batch, given.batch + 1)
-    counts = fuzz(fuzzer, given.seed, batches, seconds=given.seconds, traced=given.trace)
+    first, count = (given.first, given.batches) if given.batch is None else (given.batch, 1)
+    # before anything is loaded
+    with patch.object(library, "LIBRARY", given.library or LIBRARY):
+        if library.library() is None:
+            say("no kernels: run make kernels")
+            return 1
+        begun_s = time.monotonic()
+        counts = fuzz(fuzzer, given.seed, range(first, first + count), seconds=given.seconds, traced=given.trace)
     shown = ", ".join(f"{count:,} {name}" for name, count in sorted(counts.items()))
-    _say(f"{fuzzer.module}: seed {given.seed}, {time.monotonic() - begun_s:.0f} s: {shown}")
+    say(f"{fuzzer.module}: seed {given.seed}, {time.monotonic() - begun_s:.0f} s: {shown}")
     return 0
 
 
-def _say(line: str) -> None:
+def say(line: str) -> None:
+    """Writes a line at once."""
     sys.stdout.write(line + "\n")
     sys.stdout.flush()

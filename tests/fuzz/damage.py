@@ -8,11 +8,29 @@ from random import Random
 Change = Callable[[int], bytes]
 
 _INSERTED = (
-    *(b"\0", b"\x01", b"\x1f", b"\x7f", b"\x80", b"\xc0\x80", b"\xc3", b"\xe2\x82", b"\xed\xa0\x80", b"\xf0\x9f", b"\xff"),
-    *(b"\xef\xbb\xbf", b"\n", b"\r", b"\t", b" ", b"\x0b", b"\x0c", b"\xc2\xa0", b"\xe2\x80\xa8", b'"', b"\\", b"{", b"}"),
-    *(b"[", b"]", b",", b":", b"0", b"-", b".", b"e", b"E", b"+", b"n", b"u", b"null", b"=", b"/", b'""', b"\\u", b'","'),
+    *(b"\0", b"\x01", b"\x1f", b"\x7f", b"\x80", b"\xc0\x80", b"\xc3", b"\xe2\x82", b"\xed\xa0\x80", b"\xf0\x9f"),
+    b"\xff",
+    *(b"\xef\xbb\xbf", b"\n", b"\r", b"\t", b" ", b"\x0b", b"\x0c", b"\xc2\xa0", b"\xe2\x80\xa8", b'"', b"\\", b"{"),
+    b"}",
+    *(b"[", b"]", b",", b":", b"0", b"-", b".", b"e", b"E", b"+", b"n", b"u", b"null", b"=", b"/", b'""', b"\\u"),
+    b'","',
 )
-_BEHIND = (b"}", b"]", b",", b"\0", b" \n", b"\x0b", b"{}", b" {}", b"x", b"null", b"\n\n\n", b"\xef\xbb\xbf", b"\xff", b'"')
+_BEHIND = (
+    b"}",
+    b"]",
+    b",",
+    b"\0",
+    b" \n",
+    b"\x0b",
+    b"{}",
+    b" {}",
+    b"x",
+    b"null",
+    b"\n\n\n",
+    b"\xef\xbb\xbf",
+    b"\xff",
+    b'"',
+)
 _BEFORE = (b"\xef\xbb\xbf", b"\0", b" ", b"\n", b"{", b"[", b",", b"x", b"\xff\xfe", b"\x0b", b"\t\r\n ", b'"', b"\x1e")
 
 

@@ -26,7 +26,7 @@ from support.kernels.guarded_columns import Fence, guarded_columns
 
 MESSAGES = 200
 """In a batch."""
-_ALONE, _CUT = 6, 6
+_ALONE, _CUT = 4, 8
 """Messages of a batch that are read once more, alone, and cut where a reader may look further."""
 _CLEAN_SHARE = 0.25
 _DOUBT_MAX = 0.02
@@ -34,7 +34,15 @@ _DOUBT_MAX = 0.02
 _SURE_MIN = 0.25
 """The share of wild messages that it must not: else the comparison would see little."""
 _COUNTED_MIN = 1_000
-_SPECIAL = re.compile(rb'\\|[":\x80-\xff]')
+_CUT_BEHIND = (
+    re.compile(rb"\\"),
+    re.compile(rb"\\u[dD]"),
+    re.compile(rb"[\x80-\xff]"),
+    re.compile(rb'[":,]'),
+    re.compile(rb"."),
+)
+_CUT_TRIALS = 8
+_FENCE = Fence()
 _Row = list[object] | BadMessageError
 """What the reader made of a message."""
 
@@ -53,26 +61,32 @@ class Messages(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Decoding:
-    """A schema with all that reads and writes its messages."""
+    """A schema with all that reads and writes its messages.
 
+    text      names it in findings
+    is_clean  its plain values can be written in the form that the kernel is sure of
+    """
+
+    text: str
     schema: Schema
     kernel: MessageKernel
     reader: RowReader
     messages: Messages
+    is_clean: bool = True
 
 
 def decoding_batch(open_decoding: Callable[[Random], Decoding | None], chance: Random) -> Counter[str]:
     """One batch of random messages of a random schema. Raises FuzzError."""
     decoding = open_decoding(chance)
     if decoding is None:
-        return Counter(schemas_without_kernel=1)
-    is_clean = chance.random() < _CLEAN_SHARE
+        return Counter({"schemas without kernel": 1})
+    is_clean = decoding.is_clean and chance.random() < _CLEAN_SHARE
     write = decoding.messages.clean if is_clean else decoding.messages.wild
     messages = [write(chance) for _ in range(MESSAGES)]
     rows = [_read(decoding.reader, message) for message in messages]
     bad = [(message, row) for message, row in zip(messages, rows, strict=True) if isinstance(row, BadMessageError)]
     if is_clean and bad:
-        raise FuzzError(f"the generator is wrong: {bad[0][1]}: {bad[0][0]!r}; schema {decoding.schema}")
+        raise FuzzError(f"the generator is wrong: {bad[0][1]}: {bad[0][0]!r}; {decoding.text}")
     counts = Counter(messages=len(messages), bad=len(bad), sure=_count_sure(decoding, messages, rows, chance))
     return Counter({f"{'clean' if is_clean else 'wild'} {name}": count for name, count in counts.items()})
 
@@ -88,29 +102,33 @@ def decoding_verdict(counts: Counter[str]) -> None:
 
 def _count_sure(decoding: Decoding, messages: Sequence[bytes], rows: Sequence[_Row], chance: Random) -> int:
     """Compares all messages, and some alone, with their rows; returns how many the kernel is sure of."""
-    with guarded_columns() as fence:
-        frame, doubt = decoding.kernel.decode(_column(fence, messages, chance))
+    with guarded_columns(_FENCE):
+        frame, doubt = decoding.kernel.decode(_column(messages, chance))
         _compare(decoding, messages, rows, frame, doubt)
         sure = frame.height
         for index in chance.sample(range(len(messages)), _ALONE):
             one = slice(index, index + 1)
-            frame, alone = decoding.kernel.decode(_column(fence, messages[one], chance))
+            frame, alone = decoding.kernel.decode(_column(messages[one], chance))
             if alone.tolist() != doubt[one].tolist():
-                raise FuzzError(f"the doubt is another one alone: {messages[index]!r}; schema {decoding.schema}")
+                raise FuzzError(f"the doubt is another one alone: {messages[index]!r}; {decoding.text}")
             _compare(decoding, messages[one], rows[one], frame, alone)
-        for message in chance.choices(messages, k=_CUT):
-            cut = [_cut(chance, message)]
-            frame, alone = decoding.kernel.decode(_column(fence, cut, chance))
+        for _ in range(_CUT):
+            cut = [_cut(chance, messages)]
+            frame, alone = decoding.kernel.decode(_column(cut, chance))
             _compare(decoding, cut, [_read(decoding.reader, cut[0])], frame, alone)
         # its memory ends with the block
         del frame
     return sure
 
 
-def _cut(chance: Random, message: bytes) -> bytes:
-    """The begin of a message, most often up to a few bytes behind an escape, a quote or a byte that is not ASCII."""
-    places = [found.end() for found in _SPECIAL.finditer(message)] if chance.random() < 0.8 else []
-    return message[: chance.choice(places) + chance.randrange(8) if places else chance.randrange(len(message) + 1)]
+def _cut(chance: Random, messages: Sequence[bytes]) -> bytes:
+    """The begin of a message, most often up to a few bytes behind an escape, a quote, or a byte that is not ASCII."""
+    pattern, places = chance.choice(_CUT_BEHIND), []
+    for _ in range(_CUT_TRIALS):
+        message = chance.choice(messages)
+        if places := [found.end() for found in pattern.finditer(message)]:
+            return message[: chance.choice(places) + chance.randrange(8)]
+    return message[: chance.randrange(len(message) + 1)]
 
 
 def _read(reader: RowReader, message: bytes) -> _Row:
@@ -132,15 +150,18 @@ def _compare(
         if is_doubtful:
             continue
         if isinstance(row, BadMessageError):
-            raise FuzzError(f"sure, but {row}: {message!r}; schema {decoding.schema}")
+            raise FuzzError(f"sure, but {row}: {message!r}; {decoding.text}")
         sure.append(message)
         sure_rows.append(row)
+    if not sure and not frame.height:
+        # most of those that are alone
+        return
     if problem := difference(frame, staged_frame(decoding.schema, sure_rows)):
-        message = "" if problem.row is None else f"; message {sure[problem.row]!r}"
-        raise FuzzError(f"{problem.text}{message}; schema {decoding.schema}")
+        place = "" if problem.row is None else f"; message {sure[problem.row]!r}"
+        raise FuzzError(f"{problem.text}{place}; {decoding.text}")
 
 
-def _column(fence: Fence, messages: Sequence[bytes], chance: Random) -> pa.Array:
+def _column(messages: Sequence[bytes], chance: Random) -> pa.Array:
     """The messages as binary or large_binary, at times as a part of a longer column."""
     hidden = chance.randrange(4) if chance.random() < 0.3 else 0
     before = [chance.randbytes(chance.randrange(20)) for _ in range(hidden)]
@@ -148,5 +169,5 @@ def _column(fence: Fence, messages: Sequence[bytes], chance: Random) -> pa.Array
     for message in (*before, *messages):
         ends.append(ends[-1] + len(message))
     code, binary = ("i", pa.binary()) if chance.random() < 0.5 else ("q", pa.large_binary())
-    buffers = [None, fence.copy(struct.pack(f"<{len(ends)}{code}", *ends)), fence.copy(data)]
+    buffers = [None, _FENCE.copy(struct.pack(f"<{len(ends)}{code}", *ends)), _FENCE.copy(data)]
     return pa.Array.from_buffers(binary, len(messages), buffers, null_count=0, offset=hidden)

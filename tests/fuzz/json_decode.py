@@ -18,7 +18,9 @@ def open_decoding(chance: Random) -> Decoding | None:
     """A random schema; None where the kernel does not take it."""
     schema = random_schema(chance)
     kernel = json_kernel(schema)
-    return None if kernel is None else Decoding(schema, kernel, RowReader(schema), Documents(schema))
+    return (
+        None if kernel is None else Decoding(f"schema {schema}", schema, kernel, RowReader(schema), Documents(schema))
+    )
 
 
 FUZZER = Fuzzer("fuzz.json_decode", partial(decoding_batch, open_decoding), decoding_verdict)

@@ -8,11 +8,10 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from random import Random
 
-from headrace.core.types import DataType, Field, ListOf, Schema, Struct
-
 from fuzz.damage import damaged
 from fuzz.json_strings import broken_string, edge_string, escaped, plain_string
 from fuzz.json_values import any_value, broken_value, forms, wrong_value
+from headrace.core.types import DataType, Field, ListOf, Schema, Struct
 
 _TOKENS = (*'{}[]:,"\\', "null", "true", "false", "0", "-1", "1.5", '"a"', '"b":', '{"a":', " ", "\n", "\0")
 _BLANKS = ("", "", "", " ", "\n", "\t", "\r", "\r\n", "  ", " \t\n\r", " " * 17)
@@ -48,7 +47,8 @@ class Mood:
 _CLEAN = (Mood(), Mood(comma=", ", colon=": "), Mood(disorder=0.3), Mood(null=0.4), Mood(disorder=0.1, comma=",\n "))
 _WILD = (
     *(Mood(edge=0.1), Mood(edge=0.3, disorder=0.2, any=0.1), Mood(edge=1.0, null=0.0), Mood(disorder=1.0, any=0.5)),
-    *(Mood(wrong=0.05), Mood(wrong=0.05, edge=0.1), Mood(wrong=0.2, disorder=0.5), Mood(wrong=1.0), Mood(disorder=1.0, any=1.0)),
+    *(Mood(wrong=0.05), Mood(wrong=0.05, edge=0.1), Mood(wrong=0.2, disorder=0.5), Mood(wrong=1.0)),
+    Mood(disorder=1.0, any=1.0),
     *(Mood(lost=0.05, null=0.5), Mood(mischief=0.3), Mood(mischief=0.3, disorder=0.3, null=0.3)),
     *(Mood(comma=None, colon=None), Mood(comma=None, colon=None, edge=0.1, disorder=0.3, null=0.3, any=0.3)),
     Mood(comma=None, colon=None, edge=0.2, wrong=0.05, mischief=0.1),
@@ -179,9 +179,13 @@ def _disordered(chance: Random, mood: Mood, members: _Members, known: AbstractSe
     for _ in range(chance.randrange(3)):
         name = _unknown_name(chance, members)
         if name not in known:
-            value = any_value(chance) if chance.random() < mood.any else chance.choice(_UNKNOWN_VALUES)
+            value = _odd_value(chance) if chance.random() < mood.any else chance.choice(_UNKNOWN_VALUES)
             members.insert(chance.randrange(len(members) + 1), (name, _key(name), value))
     return members
+
+
+def _odd_value(chance: Random) -> str:
+    return any_value(chance) if chance.random() < 0.8 else broken_value(chance)
 
 
 def _unknown_name(chance: Random, members: _Members) -> str:

@@ -5,9 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from random import Random
 
-from headrace.core.types import Decimal, Primitive, Timestamp
-from headrace.formats.text_values import INT32_MAX, INT64_MAX
-
 from fuzz.damage import damaged
 from fuzz.json_strings import broken_string, edge_string, escaped, plain_string
 from fuzz.numbers import (
@@ -29,16 +26,20 @@ from fuzz.text_values import (
     plain_epoch,
     plain_timestamp,
 )
+from headrace.core.types import Decimal, Primitive, Timestamp
+from headrace.formats.text_values import INT32_MAX, INT64_MAX
 
 Write = Callable[[Random], str]
 Forms = tuple[Write, Write]
 """A plain value of one type, and one at the edge of it, which may lie outside."""
 
 _BROKEN_LITERALS = (
-    *("True", "False", "None", "nul", "nulll", "fals", "falsee", "tru", "truee", "t", "f", "n", "NULL", "nu", "undefined"),
-    *("", "'a'", "//", "/**/1", "\\", "[", "{", "]", "}", ",", ":", "[1,]", "[,1]", "[1 2]", '{"a"}', '{"a":}', "{a:1}"),
+    *("True", "False", "None", "nul", "nulll", "fals", "falsee", "tru", "truee", "t", "f", "n", "NULL", "nu"),
+    "undefined",
+    *("", "'a'", "//", "/**/1", "\\", "[", "{", "]", "}", ",", ":", "[1,]", "[,1]", "[1 2]", '{"a"}', '{"a":}'),
+    "{a:1}",
     *('{"a";1}', '{"a" 12}', '{"a","b"}', '{"a"x"b"}', '{"a":1;"b":2}', "[1;2]", '{"a":1}}', '{"":[}', "[{]}"),
-    *('{"a":1,}', '{,"a":1}', '{"a" 1}', '{"a"::1}', '{1:1}', "[1}", '{"a":1]', "{null:1}", '{"a":1 "b":2}', "[1]]"),
+    *('{"a":1,}', '{,"a":1}', '{"a" 1}', '{"a"::1}', "{1:1}", "[1}", '{"a":1]', "{null:1}", '{"a":1 "b":2}', "[1]]"),
 )
 _DEPTHS = (2, 10, 31, 32, 33, 58, 59, 60, 61, 62, 63, 64, 65, 128, 200, 1023, 1024, 1025)
 _ANY_DEPTH_MAX = 4
@@ -127,6 +128,10 @@ def _bool(chance: Random) -> str:
     return "true" if chance.random() < 0.5 else "false"
 
 
+def _edge_string(chance: Random) -> str:
+    return edge_string(chance) if chance.random() < 0.85 else broken_string(chance)
+
+
 def _edge_bool(chance: Random) -> str:
     return chance.choice(("true", "false", '"true"', "0", "1", "null"))
 
@@ -141,7 +146,7 @@ _PRIMITIVES: dict[Primitive, Forms] = {
     Primitive.INT64: _integer(INT64_MAX),
     Primitive.FLOAT32: (plain_float, edge_float),
     Primitive.FLOAT64: (plain_float, edge_float),
-    Primitive.STRING: (plain_string, edge_string),
+    Primitive.STRING: (plain_string, _edge_string),
     Primitive.BINARY: (_quoted(plain_base64), _perhaps_escaped(edge_base64)),
     Primitive.DATE: (_quoted(plain_date), _perhaps_escaped(edge_date)),
 }

@@ -11,13 +11,32 @@ from headrace.core.types import Decimal
 from headrace.formats.text_values import FLOAT32_LIMIT, INT32_MAX, INT64_MAX
 
 _EXACT = decimal.Context(prec=1100, Emax=decimal.MAX_EMAX, Emin=decimal.MIN_EMIN)
-_INTEGER_CORNERS = (0, 1, 9, 10, 1 << 24, INT32_MAX, 1 << 32, 10**8, 1 << 53, 10**16, 10**18, INT64_MAX, 1 << 64, 10**19)
+_INTEGER_CORNERS = (
+    0,
+    1,
+    9,
+    10,
+    1 << 24,
+    INT32_MAX,
+    1 << 32,
+    10**8,
+    1 << 53,
+    10**16,
+    10**18,
+    INT64_MAX,
+    1 << 64,
+    10**19,
+)
 _ZEROS = ("0", "-0", "0.0", "-0.0", "0e0", "-0e0", "0e5", "0.0e-5", "-0.000", "0e9999", "0e-9999", "0." + "0" * 400)
-_EXPONENTS = (*("e0", "E0", "e+0", "e-0", "e1", "E2", "e+3", "e00", "e-01", "e22", "e23", "e-22", "e-27", "e-28"), "e55")
+_EXPONENTS = (
+    *("e0", "E0", "e+0", "e-0", "e1", "E2", "e+3", "e00", "e-01", "e22", "e23", "e-22", "e-27", "e-28"),
+    "e55",
+)
 _FAR_EXPONENTS = ("e308", "e309", "e-308", "e-323", "e-324", "e-342", "e-343", "e400", "e-400", "e99999", "e-99999")
 _LARGEST, _LEAST_NORMAL = (17976931348623157, 292), (22250738585072014, -324)
 _BROKEN = (
-    *("", "-", "+1", "01", "-01", "00", "1.", ".5", "-.5", "1e", "1e+", "1.e1", "1.2.3", "0x10", "1_000", "1e1.5", "--1"),
+    *("", "-", "+1", "01", "-01", "00", "1.", ".5", "-.5", "1e", "1e+", "1.e1", "1.2.3", "0x10", "1_000", "1e1.5"),
+    "--1",
     *("NaN", "Infinity", "-Infinity", "nan", "1f", "1 2", "\uff11", "1e5e5", "1-", "1:", "1;", "1/", "9:", "12345678:"),
 )
 
@@ -67,7 +86,7 @@ def edge_float(chance: Random) -> str:
         case 5:
             return f"{'-' * chance.randrange(2)}{_digits(chance, 25)}{chance.choice(_EXPONENTS + _FAR_EXPONENTS)}"
         case 6:
-            return f"{_digits(chance, 19)}e{chance.randrange(-345, 312)}"
+            return f"{_digits(chance, 19)}e{chance.randrange(-360, 340)}"
         case 7:
             return f"{'-' * chance.randrange(2)}{_digits(chance, 3)}.{'0' * chance.randrange(30)}{_digits(chance, 22)}"
         case 8:

@@ -7,7 +7,8 @@ from random import Random
 from headrace.core.types import DataType, Decimal, Field, ListOf, Primitive, Schema, Struct, Timestamp, TimestampUnit
 
 _NAMES = (
-    *("a", "b", "ab", "abc", "A", "a b", "a.b", "id", "Id", "name", "value", "ts", "0", "-", "null", "true", "a,b", "{"),
+    *("a", "b", "ab", "abc", "A", "a b", "a.b", "id", "Id", "name", "value", "ts", "0", "-", "null", "true", "a,b"),
+    "{",
     *(" ", "é", "größe", "名前", "\U0001f600", "ä" * 9, "x" * 31, "x" * 32, "x" * 33, "y" * 300, "/", "\x7f", "'"),
 )
 _ESCAPED_NAMES = ('a"b', "a\\b", "a\nb", "\x01")
@@ -17,11 +18,15 @@ _NESTING_MAX = 4
 _CHILDREN_MAX = 5
 
 
-def random_schema(chance: Random) -> Schema:
-    """One to nine columns, rarely forty; each name once."""
+def random_schema(chance: Random, *, nested: bool = True) -> Schema:
+    """One to nine columns, rarely forty; each name once. A third have one or two columns, so that values stand alone.
+
+    nested: with lists and structs
+    """
+    depth = 0 if nested else _NESTING_MAX
     roll = chance.random()
-    count = 1 if roll < 0.2 else 40 if roll > 0.97 else chance.randint(2, 9)
-    return Schema(_fields(chance, count, 0))
+    count = chance.randint(1, 2) if roll < 0.35 else 40 if roll > 0.97 else chance.randint(3, 9)
+    return Schema(_fields(chance, count, depth))
 
 
 def _fields(chance: Random, count: int, depth: int) -> tuple[Field, ...]:

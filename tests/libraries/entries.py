@@ -28,6 +28,7 @@ LIBRARIES = (
         (
             "unit/connectors/kafka/clients/test_client.py",
             "unit/connectors/kafka/librdkafka/test_native_library.py",
+            "unit/kernels/test_produce.py",
             "unit/kernels/test_take.py",
             "unit/connectors/kafka/transactions/test_errors.py",
             "integration/broker/test_kafka_commands.py",
@@ -55,6 +56,7 @@ LIBRARIES = (
         "numpy",
         (
             "unit/connectors/kafka/librdkafka/test_native_library.py",
+            "unit/kernels/test_produce.py",
             "unit/kernels/test_take.py",
             "unit/connectors/kafka/source/test_runs.py",
             "unit/core",

@@ -14,6 +14,7 @@ from functools import lru_cache
 import polars as pl
 import pyarrow as pa
 
+from headrace.kernels.arrow_stream import stream_address
 from headrace.kernels.library import Kernel, kernel
 
 _ARROW_SCHEMA_WORDS = 9
@@ -120,17 +121,6 @@ def _grown(state: EncodeState) -> int:
     if state.row:
         most = min(most, state.text_bytes * state.row_count // state.row * 9 // 8 + state.fixed_bytes_max)
     return max(least, most)
-
-
-_capsule_pointer = ctypes.pythonapi.PyCapsule_GetPointer
-_capsule_pointer.restype, _capsule_pointer.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
-
-
-def stream_address(capsule: object) -> int:
-    """The address of the stream in what `__arrow_c_stream__` returned, which releases it."""
-    address = _capsule_pointer(capsule, b"arrow_array_stream")
-    assert isinstance(address, int), "PyCapsule_GetPointer raises where there is none"
-    return address
 
 
 @lru_cache(maxsize=1)

@@ -1,7 +1,8 @@
-"""Both ways to librdkafka: whole batches through its C interface (native), or confluent-kafka's own clients.
+"""The ways to librdkafka: whole batches through its C interface, with kernels (native) or, for producers, with numpy in
+their place (arrays), or confluent-kafka's own clients (client).
 
-Conformance tests of connectors run with both (`both_consumers`, `both_producers`). Other tests run with the native one,
-and in the full tier with the other one as well.
+Conformance tests of connectors run with all of them (`both_consumers`, `every_producer`). Other tests run with the
+native one, and in the full tier with the others as well.
 """
 
 from __future__ import annotations
@@ -10,20 +11,25 @@ import pytest
 
 from headrace_connectors.kafka.librdkafka.native_library import library
 
-_KINDS = ["native", pytest.param("client", marks=pytest.mark.full)]
+_CONSUMERS = ["native", pytest.param("client", marks=pytest.mark.full)]
+_PRODUCERS = ["native", pytest.param("arrays", marks=pytest.mark.full), pytest.param("client", marks=pytest.mark.full)]
+_LIBRDKAFKA = "headrace_connectors.kafka.librdkafka"
 both_consumers = pytest.mark.parametrize("consumer_kind", ["native", "client"], indirect=True)
-both_producers = pytest.mark.parametrize("producer_kind", ["native", "client"], indirect=True)
+every_producer = pytest.mark.parametrize("producer_kind", ["native", "arrays", "client"], indirect=True)
 
 
-@pytest.fixture(params=_KINDS)
+@pytest.fixture(params=_CONSUMERS)
 def consumer_kind(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """Which consumer readers get; both must do the same."""
     return _chosen(str(request.param), "headrace_connectors.kafka.source.consumers.library", monkeypatch)
 
 
-@pytest.fixture(params=_KINDS)
+@pytest.fixture(params=_PRODUCERS)
 def producer_kind(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Which producer writers get; both must do the same."""
+    """Which producer writers get; all must do the same."""
+    if request.param == "arrays":
+        monkeypatch.setattr(f"{_LIBRDKAFKA}.produce_calls.produce_kernel", lambda *_: None)
+        monkeypatch.setattr(f"{_LIBRDKAFKA}.delivery_reports.delivery_counter", lambda: None)
     return _chosen(str(request.param), "headrace_connectors.kafka.sink.producers.library", monkeypatch)
 
 

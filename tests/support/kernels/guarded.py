@@ -19,11 +19,17 @@ class Guarded:
         pages = -(-size // mmap.PAGESIZE)
         self._memory = mmap.mmap(-1, (pages + 1) * mmap.PAGESIZE)
         begin = ctypes.addressof(ctypes.c_char.from_buffer(self._memory))
-        guard = begin + pages * mmap.PAGESIZE
-        if _LIBC.mprotect(ctypes.c_void_p(guard), ctypes.c_size_t(mmap.PAGESIZE), _PROT_NONE):
+        self._guard = begin + pages * mmap.PAGESIZE
+        if _LIBC.mprotect(ctypes.c_void_p(self._guard), ctypes.c_size_t(mmap.PAGESIZE), _PROT_NONE):
             raise OSError(ctypes.get_errno(), "mprotect")
+        self.size_max = pages * mmap.PAGESIZE
+        self.resize(size)
+
+    def resize(self, size: int) -> None:
+        """Begins elsewhere, so that `size` bytes, at most `size_max`, end at the same place."""
+        assert size <= self.size_max, "it has room"
         self.size = size
-        self.address = guard - size
+        self.address = self._guard - size
 
     def write(self, data: bytes) -> None:
         """Copies `data` to the begin."""

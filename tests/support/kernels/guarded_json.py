@@ -11,7 +11,8 @@ from ctypes import c_int64, c_void_p
 import polars as pl
 import pyarrow as pa
 
-from headrace.kernels.json_encode import EncodeState, Status, stream_address
+from headrace.kernels.arrow_stream import stream_address
+from headrace.kernels.json_encode import EncodeState, Status
 from headrace.kernels.library import kernel
 from support.kernels.guarded import Guarded, guarded_copy
 
@@ -66,33 +67,32 @@ class _GuardedRows:
     """A copy of a frame in guarded memory, each buffer of its own."""
 
     def __init__(self, rows: pl.DataFrame) -> None:
-        self._memory: list[Guarded] = []
         table = rows.to_arrow(compat_level=pl.CompatLevel.newest())
-        batches = [[self._copy(column) for column in batch.columns] for batch in table.to_batches()]
+        batches = [[_guarded_array(column) for column in batch.columns] for batch in table.to_batches()]
         copies = [pa.RecordBatch.from_arrays(columns, schema=table.schema) for columns in batches]
         self._table = pa.Table.from_batches(copies, schema=table.schema)
 
     def __arrow_c_stream__(self, _: object) -> object:
         return self._table.__arrow_c_stream__(None)
 
-    def _copy(self, column: pa.Array) -> pa.Array:
-        children: list[pa.Array] = []
-        if pa.types.is_struct(column.type):
-            assert column.offset == 0, "polars slices the children instead"
-            children = [self._copy(column.field(index)) for index in range(column.type.num_fields)]
-        elif pa.types.is_large_list(column.type):
-            children = [self._copy(column.values)]
-        own = column.buffers()[: column.type.num_buffers] if children else column.buffers()
-        buffers = [self._buffer(buffer) for buffer in own]
-        return pa.Array.from_buffers(
-            column.type, len(column), buffers, column.null_count, column.offset, children or None
-        )
 
-    def _buffer(self, buffer: pa.Buffer | None) -> pa.Buffer | None:
-        if buffer is None:
-            return None
-        self._memory.append(guarded_copy(buffer.to_pybytes()))
-        return pa.foreign_buffer(self._memory[-1].address, buffer.size)
+def _guarded_array(column: pa.Array) -> pa.Array:
+    children: list[pa.Array] = []
+    if pa.types.is_struct(column.type):
+        assert column.offset == 0, "polars slices the children instead"
+        children = [_guarded_array(column.field(index)) for index in range(column.type.num_fields)]
+    elif pa.types.is_large_list(column.type):
+        children = [_guarded_array(column.values)]
+    own = column.buffers()[: column.type.num_buffers] if children else column.buffers()
+    buffers = [_guarded_buffer(buffer) for buffer in own]
+    return pa.Array.from_buffers(column.type, len(column), buffers, column.null_count, column.offset, children or None)
+
+
+def _guarded_buffer(buffer: pa.Buffer | None) -> pa.Buffer | None:
+    if buffer is None:
+        return None
+    memory = guarded_copy(buffer.to_pybytes())
+    return pa.foreign_buffer(memory.address, memory.size, memory)
 
 
 def _give_text(state: EncodeState, written: bytes, size: int) -> Guarded:

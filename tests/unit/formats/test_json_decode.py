@@ -290,6 +290,14 @@ def test_deep_nesting_up_to_the_limit_is_ignored_like_any_extra_field() -> None:
         assert decode(SIMPLE, raw, kernels=kernels).rows["s"].to_list() == ["x"]
 
 
+@pytest.mark.parametrize("kernels", [True, False])
+def test_a_deep_message_with_a_fraction_for_an_integer_is_bad(kernels: bool) -> None:
+    raw = b'{"s":"x","a":1.5,"z":' + b"[" * 1010 + b"]" * 1010 + b"}"
+    decoded = decode(SIMPLE, GOOD, raw, kernels=kernels)
+    assert decoded.rows["s"].to_list() == ["x"]
+    assert decoded.bad.tolist() == [1]
+
+
 def test_of_equal_keys_the_first_holds() -> None:
     for kernels in (True, False):
         decoded = decode(SIMPLE, b'{"s":"x","a":1,"a":"no"}', b'{"s":"y","a":2,"\\u0061":3}', kernels=kernels)

@@ -88,6 +88,7 @@ _FUNCTIONS = {
     "rd_kafka_conf_destroy": (None, (c_void_p,)),
     "rd_kafka_conf_set": (c_int, (c_void_p, c_char_p, c_char_p, c_char_p, c_size_t)),
     "rd_kafka_conf_set_dr_msg_cb": (None, (c_void_p, DELIVERY_CALLBACK)),
+    "rd_kafka_conf_set_opaque": (None, (c_void_p, c_void_p)),
     "rd_kafka_conf_set_error_cb": (None, (c_void_p, ERROR_CALLBACK)),
     "rd_kafka_conf_set_log_cb": (None, (c_void_p, LOG_CALLBACK)),
     "rd_kafka_new": (c_void_p, (c_int, c_void_p, c_char_p, c_size_t)),

@@ -1,7 +1,7 @@
 """The record queue on librdkafka's batch call: Arrow buffers go over as they are, at about half the CPU of one call a
 record. Takes keys and tombstones; records with headers or timestamps of their own go through `client_producer`.
 
-As strict as that one: a record counts as failed when its delivery report says so, and the first failure is kept.
+Equally strict: a record has failed when its delivery report says so, and the first failure is kept.
 """
 
 from __future__ import annotations
@@ -11,17 +11,14 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
-import pyarrow as pa
 from confluent_kafka import KafkaError, KafkaException
 
-from headrace.core.arrow_arrays import mask_of
 from headrace.core.errors import ExternalError, HeadraceError
 from headrace_connectors.kafka.clients.client import CONNECT_TIMEOUT_S, ClientWatch, base_settings, translated
 from headrace_connectors.kafka.librdkafka import functions as librdkafka
-from headrace_connectors.kafka.librdkafka.functions import DELIVERY_CALLBACK, MESSAGE
+from headrace_connectors.kafka.librdkafka.delivery_reports import DeliveryReports
 from headrace_connectors.kafka.librdkafka.native_client import NativeClient
+from headrace_connectors.kafka.librdkafka.produce_calls import produce_calls
 from headrace_connectors.kafka.sink.records import (
     HELD_SETTINGS,
     HURRY_MS,
@@ -51,32 +48,27 @@ class NativeProducer:
         self._lib = library
         self._brokers, self._topic = brokers, topic
         self._watch = ClientWatch(brokers)
-        self._failed: KafkaError | None = None
         self._in_transaction = False
-        # kept here: the library holds a bare pointer to it
-        self._on_report = DELIVERY_CALLBACK(self._on_delivery)
+        # kept here: the library holds bare pointers into it
+        self._reports = DeliveryReports()
         settings = SETTINGS | base_settings(brokers, properties, self._watch) | HELD_SETTINGS | dict(held)
         self._opened = NativeClient(
             library,
             librdkafka.PRODUCER,
             settings,
             self._watch,
-            callbacks={"rd_kafka_conf_set_dr_msg_cb": self._on_report},
+            callbacks=self._reports.callbacks,
         )
         self._handle: int | None = self._opened.handle
         self._topic_handle = library.rd_kafka_topic_new(self._handle, topic.encode(), None)
         if not self._topic_handle:
             raise ExternalError(f"librdkafka opens no handle for topic {topic!r}")
-
-    def _on_delivery(self, _handle: int, message: int, _opaque: int) -> None:
-        # only failures are reported; the first one tells why. `err` is the struct's first field
-        code = ctypes.c_int32.from_address(message).value
-        if code and self._failed is None:
-            self._failed = KafkaError(code)
+        self._calls = produce_calls(library, self._topic_handle)
 
     def _raise_if_failed(self) -> None:
-        if self._failed is not None:
-            raise delivery_failed(self._failed, self._topic, self._brokers)
+        error = self._reports.first_error()
+        if error is not None:
+            raise delivery_failed(error, self._topic, self._brokers)
         self._watch.raise_if_hopeless()
 
     def send(self, records: Records, partition: int) -> None:
@@ -90,20 +82,13 @@ class NativeProducer:
         while (queued := lib.rd_kafka_outq_len(handle)) and queued + count > allowed:
             lib.rd_kafka_poll(handle, 10)
             self._raise_if_failed()
-        messages = np.zeros(count, MESSAGE)
-        messages["payload"], messages["len"] = _pointers(records.values)
-        if records.keys is not None:
-            messages["key"], messages["key_len"] = _pointers(records.keys)
-        taken = lib.rd_kafka_produce_batch(
-            self._topic_handle, partition, librdkafka.COPY_PAYLOAD, messages.ctypes.data, count
-        )
-        if taken < count:
+        code = self._calls.produce(records.values, records.keys, partition)
+        if code:
             # in a transaction that has failed, every record is refused: the reason is the first failure's
             lib.rd_kafka_poll(handle, 0)
             self._raise_if_failed()
             self._raise_if_doomed()
-            codes = messages["err"]
-            raise delivery_failed(KafkaError(int(codes[codes != 0][0])), self._topic, self._brokers)
+            raise delivery_failed(KafkaError(code), self._topic, self._brokers)
 
     def hurry(self) -> None:
         """Sends what is queued: while a flush is under way, the library does not linger."""
@@ -173,19 +158,3 @@ class NativeProducer:
         if self._in_transaction:
             self._opened.outcome(self._lib.rd_kafka_abort_transaction(handle, ABORT_TIMEOUT_MS))
         self._destroy(handle)
-
-
-def _pointers(column: pa.Array) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint64]]:
-    """Address and length of each value of a large_binary column; address 0 for NULL, which is no value at all."""
-    assert pa.types.is_large_binary(column.type), f"values are large_binary, not {column.type}"
-    count = len(column)
-    _, offset_buffer, data = column.buffers()
-    offsets = np.frombuffer(offset_buffer, np.int64, count + 1, column.offset * 8)
-    base = 0 if data is None else data.address
-    # an empty value is not NULL, so it needs an address even where there is no data at all
-    starts = offsets[:-1].astype(np.uint64) + np.uint64(base or offset_buffer.address)
-    lengths = (offsets[1:] - offsets[:-1]).astype(np.uint64)
-    if column.null_count:
-        missing = mask_of(column.is_null())
-        starts[missing], lengths[missing] = 0, 0
-    return starts, lengths

@@ -1,17 +1,17 @@
-"""Count and digest of a transaction's records while they are sent. Many small batches are hashed together, because a
-call costs as much as a thousand rows."""
+"""Count and digest of a transaction's records while they are sent. Without kernels, many small batches are hashed
+together, because a call then costs as much as a thousand rows."""
 
 from __future__ import annotations
 
 import pyarrow as pa
 
-from headrace.core.digest import digest_of
 from headrace.core.digest_text import add_digests, digest_text
+from headrace.kernels.row_digest import digest_of, row_digest_kernel
 from headrace_connectors.kafka.sink.records import Records
 
 TOGETHER_ROWS = 8_192
 TOGETHER_BYTES = 4 << 20
-"""Bounds of the rows that wait to be hashed."""
+"""Bounds of the rows that wait to be hashed without kernels."""
 
 
 class RunningDigest:
@@ -20,6 +20,7 @@ class RunningDigest:
     def __init__(self) -> None:
         self.rows = 0
         self._digest = 0
+        self._rows_max = TOGETHER_ROWS if row_digest_kernel() is None else 1
         self._waiting: list[Records] = []
         self._waiting_rows = self._waiting_bytes = 0
 
@@ -29,7 +30,7 @@ class RunningDigest:
         self._waiting.append(records)
         self._waiting_rows += len(records)
         self._waiting_bytes += records.values.nbytes
-        if self._waiting_rows >= TOGETHER_ROWS or self._waiting_bytes >= TOGETHER_BYTES:
+        if self._waiting_rows >= self._rows_max or self._waiting_bytes >= TOGETHER_BYTES:
             self._hash()
 
     def text(self) -> str:
@@ -44,5 +45,10 @@ class RunningDigest:
             return
         keys = [each.keys for each in waiting if each.keys is not None]
         assert len(keys) in (0, len(waiting)), "a sink has a key or has none"
-        values = pa.concat_arrays([each.values for each in waiting])
-        self._digest = add_digests(self._digest, digest_of(values, pa.concat_arrays(keys) if keys else None))
+        values = _joined([each.values for each in waiting])
+        self._digest = add_digests(self._digest, digest_of(values, _joined(keys) if keys else None))
+
+
+def _joined(columns: list[pa.Array]) -> pa.Array:
+    # pyarrow copies even a single column
+    return columns[0] if len(columns) == 1 else pa.concat_arrays(columns)

@@ -78,7 +78,7 @@ class RowReader:
         try:
             return self._convert(_parse_exactly(raw, parsed))
         except _NeedsExactNumber:
-            raise BadValueError("an integer has a fraction or exponent, which is not read so deep inside") from None
+            raise BadValueError("nested too deeply to read an integer that has a fraction or exponent") from None
 
     def _convert(self, parsed: dict[str, object]) -> list[object]:
         return _convert_fields(parsed, self._fields)

@@ -1,5 +1,5 @@
 /* Columns as they come: the structures of Arrow's C data and C stream interface
- * (https://arrow.apache.org/docs/format/CDataInterface.html). */
+ * (https://arrow.apache.org/docs/format/CDataInterface.html), and a view of one column in them. */
 #ifndef HEADRACE_ARROW_H
 #define HEADRACE_ARROW_H
 
@@ -38,10 +38,85 @@ typedef struct arrow_stream {
     void *private_data;
 } arrow_stream_t;
 
+/* What a column's values look like. */
+enum form {
+    FORM_INT32,   /* also dates */
+    FORM_INT64,   /* also timestamps */
+    FORM_INT128,  /* also decimals */
+    FORM_FLOAT32,
+    FORM_FLOAT64,
+    FORM_TEXT,    /* 16-byte views of strings and binaries */
+    FORM_ANY      /* only its validity is read */
+};
+
+/* One column of an array. `values` stands at its first row; `valid` is NULL where no row is NULL. */
+typedef struct {
+    const uint8_t *values;
+    const uint8_t *valid;
+    int64_t valid_offset;         /* bit of the first row */
+    const void *const *texts;     /* buffers of the texts of long views */
+    int64_t is_absent;            /* there is no such column */
+} column_view_t;
+
+static inline int64_t form_bytes(int64_t form) {
+    switch (form) {
+    case FORM_INT32: case FORM_FLOAT32: return 4;
+    case FORM_INT64: case FORM_FLOAT64: return 8;
+    case FORM_INT128: case FORM_TEXT: return 16;
+    default: return 0;
+    }
+}
+
+/* The form of a column with this format string; FORM_ANY for all others. */
+static inline int64_t form_of(const char *format) {
+    if (!strcmp(format, "i") || !strcmp(format, "tdD")) return FORM_INT32;
+    if (!strcmp(format, "l") || !strncmp(format, "tsu", 3)) return FORM_INT64;
+    if (!strcmp(format, "_pli128") || !strncmp(format, "d:", 2)) return FORM_INT128;
+    if (!strcmp(format, "f")) return FORM_FLOAT32;
+    if (!strcmp(format, "g")) return FORM_FLOAT64;
+    if (!strcmp(format, "vu") || !strcmp(format, "vz")) return FORM_TEXT;
+    return FORM_ANY;
+}
+
+/* Column `index` of a struct array from row `begin` on; 0 where it lacks buffers of this form. */
+static inline int column_view(column_view_t *view, const arrow_array_t *rows, int64_t index, int64_t form,
+                              int64_t begin) {
+    if (index < 0 || index >= rows->n_children) return 0;
+    const arrow_array_t *column = rows->children[index];
+    int64_t first = column->offset + rows->offset + begin;
+    int64_t buffers = form == FORM_TEXT ? 3 : form == FORM_ANY ? 0 : 2;
+    if (column->length < rows->offset + rows->length || column->n_buffers < buffers || column->dictionary) return 0;
+    memset(view, 0, sizeof *view);
+    /* the null type has no buffers, and all its rows are NULL */
+    if (column->n_buffers == 0 && column->null_count != 0) return 0;
+    if (column->null_count != 0 && column->buffers[0] != NULL) {
+        view->valid = column->buffers[0];
+        view->valid_offset = first;
+    }
+    if (form == FORM_ANY) return 1;
+    if (column->buffers[1] == NULL) return 0;
+    view->values = (const uint8_t *)column->buffers[1] + first * form_bytes(form);
+    view->texts = column->buffers + 2;
+    return 1;
+}
+
+ALWAYS_INLINE int is_valid(const column_view_t *view, int64_t row) {
+    if (view->valid == NULL) return 1;
+    int64_t bit = view->valid_offset + row;
+    return view->valid[bit >> 3] >> (bit & 7) & 1;
+}
+
 ALWAYS_INLINE uint32_t load_uint32(const uint8_t *at) {
     uint32_t value;
     memcpy(&value, at, sizeof value);
     return value;
+}
+
+/* The bytes of a view; their number is its first word. */
+ALWAYS_INLINE const uint8_t *view_bytes(const column_view_t *column, const uint8_t *view) {
+    uint32_t length = load_uint32(view);
+    if (length <= 12) return view + 4;
+    return (const uint8_t *)column->texts[load_uint32(view + 8)] + load_uint32(view + 12);
 }
 
 #endif

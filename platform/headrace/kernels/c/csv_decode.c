@@ -12,6 +12,8 @@
 #include <emmintrin.h>
 #endif
 
+#define INTEGER_BYTES_MAX 40 /* longer ones are bad to the row reader, zeros in front counted */
+
 typedef struct {
     int64_t delimiter, quote;   /* ASCII */
     const uint8_t *null;        /* the text of NULL, unquoted */
@@ -66,7 +68,8 @@ static int read_integer(const uint8_t *at, const uint8_t *end, int64_t *value) {
     if (at < end && (*at == '-' || *at == '+')) at++;
     const uint8_t *first = at;
     at = read_digits(at, end, &number.digits);
-    if (at == first || at != end || (at - first > DIGITS_MAX && !digits_fit(first, at))) return 0;
+    if (at == first || at != end || at - first > INTEGER_BYTES_MAX) return 0;
+    if (at - first > DIGITS_MAX && !digits_fit(first, at)) return 0;
     /* int has one zero */
     if (number.digits == 0) number.is_negative = 0;
     return number_to_int64(&number, value);

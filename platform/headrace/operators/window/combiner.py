@@ -20,7 +20,7 @@ from headrace.operators.window.accumulator.layout import Layout
 from headrace.operators.window.accumulator.limbs import ROWS_MAX
 from headrace.operators.window.assigner import Assigner
 from headrace.operators.window.failures import RowFailures
-from headrace.operators.window.placing import Few, Mixed, Placed, Placing, WindowRule
+from headrace.operators.window.placing import Few, Mixed, Placed, Placing, Spans, WindowRule
 from headrace.operators.window.state import PANE, SINCE, placed
 
 
@@ -54,6 +54,8 @@ class WindowCombiner:
         match rows:
             case Mixed(mixed):
                 return [part.partial(mixed, [PANE, SINCE, *keys]) for part in self._layout.parts]
+            case Spans():
+                return self._made(rows.parted())
             case Few([]):
                 return []
             case Few(panes):

@@ -28,7 +28,7 @@ from headrace.operators.window.accumulator.layout import Layout
 from headrace.operators.window.accumulator.limbs import ROWS_MAX
 from headrace.operators.window.assigner import Assigner, Span
 from headrace.operators.window.failures import RowFailures
-from headrace.operators.window.placing import Few, Mixed, Placing, WindowRule
+from headrace.operators.window.placing import Few, Mixed, Placing, Spans, WindowRule
 from headrace.operators.window.results import Results, StepShape
 from headrace.operators.window.snapshots import WINDOWS, SavedStates, StepTime
 from headrace.operators.window.state import PANE, SINCE, WINDOW_END, WINDOW_START, PaneKey, WindowState
@@ -150,7 +150,12 @@ class WindowAggregate:
 
     def _take(self, batch: pl.DataFrame, out: Collector) -> None:
         added: list[tuple[PaneKey, pl.DataFrame]] = []
-        match self._placing.place(batch, self._watermark, out):
+        placed = self._placing.place(batch, self._watermark, out)
+        if isinstance(placed, Spans):
+            if not self._refires() and self._state.add_spans(placed.rows, placed.panes):
+                return
+            placed = placed.parted()
+        match placed:
             case Few(panes):
                 added = [(pane, self._state.add(pane, rows)[0]) for pane, rows in panes]
             case Mixed(rows):

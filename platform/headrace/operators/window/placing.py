@@ -1,7 +1,8 @@
 """Assigns the rows of a batch to panes of state (`state.PaneKey`), and separates rows that are late for all windows.
 
-Owns the conversion from a batch to working rows (`Layout.rows`) by pane: a batch of few panes is split, one frame per
-pane; a batch of many panes gets pane columns. Late rows go to the collector. Keeps no rows.
+Owns the conversion from a batch to working rows (`Layout.rows`) by pane: rows of few panes stay together with the
+panes' times, or are split, one frame per pane; rows of many panes get pane columns. Late rows go to the collector.
+Keeps no rows.
 """
 
 from __future__ import annotations
@@ -44,6 +45,23 @@ class WindowRule:
 
 
 @dataclass(frozen=True, slots=True)
+class Spans:
+    """Working rows of few panes, each of which has all rows of a span of time: (pane, begin, end)."""
+
+    rows: pl.DataFrame
+    panes: Sequence[tuple[PaneKey, int, int]]
+
+    def parted(self) -> Few:
+        """The rows split by pane."""
+        if len(self.panes) == 1:
+            return Few([(self.panes[0][0], self.rows)])
+        parts = [
+            (pane, self.rows.filter((pl.col(TS) >= begin) & (pl.col(TS) < end))) for pane, begin, end in self.panes
+        ]
+        return Few([(pane, inside) for pane, inside in parts if inside.height])
+
+
+@dataclass(frozen=True, slots=True)
 class Few:
     """Working rows, pane by pane."""
 
@@ -57,7 +75,7 @@ class Mixed:
     rows: pl.DataFrame
 
 
-Placed = Few | Mixed
+Placed = Spans | Few | Mixed
 
 
 class Placing:
@@ -79,7 +97,7 @@ class Placing:
         if self._judge.on_time(first, self._greatest_watermark(batch, watermark)):
             panes = self._few_panes(first, last)
             if panes is not None:
-                return self._parted(batch, panes)
+                return self._spans(batch, panes)
         return self._judged(batch, watermark, out)
 
     def _greatest_watermark(self, batch: pl.DataFrame, watermark: int) -> int:
@@ -100,18 +118,10 @@ class Placing:
             panes.append(self._judge.pane(panes[-1]).end)
         return panes
 
-    def _parted(self, batch: pl.DataFrame, panes: Sequence[int]) -> Few:
-        """Splits rows of few panes that are all on time. This is the common path, and computes no pane per row."""
-        rows = self._layout.rows(batch)
-        parted: list[tuple[PaneKey, pl.DataFrame]] = []
-        for pane in panes:
-            known = self._judge.pane(pane)
-            inside = rows
-            if len(panes) > 1:
-                inside = rows.filter((pl.col(TS) >= pane) & (pl.col(TS) < known.end))
-            if inside.height:
-                parted.append(((pane, known.first_end), inside))
-        return Few(parted)
+    def _spans(self, batch: pl.DataFrame, panes: Sequence[int]) -> Spans:
+        """Rows of few panes that are all on time. This is the common path, and computes no pane per row."""
+        known = [(pane, self._judge.pane(pane)) for pane in panes]
+        return Spans(self._layout.rows(batch), [((pane, it.first_end), pane, it.end) for pane, it in known])
 
     def _judged(self, batch: pl.DataFrame, watermark: int, out: Collector) -> Placed:
         """Judges each row, and assigns the rows that are not late to panes."""

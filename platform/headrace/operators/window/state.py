@@ -8,6 +8,10 @@ by keys alone. Rows of further panes, if there are `PANES_NARROW_MAX` narrow sto
 many panes go to one mixed store with pane columns. A pane may have rows in both. Every store has one part for the
 aggregates and one per argument that is counted distinct.
 
+Where the group-by kernel computes the step's aggregates, a narrow store has a table before it (the memtable of a
+log-structured merge tree): rows are added to the table, and its groups go to the store as one frame when somebody reads
+the store, or when tables hold more than `TABLES_BYTES_MAX`.
+
 In snapshots every frame has pane columns. Restored rows go to stores per pane if the panes are few.
 """
 
@@ -20,7 +24,9 @@ from functools import partial
 
 import polars as pl
 
+from headrace.core.batch import TS
 from headrace.core.signals import TIME_MAX
+from headrace.kernels.group_by import PANES_MAX, GroupTable, add_placed
 from headrace.operators.window.accumulator.layout import Layout
 from headrace.operators.window.assigner import Assigner, Span, windows_of
 from headrace.operators.window.due_windows import DueWindows
@@ -34,6 +40,12 @@ ROWS_MERGED_MAX = 1 << 19
 """About how many partial rows of several windows are merged at once (a single window is always merged whole)."""
 ROWS_TIDIED_MAX = 1 << 16
 """Most partial rows that a snapshot merges, so that it does not delay the barrier."""
+TABLES_BYTES_MAX = 256 << 20
+"""Bytes that the tables of all panes hold together."""
+_SPARE_BYTES_MAX = 128 << 20
+"""A larger table is freed with its pane; a smaller one serves the next pane."""
+_WINDOW_ROWS_LARGE = 4096
+"""Windows with more partial rows are merged one by one."""
 _SHORT = 1 << 14
 
 PaneKey = tuple[int, int]
@@ -49,6 +61,9 @@ class WindowState:
         self._keys = layout.keys
         self._numbering = [itertools.count() for _ in layout.parts]
         self._narrow: dict[PaneKey, list[PartialStore]] = {}
+        self._tables: dict[PaneKey, GroupTable] = {}
+        self._table_bytes: dict[PaneKey, int] = {}
+        self._spare: list[GroupTable] = []
         self._mixed = self._stores([PANE, SINCE, *self._keys])
         self._mixed_panes: set[PaneKey] = set()
         self._mixed_gone = 0
@@ -81,6 +96,44 @@ class WindowState:
         for store, frame in zip(stores, partials, strict=True):
             store.append(frame)
         return partials
+
+    def add_spans(self, rows: pl.DataFrame, panes: Sequence[tuple[PaneKey, int, int]]) -> bool:
+        """Adds working rows to the tables of panes, each with all rows of its span of time: (pane, begin, end). Returns
+        False, and adds nothing, if there is no kernel for the step, or there are narrow stores enough."""
+        compiled = self._layout.compiled(rows)
+        fresh = sum(pane not in self._narrow for pane, _, _ in panes)
+        if compiled is None or len(panes) > PANES_MAX or len(self._narrow) + fresh > PANES_NARROW_MAX:
+            return False
+        self._register(pane for pane, _, _ in panes)
+        for pane, _, _ in panes:
+            if pane not in self._narrow:
+                self._narrow[pane] = self._stores(self._keys)
+            if pane not in self._tables:
+                self._tables[pane] = self._spare.pop() if self._spare else compiled.table()
+        add_placed(
+            rows, TS if len(panes) > 1 else None, [(self._tables[pane], begin, end) for pane, begin, end in panes]
+        )
+        for pane, _, _ in panes:
+            self._table_bytes[pane] = self._tables[pane].size_bytes
+        if sum(self._table_bytes.values()) > TABLES_BYTES_MAX:
+            for pane in list(self._tables):
+                self._settle(pane)
+                self._free_table(pane)
+        return True
+
+    def _settle(self, pane: PaneKey) -> None:
+        """Moves the groups of a pane's table to its store."""
+        if pane in self._tables:
+            for frame in self._tables[pane].take():
+                self._narrow[pane][0].append(frame)
+
+    def _settle_all(self) -> None:
+        for pane in self._tables:
+            self._settle(pane)
+
+    def _free_table(self, pane: PaneKey) -> GroupTable | None:
+        self._table_bytes.pop(pane, None)
+        return self._tables.pop(pane, None)
 
     def add_mixed(self, rows: pl.DataFrame) -> pl.DataFrame:
         """Adds working rows with PANE and SINCE columns. Returns their partial aggregates."""
@@ -147,13 +200,15 @@ class WindowState:
             frames = [frame for pane in panes for frame in self._read(pane, index)]
             parts.append([self._just(frame, only) for frame in frames])
         start, end = window
-        merged = self._fold(parts, self._keys)
+        is_merged = len(parts) == 1 and len(panes) == 1 and self._narrow[panes[0]][0].is_merged
+        merged = parts[0][0] if is_merged else self._fold(parts, self._keys)
         return (merged.sort(self._keys) if self._keys else merged).with_columns(
             pl.lit(start, dtype=pl.Int64).alias(WINDOW_START), pl.lit(end, dtype=pl.Int64).alias(WINDOW_END)
         )
 
     def _read(self, pane: PaneKey, index: int) -> list[pl.DataFrame]:
-        """The frames of a pane's narrow store, merged first if more than one window reads them."""
+        """The frames of a pane's narrow store, and of its table, merged first if more than one window reads them."""
+        self._settle(pane)
         store = self._narrow[pane][index]
         if store.frames and self._last_end[pane] > pane[1]:
             # the pane's last window ends later than its first one: merge once for all of them
@@ -194,23 +249,29 @@ class WindowState:
 
     def bounded(self, windows: Sequence[Span]) -> Iterator[list[Span]]:
         """Divides windows into runs to merge together, each with about `ROWS_MERGED_MAX` partial rows or fewer, or a
-        single window."""
+        single window. Large windows of narrow stores come alone, so that they are merged without pane columns."""
         # an estimate: the mixed store does not count rows by pane
         mixed_rows = sum(frame.height for frame in self._mixed[0].frames) // max(1, len(self._mixed_panes))
         run: list[Span] = []
         rows = 0
         for window in windows:
-            weight = sum(self._rows_of(pane, mixed_rows) for pane in self._panes_of(window))
-            if run and rows + weight > ROWS_MERGED_MAX:
+            panes = self._panes_of(window)
+            weight = sum(self._rows_of(pane, mixed_rows) for pane in panes)
+            is_alone = weight > _WINDOW_ROWS_LARGE and self._mixed_panes.isdisjoint(panes)
+            if run and (is_alone or rows + weight > ROWS_MERGED_MAX):
                 yield run
                 run, rows = [], 0
             run.append(window)
             rows += weight
+            if is_alone:
+                yield run
+                run, rows = [], 0
         if run:
             yield run
 
     def _rows_of(self, pane: PaneKey, mixed_rows: int) -> int:
         narrow = sum(frame.height for frame in self._narrow[pane][0].frames) if pane in self._narrow else 0
+        narrow += self._tables[pane].groups if pane in self._tables else 0
         return narrow + (mixed_rows if pane in self._mixed_panes else 0)
 
     # ------------------------------------------------------------------ expiry of rows
@@ -228,6 +289,7 @@ class WindowState:
         for key in gone:
             del self._last_end[key]
             self._narrow.pop(key, None)
+            self._recycle(key)
             self._since[key[0]].remove(key[1])
             if not self._since[key[0]]:
                 del self._since[key[0]]
@@ -236,6 +298,13 @@ class WindowState:
         self._mixed_gone += sum(key in self._mixed_panes for key in gone)
         if self._mixed_gone and 2 * self._mixed_gone >= len(self._mixed_panes):
             self._drop_mixed()
+
+    def _recycle(self, pane: PaneKey) -> None:
+        """Keeps the table of a dropped pane for the next one: its memory is in use already."""
+        table = self._free_table(pane)
+        if table is not None and not self._spare and table.size_bytes <= _SPARE_BYTES_MAX:
+            table.clear()
+            self._spare.append(table)
 
     def _drop_mixed(self) -> None:
         self._mixed_panes &= self._last_end.keys()
@@ -248,6 +317,7 @@ class WindowState:
 
     def chunks(self) -> list[list[Chunk]]:
         """The chunks of each part, all rows with PANE and SINCE. They may include rows of dropped panes."""
+        self._settle_all()
         left = ROWS_TIDIED_MAX
         made: list[list[Chunk]] = []
         for index, mixed in enumerate(self._mixed):
@@ -272,6 +342,7 @@ class WindowState:
 
     def whole(self) -> list[pl.DataFrame]:
         """The rows of each part, merged into one frame, with PANE and SINCE. They may include rows of dropped panes."""
+        self._settle_all()
         by = [PANE, SINCE, *self._keys]
         made: list[pl.DataFrame] = []
         for index, (part, mixed) in enumerate(zip(self._layout.parts, self._mixed, strict=True)):
@@ -296,14 +367,14 @@ class WindowState:
                 if not rows.height:
                     continue
                 if len(alive) > PANES_NARROW_MAX:
-                    self._mixed[index].append(rows)
+                    self._mixed[index].append(rows, unique=False)
                     continue
                 by_pane = rows.partition_by(PANE, SINCE, include_key=False, as_dict=True)
                 for (pane, since), inside in by_pane.items():
                     key = (int(pane), int(since))
                     if key not in self._narrow:
                         self._narrow[key] = self._stores(self._keys)
-                    self._narrow[key][index].append(inside)
+                    self._narrow[key][index].append(inside, unique=False)
 
 
 def placed(frame: pl.DataFrame, pane: PaneKey) -> pl.DataFrame:

@@ -28,7 +28,16 @@ Merge = Callable[[Sequence[pl.DataFrame]], pl.DataFrame]
 class PartialStore:
     """The frames of one part of state. Only the merge function interprets the rows."""
 
-    __slots__ = ("_frames_max", "_merge", "_numbering", "_numbers", "_pending_frames", "_pending_rows", "frames")
+    __slots__ = (
+        "_frames_max",
+        "_merge",
+        "_numbering",
+        "_numbers",
+        "_pending_frames",
+        "_pending_rows",
+        "_unique",
+        "frames",
+    )
 
     def __init__(self, merge: Merge, frames_max: int = FRAMES_MAX, numbering: Iterator[int] | None = None) -> None:
         """`numbering`: source of frame numbers; stores that share it never use the same number."""
@@ -39,9 +48,16 @@ class PartialStore:
         self._frames_max = frames_max
         self._pending_frames = 0
         self._pending_rows = 0
+        self._unique = True
 
-    def append(self, frame: pl.DataFrame) -> None:
-        """Adds partial rows."""
+    @property
+    def is_merged(self) -> bool:
+        """Whether the store is one frame that has one row per group."""
+        return len(self.frames) == 1 and self._unique
+
+    def append(self, frame: pl.DataFrame, *, unique: bool = True) -> None:
+        """Adds partial rows. unique: one row per group, unlike restored rows, which may come from several stores."""
+        self._unique = unique and (self._unique or not self.frames)
         self.frames.append(frame)
         self._numbers.append(next(self._numbering))
         self._pending_frames += 1
@@ -93,6 +109,7 @@ class PartialStore:
     def _merge_from(self, first: int) -> None:
         if len(self.frames) - first > 1:
             self.frames[first:] = [self._merge(self.frames[first:])]
+            self._unique = self._unique or first == 0
             self._numbers[first:] = [next(self._numbering)]
         self._pending_frames = 0
         self._pending_rows = 0

@@ -2,7 +2,7 @@
 
 A lane reads an argument column of the working rows (NULL: the row does not count), and computes state columns with
 names as specified by `columns`. `prepare` computes columns that polars expressions cannot compute (limbs); `partial`
-returns the expressions per group.
+returns the expressions per group. `aggregate` is both of them as one aggregate of the group-by kernel, if it has it.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import Protocol
 import numpy as np
 import polars as pl
 
+from headrace.kernels.group_by import Action, Aggregate, Form, value_form
 from headrace.operators.window.accumulator import limbs
 from headrace.operators.window.accumulator.columns import MAX, MIN, NANMAX, ROWS, SUM
 
@@ -37,6 +38,15 @@ class Lane(Protocol):
         """Expressions that compute state columns for a group of rows."""
         ...
 
+    @property
+    def column(self) -> str | None:
+        """The argument column; None: rows are counted."""
+        ...
+
+    def aggregate(self, dtype: pl.DataType) -> Aggregate | None:
+        """The same state columns as an aggregate of the kernel; None if the kernel lacks it. dtype: of the argument."""
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class Count:
@@ -53,6 +63,11 @@ class Count:
         """The count."""
         counted = pl.len() if self.column is None else pl.col(self.column).count()
         return [counted.cast(pl.Int64).alias(f"{SUM}{self.id}.{ROWS}")]
+
+    def aggregate(self, dtype: pl.DataType) -> Aggregate | None:
+        """The count."""
+        action = Action.COUNT_ROWS if self.column is None else Action.COUNT
+        return Aggregate(action, f"{SUM}{self.id}.{ROWS}", self.column, dtype)
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +89,14 @@ class WholeSum:
         """One column of units, or two."""
         number = pl.col(self.column).to_physical().cast(pl.Int128)
         return _lanes(number, self.id, 0) if self.wide else [number.sum().alias(f"{SUM}{self.id}.e0")]
+
+    def aggregate(self, dtype: pl.DataType) -> Aggregate | None:
+        """The sum, if it has one column."""
+        form = value_form(dtype)
+        if self.wide or form not in (Form.INT32, Form.INT64, Form.INT128):
+            return None
+        action = Action.SUM_WIDE if form is Form.INT64 else Action.SUM
+        return Aggregate(action, f"{SUM}{self.id}.e0", self.column, dtype)
 
 
 def _lanes(number: pl.Expr, lane: str, exponent: int) -> list[pl.Expr]:
@@ -113,6 +136,10 @@ class WholeSquares:
             *_lanes(high * high, f"{self.id}.c", 2 * _HALF_BITS),
         ]
 
+    def aggregate(self, dtype: pl.DataType) -> Aggregate | None:
+        """None: the kernel has no squares of whole numbers."""
+        return None
+
 
 @dataclass(frozen=True, slots=True)
 class FloatSum:
@@ -141,6 +168,12 @@ class FloatSum:
     def partial(self) -> list[pl.Expr]:
         """Nothing: the prepared columns are summed."""
         return []
+
+    def aggregate(self, dtype: pl.DataType) -> Aggregate | None:
+        """The limbs. Other limbs than those of `prepare` may occur; their total is the same."""
+        if value_form(dtype) not in (Form.FLOAT32, Form.FLOAT64):
+            return None
+        return Aggregate(Action.SQUARES if self.squares else Action.LIMBS, f"{SUM}{self.id}", self.column, dtype)
 
 
 _UNCOUNTABLE: dict[str, Callable[[limbs.Floats], np.ndarray[tuple[int], np.dtype[np.bool]]]] = {
@@ -171,3 +204,10 @@ class Extreme:
         if self.floating:
             return [column.nan_max().alias(f"{NANMAX}{self.id}")]
         return [column.max().alias(f"{MAX}{self.id}")]
+
+    def aggregate(self, dtype: pl.DataType) -> Aggregate | None:
+        """The value, for numbers and times. The kernel normalizes zeros and NaN itself."""
+        if value_form(dtype) is Form.ANY:
+            return None
+        prefix = MIN if not self.greatest else NANMAX if self.floating else MAX
+        return Aggregate(Action.MAX if self.greatest else Action.MIN, f"{prefix}{self.id}", self.column, dtype)

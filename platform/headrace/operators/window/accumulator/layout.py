@@ -24,6 +24,7 @@ from headrace.core.types import FLOAT_TYPES, DataType, Decimal, Field, Primitive
 from headrace.expr.compiled import AggregateCall, AggregateFunction, CompiledAggregate, all_calls
 from headrace.operators.window.accumulator import columns, position
 from headrace.operators.window.accumulator.columns import SUM
+from headrace.operators.window.accumulator.compiled import CompiledGroups, compiled_groups, merged_groups
 from headrace.operators.window.accumulator.lanes import Count, Extreme, FloatSum, Lane, WholeSquares, WholeSum
 
 ARRIVAL = "__arrival"
@@ -115,6 +116,8 @@ class Layout:
         self._order_columns = (ARRIVAL,) if order == "arrival" else (TS, *ORDER_COLUMNS)
         self._key_columns = [normal_value(pl.col(item.name), item.type).alias(item.name) for item in keys]
         self._arguments: dict[tuple[str, ...], tuple[str, pl.Expr]] = {}
+        self._sources: dict[str, str] = {}
+        """Arguments that are columns of the batch as they are: name -> the batch's column."""
         self._direct = LaneSet()
         self.calls = [self._state_of(call) for call in all_calls(aggregates)]
         if not (self._direct.lanes or self.places):
@@ -127,6 +130,9 @@ class Layout:
         self._working = [*self._key_columns, *(made.alias(name) for name, made in self._arguments.values())]
         self._extra = [name for name in ordered if name not in (TS, ARRIVAL)]
         self._arrival = ARRIVAL in ordered
+        self._plain = self._sources.keys() == {name for name, _ in self._arguments.values()}
+        self._compiled: CompiledGroups | None = None
+        self._is_decided = False
         self.arrived = 0
         """Rows received so far; counted only if arrival is the order."""
         self._ids = frozenset([*(lane.id for lane in self._lanes), *(lane_of(place.prefix) for place in self.places)])
@@ -145,8 +151,23 @@ class Layout:
         """The aggregates, then one part per argument whose distinct values count."""
         return (self, *self.distinct.values())
 
+    def compiled(self, batch: pl.DataFrame) -> CompiledGroups | None:
+        """The kernel's groups of this step, decided by the types of its first batch; None: polars' path is taken."""
+        if not self._is_decided:
+            self._is_decided = True
+            if not (self.places or self.distinct):
+                rows = batch if self._plain else batch.clear().select(TS, *self._working)
+                sources = self._sources if self._plain else {}
+                self._compiled = compiled_groups(self.keys, self._lanes, rows.schema, sources)
+        return self._compiled
+
     def rows(self, batch: pl.DataFrame) -> pl.DataFrame:
-        """The working rows of a batch: event time, keys in normal form, arguments, prepared columns, order columns."""
+        """The working rows of a batch: event time, keys in normal form, arguments, prepared columns, order columns.
+
+        The kernel prepares no columns, and it reads arguments that are columns of the batch from the batch itself.
+        """
+        if self.compiled(batch) is not None:
+            return batch if self._plain else batch.select(TS, *self._working)
         rows = batch.select(TS, *self._working, *self._extra)
         if self._arrival:
             start, self.arrived = self.arrived, self.arrived + batch.height
@@ -156,11 +177,14 @@ class Layout:
 
     def partial(self, rows: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
         """Working rows as partial aggregates per group."""
+        if self._compiled is not None:
+            return self._compiled.partial(rows, by)
         return _partial(self._lanes, rows, by, self.places, prepared=True)
 
     def merge(self, frames: Sequence[pl.DataFrame], by: Sequence[str]) -> pl.DataFrame:
         """Merges partial aggregates of equal groups."""
-        return columns.merge(frames, by)
+        merged = merged_groups(frames, by)
+        return columns.merge(frames, by) if merged is None else columns.carried(merged)
 
     def owns(self, column: str) -> bool:
         """Whether a state column belongs to the step's aggregates."""
@@ -218,7 +242,11 @@ class Layout:
                 value = value.cast(pl.Float64)
             if where:
                 value = pl.when(where.value).then(value)
-            self._arguments[key] = (_argument_name(*key, str(argument.type) if argument else ""), value)
+            name = _argument_name(*key, str(argument.type) if argument else "")
+            # the kernel widens and normalizes floats itself
+            if argument and not where and argument.value.meta.is_column():
+                self._sources[name] = argument.value.meta.output_name()
+            self._arguments[key] = (name, value)
         return self._arguments[key][0]
 
     def _lane(self, lanes: LaneSet, kind: str, column: str | None, dtype: DataType | None) -> str:

@@ -5,14 +5,26 @@ import pytest
 
 from headrace.core.digest import digest_of
 from headrace.core.digest_text import digest_text
+from headrace_connectors.kafka.sink import running_digest
 from headrace_connectors.kafka.sink.records import Records
 from headrace_connectors.kafka.sink.running_digest import TOGETHER_BYTES, TOGETHER_ROWS, RunningDigest
+
+
+@pytest.fixture(params=["kernels", "no kernels"])
+def kernels(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> bool:
+    """Whether digests are a kernel's; both count the same."""
+    if request.param == "kernels":
+        return True
+    monkeypatch.setattr(running_digest, "row_digest_kernel", lambda: None)
+    monkeypatch.setattr(running_digest, "digest_of", digest_of)
+    return False
 
 
 def column(values: list[bytes | None]) -> pa.Array:
     return pa.array(values, pa.large_binary())
 
 
+@pytest.mark.usefixtures("kernels")
 @pytest.mark.parametrize("keyed", [True, False])
 @pytest.mark.parametrize("size", [1, 7, 3_000, 2 * TOGETHER_ROWS])
 def test_batches_of_any_size_give_the_digest_of_the_whole(keyed: bool, size: int) -> None:
@@ -27,12 +39,12 @@ def test_batches_of_any_size_give_the_digest_of_the_whole(keyed: bool, size: int
     assert running.text() == digest_text(digest_of(values, keys)), "asking twice counts nothing twice"
 
 
-def test_large_values_do_not_wait() -> None:
+def test_small_batches_wait_without_kernels_and_large_values_never_do(kernels: bool) -> None:
     running = RunningDigest()
     value = column([b"x" * (TOGETHER_BYTES // 2)])
     for _ in range(3):
         running.add(Records(value))
-    assert len(running._waiting) == 1
+    assert len(running._waiting) == (0 if kernels else 1)
     assert running.text() == digest_text(digest_of(pa.concat_arrays([value] * 3)))
 
 

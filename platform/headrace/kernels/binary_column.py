@@ -1,0 +1,52 @@
+"""Arrow columns of byte strings or texts as kernels read them: `c/binary_column.h`."""
+
+from __future__ import annotations
+
+import ctypes
+from ctypes import c_int64, c_void_p
+
+import pyarrow as pa
+
+
+class BinaryColumn(ctypes.Structure):
+    """`binary_column_t`. All zeros is no column: every value is NULL."""
+
+    _fields_ = (
+        ("data", c_void_p),
+        ("data_bytes", c_int64),
+        ("offsets", c_void_p),
+        ("offset_bytes", c_int64),
+        ("valid", c_void_p),
+        ("first_bit", c_int64),
+    )
+
+
+def binary_column(column: pa.Array | None) -> BinaryColumn | None:
+    """The column, whose memory the caller keeps alive; None for a column of another type, which kernels do not read.
+
+    column: Arrow binary, string, large_binary or large_string; None: no column
+    """
+    if column is None:
+        return BinaryColumn()
+    if not isinstance(column, pa.Array):
+        return None
+    width = _offset_bytes(column.type)
+    if not width:
+        return None
+    valid, offsets, data = column.buffers()
+    first = column.offset
+    return BinaryColumn(
+        # a column without any byte may have no data: its values are empty, not NULL, so they need an address
+        offsets.address if data is None else data.address,
+        0 if data is None else data.size,
+        offsets.address + first * width,
+        width,
+        None if valid is None else valid.address,
+        first,
+    )
+
+
+def _offset_bytes(dtype: pa.DataType) -> int:
+    if pa.types.is_large_binary(dtype) or pa.types.is_large_string(dtype):
+        return 8
+    return 4 if pa.types.is_binary(dtype) or pa.types.is_string(dtype) else 0

@@ -1,0 +1,401 @@
+"""Aggregates rows by key, exactly and in any order of rows: `c/group_by.c`.
+
+A `GroupTable` holds one row per distinct key of all rows that were added to it, in the order in which the keys
+appeared. `take` returns these rows as a frame and empties the table. The semantics are those of polars' `group_by` with
+`count`, `sum`, `min`, `max` and `nan_max`; sums of floats are exact, as limbs (`operators.window.accumulator.limbs`).
+
+The table's memory is allocated by the kernel and freed with the object. `size_bytes` is what it holds: who keeps a
+table bounds it.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import weakref
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+from functools import lru_cache
+
+import polars as pl
+import pyarrow as pa
+
+from headrace.kernels.arrow_stream import stream_address
+from headrace.kernels.library import Kernel, kernel
+
+KEYS_MAX = 8
+PANES_MAX = 8
+"""Tables that one batch is added to at once."""
+TEXT_BYTES_MAX = 1 << 30
+LIMB_BITS = 32
+_LIMBS_MAX = 160
+_OTHERS = ("nan", "pinf", "ninf")
+
+
+class Form(IntEnum):
+    """`enum form`: what the values of a column look like."""
+
+    INT32 = 0
+    INT64 = 1
+    INT128 = 2
+    FLOAT32 = 3
+    FLOAT64 = 4
+    TEXT = 5
+    ANY = 6
+
+
+class Action(IntEnum):
+    """`enum action`: what is made of a column. SUM is int64 of int64, int128 of other whole numbers; SUM_WIDE is int128
+    of int64; LIMBS and SQUARES are exact sums of floats and of their squares."""
+
+    COUNT_ROWS = 0
+    COUNT = 1
+    SUM = 2
+    SUM_WIDE = 3
+    LIMBS = 4
+    SQUARES = 5
+    MIN = 6
+    MAX = 7
+
+
+class _Status(IntEnum):
+    ADDED = 0
+    FULL = 1
+    NO_MEMORY = 2
+    UNFIT = 3
+
+
+@dataclass(frozen=True, slots=True)
+class KeyColumn:
+    """A column of the key. Floats have to be in normal form: one zero, one NaN."""
+
+    name: str
+    dtype: pl.DataType
+
+
+@dataclass(frozen=True, slots=True)
+class Aggregate:
+    """What is made of one column.
+
+    column   the input column, of type `dtype`; None for COUNT_ROWS
+    name     the output column; of LIMBS and SQUARES, whose columns are `<name>.e<k>`, `<name>.nan`, `.pinf` and
+             `.ninf`, only those that are not 0 in all groups
+    """
+
+    action: Action
+    name: str
+    column: str | None = None
+    dtype: pl.DataType | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Grouping:
+    """What tables of one kind compute."""
+
+    keys: tuple[KeyColumn, ...]
+    aggregates: tuple[Aggregate, ...]
+
+    @property
+    def inputs(self) -> tuple[str | None, ...]:
+        """The input column of each key and each aggregate."""
+        return (*(key.name for key in self.keys), *(made.column for made in self.aggregates))
+
+
+class _Pane(ctypes.Structure):
+    _fields_ = (("table", ctypes.c_void_p), ("begin", ctypes.c_int64), ("end", ctypes.c_int64))
+
+
+class _Add(ctypes.Structure):
+    _fields_ = (
+        ("stream", ctypes.c_void_p),
+        ("columns", ctypes.c_void_p),
+        ("time_column", ctypes.c_int64),
+        ("pane_count", ctypes.c_int64),
+        ("panes", _Pane * PANES_MAX),
+        ("is_open", ctypes.c_int64),
+        ("row", ctypes.c_int64),
+        # struct arrow_array
+        ("array", ctypes.c_int64 * 10),
+    )
+
+
+class _MadeDescription(ctypes.Structure):
+    _fields_ = (
+        ("nulls", ctypes.c_int64),
+        ("low", ctypes.c_int64),
+        ("width", ctypes.c_int64),
+        ("has_others", ctypes.c_int64),
+        ("is_used", ctypes.c_uint8 * _LIMBS_MAX),
+    )
+
+
+class _Description(ctypes.Structure):
+    _fields_ = (
+        ("groups", ctypes.c_int64),
+        ("rows", ctypes.c_int64),
+        ("text_bytes", ctypes.c_int64),
+        ("bytes", ctypes.c_int64),
+        ("key_nulls", ctypes.c_int64 * KEYS_MAX),
+        ("made", ctypes.c_void_p),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Functions:
+    new: Kernel
+    free: Kernel
+    reset: Kernel
+    add: Kernel
+    abandon: Kernel
+    size: Kernel
+    describe: Kernel
+    write: Kernel
+
+
+@lru_cache(maxsize=1)
+def _functions() -> _Functions | None:
+    address, number = ctypes.c_void_p, ctypes.c_int64
+    found = [
+        kernel("headrace_groups_new", address, address, number, address, number, address, number),
+        kernel("headrace_groups_free", None, address),
+        kernel("headrace_groups_reset", None, address),
+        kernel("headrace_groups_add", number, address),
+        kernel("headrace_groups_abandon", None, address),
+        kernel("headrace_groups_size", None, address, address),
+        kernel("headrace_groups_describe", number, address, address),
+        kernel("headrace_groups_write", None, address, address, address),
+    ]
+    made = [function for function in found if function is not None]
+    return _Functions(*made) if len(made) == len(found) else None
+
+
+def is_available() -> bool:
+    """Whether this process has the kernel."""
+    return _functions() is not None
+
+
+def key_form(dtype: pl.DataType) -> Form | None:
+    """The form of a key column; None for types that no table takes."""
+    form = value_form(dtype)
+    if dtype in (pl.String, pl.Binary):
+        return Form.TEXT
+    return None if form is Form.ANY else form
+
+
+def value_form(dtype: pl.DataType) -> Form:
+    """The form of an argument column; ANY for types of which rows are only counted."""
+    if dtype == pl.Int64 or dtype == pl.Datetime("us") or dtype == pl.Datetime("us", "UTC"):
+        return Form.INT64
+    if dtype == pl.Float64:
+        return Form.FLOAT64
+    if dtype in (pl.Int32, pl.Date):
+        return Form.INT32
+    if dtype == pl.Float32:
+        return Form.FLOAT32
+    if dtype == pl.Int128 or dtype.is_decimal():
+        return Form.INT128
+    return Form.ANY
+
+
+class GroupTable:
+    """The groups of the rows added since the last `take`. Used by one thread at a time."""
+
+    def __init__(self, grouping: Grouping, *, text_bytes_max: int = TEXT_BYTES_MAX) -> None:
+        """Raises MemoryError. The grouping's types have forms (`key_form`, `value_form`), and at most KEYS_MAX keys.
+
+        text_bytes_max   bytes that one frame of `take` has of the texts of keys
+        """
+        functions = _functions()
+        assert functions is not None, "tables are made where kernels are loaded"
+        self.grouping = grouping
+        self._functions = functions
+        forms = [form for key in grouping.keys if (form := key_form(key.dtype)) is not None]
+        assert len(forms) == len(grouping.keys), f"keys of {grouping} have forms"
+        made = [word for item in grouping.aggregates for word in (item.action, _form_of(item))]
+        self._table = functions.new(
+            (ctypes.c_int64 * len(forms))(*forms),
+            len(forms),
+            (ctypes.c_int64 * len(made))(*made),
+            len(grouping.aggregates),
+            os.urandom(16),
+            text_bytes_max,
+        )
+        if not self._table:
+            raise MemoryError(f"no memory for a table of groups, or none is made for {grouping}")
+        weakref.finalize(self, functions.free, self._table)
+        self._sizes = (ctypes.c_int64 * 3)()
+        self._full: list[pl.DataFrame] = []
+
+    @property
+    def groups(self) -> int:
+        """The number of groups."""
+        return self._size(0)
+
+    @property
+    def rows(self) -> int:
+        """The number of rows added since the last `take`."""
+        return self._size(1)
+
+    @property
+    def size_bytes(self) -> int:
+        """The memory that the table holds."""
+        return self._size(2)
+
+    def _size(self, index: int) -> int:
+        self._functions.size(self._table, ctypes.addressof(self._sizes))
+        return self._sizes[index]
+
+    def add(self, frame: pl.DataFrame) -> None:
+        """Adds rows. Columns of aggregates may be absent: they add nothing. Raises MemoryError."""
+        add_placed(frame, None, [(self, 0, 0)])
+
+    def take(self) -> list[pl.DataFrame]:
+        """The groups as frames, and empties the table. It is one frame, unless texts of keys did not fit into one, and
+        none without rows. Raises MemoryError."""
+        self._empty()
+        frames, self._full = self._full, []
+        return frames
+
+    def clear(self) -> None:
+        """Forgets all groups, and keeps the memory."""
+        self._full.clear()
+        self._functions.reset(self._table)
+
+    def _empty(self) -> None:
+        descriptions = (_MadeDescription * len(self.grouping.aggregates))()
+        description = _Description(made=ctypes.addressof(descriptions))
+        if not self._functions.describe(self._table, ctypes.addressof(description)):
+            raise MemoryError("no memory for the limbs of exact sums")
+        if description.rows:
+            self._full.append(self._frame(description, descriptions))
+        self._functions.reset(self._table)
+
+    def _frame(self, description: _Description, made: ctypes.Array[_MadeDescription]) -> pl.DataFrame:
+        groups: int = description.groups
+        text = pa.allocate_buffer(description.text_bytes)
+        writer = _Writer(groups, text if description.text_bytes else None)
+        for key, nulls in zip(self.grouping.keys, description.key_nulls, strict=False):
+            writer.column(key.name, key.dtype, has_nulls=nulls > 0)
+        for item, found in zip(self.grouping.aggregates, made, strict=True):
+            if item.action in (Action.LIMBS, Action.SQUARES):
+                limbs = [found.low + place for place in range(found.width) if found.is_used[place]]
+                for limb in limbs:
+                    writer.column(f"{item.name}.e{limb * LIMB_BITS}", pl.Int64())
+                for name in _OTHERS if found.has_others else ():
+                    writer.column(f"{item.name}.{name}", pl.Int64())
+            else:
+                writer.column(item.name, _made_type(item), has_nulls=found.nulls > 0)
+        targets = writer.targets()
+        self._functions.write(self._table, ctypes.addressof(targets), text.address)
+        return writer.frame()
+
+
+def add_placed(frame: pl.DataFrame, time: str | None, panes: Sequence[tuple[GroupTable, int, int]]) -> None:
+    """Adds rows to tables of one grouping by their time: each row to the table whose begin <= time < end, if any.
+
+    time   the column with the times, Int64; None: there is one table, and it gets all rows
+    panes  at most PANES_MAX; raises MemoryError, after which the tables are of no more use
+    """
+    tables = [table for table, _, _ in panes]
+    grouping, functions = tables[0].grouping, tables[0]._functions
+    columns = _places(grouping, tuple(frame.columns))
+    capsule = frame.__arrow_c_stream__()
+    state = _Add(stream_address(capsule), ctypes.addressof(columns), -1 if time is None else frame.columns.index(time))
+    state.pane_count = len(panes)
+    for index, (table, begin, end) in enumerate(panes):
+        state.panes[index] = _Pane(table._table, begin, end)
+    address = ctypes.addressof(state)
+    try:
+        while (status := functions.add(address)) == _Status.FULL:
+            if not any(table.groups for table in tables):
+                raise MemoryError("the keys of 256 rows have more text than fits into one frame")
+            for table in tables:
+                table._empty()
+    finally:
+        functions.abandon(address)
+    if status == _Status.NO_MEMORY:
+        held = sum(table.size_bytes for table in tables)
+        raise MemoryError(f"no memory for more groups: the tables of this batch hold {held:,} bytes")
+    assert status == _Status.ADDED, f"{frame.schema} is not what {grouping} reads"
+
+
+@lru_cache(maxsize=256)
+def _places(grouping: Grouping, columns: tuple[str, ...]) -> ctypes.Array[ctypes.c_int64]:
+    """The places of a grouping's inputs in a frame; -1 where it lacks them."""
+    index = {name: place for place, name in enumerate(columns)}
+    places = [-1 if name is None else index.get(name, -1) for name in grouping.inputs]
+    return (ctypes.c_int64 * len(places))(*places)
+
+
+def _form_of(item: Aggregate) -> Form:
+    if item.action in (Action.COUNT, Action.COUNT_ROWS) or item.dtype is None:
+        return Form.ANY
+    return value_form(item.dtype)
+
+
+def _made_type(item: Aggregate) -> pl.DataType:
+    if item.action in (Action.MIN, Action.MAX):
+        assert item.dtype is not None, "extremes have their column's type"
+        return item.dtype
+    if item.action is Action.SUM_WIDE or (item.action is Action.SUM and item.dtype != pl.Int64):
+        return pl.Int128()
+    return pl.Int64()
+
+
+def _arrow_type(dtype: pl.DataType) -> tuple[pa.DataType, int]:
+    """Arrow's type, and the bytes of a value."""
+    if dtype == pl.Int64:
+        return pa.int64(), 8
+    if dtype == pl.String:
+        return pa.string_view(), 16
+    if dtype == pl.Int128:
+        return pa.decimal128(38, 0), 16  # Arrow has no whole numbers of 128 bits
+    if dtype == pl.Float64:
+        return pa.float64(), 8
+    if dtype == pl.Int32:
+        return pa.int32(), 4
+    if isinstance(dtype, pl.Datetime):
+        return pa.timestamp("us", dtype.time_zone), 8
+    if dtype == pl.Date:
+        return pa.date32(), 4
+    if dtype == pl.Float32:
+        return pa.float32(), 4
+    if isinstance(dtype, pl.Decimal):
+        return pa.decimal128(dtype.precision, dtype.scale), 16
+    assert dtype == pl.Binary, f"no table makes {dtype}"
+    return pa.binary_view(), 16
+
+
+class _Writer:
+    """The memory of a frame's columns, which the kernel fills."""
+
+    def __init__(self, rows: int, text: pa.Buffer | None) -> None:
+        self._rows = rows
+        self._text = [] if text is None else [text]
+        self._columns: list[tuple[str, pl.DataType, pa.DataType, pa.Buffer | None, pa.Buffer]] = []
+
+    def column(self, name: str, dtype: pl.DataType, *, has_nulls: bool = False) -> None:
+        """Allocates the next column."""
+        arrow, width = _arrow_type(dtype)
+        valid = pa.allocate_buffer((self._rows + 7) // 8) if has_nulls else None
+        self._columns.append((name, dtype, arrow, valid, pa.allocate_buffer(self._rows * width)))
+
+    def targets(self) -> ctypes.Array[ctypes.c_int64]:
+        """Addresses of values and validity of each column: `target_t`."""
+        addresses = [
+            address
+            for _, _, _, valid, values in self._columns
+            for address in (values.address, 0 if valid is None else valid.address)
+        ]
+        return (ctypes.c_int64 * max(1, len(addresses)))(*addresses)
+
+    def frame(self) -> pl.DataFrame:
+        """The frame, once the columns are written."""
+        made: list[pl.Series] = []
+        for name, dtype, arrow, valid, values in self._columns:
+            text = self._text if dtype in (pl.String, pl.Binary) else []
+            array = pa.Array.from_buffers(arrow, self._rows, [valid, values, *text])
+            series = pl.Series(name, array)
+            made.append(series.to_physical() if dtype == pl.Int128 else series)
+        return pl.DataFrame(made)
