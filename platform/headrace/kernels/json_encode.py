@@ -1,7 +1,8 @@
 """Encodes columns as JSON objects, one a row: `c/json_encode.c`.
 
-The kernel reads the columns where polars has them, through Arrow's C stream interface, and writes text and offsets into
-memory of Arrow. The text has room for a guess; it grows when that was too low, and is cut when it was far too high.
+The kernel reads the columns in polars' memory, through Arrow's C stream interface, and writes text and offsets into
+memory that Arrow allocates. The text buffer has an estimated size: it grows when the text is longer, and is cut when
+more than a quarter of it is unused. Its buffers are those of an Arrow large_binary column, too.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from headrace.kernels.library import Kernel, kernel
 _ARROW_SCHEMA_WORDS = 9
 _ARROW_ARRAY_WORDS = 10
 _WASTE_SHARE = 4
-"""Text memory of which more than this part is unused is cut."""
+"""A text buffer is cut if more than 1 / `_WASTE_SHARE` of it is unused."""
 
 
 class Status(IntEnum):
@@ -74,7 +75,7 @@ class JsonEncodeKernel:
         self._epoch_ms = epoch_ms
 
     def encode(self, rows: pl.DataFrame) -> pa.Array | None:
-        """One object a row: Arrow large_string without NULLs. None where a type or a value is none for the kernel."""
+        """One object a row: Arrow large_string without NULLs. None where the kernel does not write a type or a date."""
         capsule = rows.__arrow_c_stream__(None)
         state = EncodeState(stream_address(capsule), self._names, self._columns, self._epoch_ms, rows.height)
         at = ctypes.addressof(state)

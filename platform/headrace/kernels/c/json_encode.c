@@ -1,9 +1,9 @@
 /* Rows of columns to JSON: one compact object a row, byte for byte as polars writes it.
  *
- * Columns come as an Arrow stream, which the caller owns. They are read where they are. `open` reads the stream's schema
- * and says how much memory the fields take; `write` writes rows until the text is full, after which the caller goes on
- * with a larger one; `close` releases what the stream gave. A column of another type, and a date that polars does not
- * write, is doubt: the caller takes another way for all rows. */
+ * The caller owns the Arrow stream of the columns, whose values are read in place. `open` reads the stream's schema and
+ * returns how much memory the fields take. `write` writes rows until the text is full; then the caller continues with a
+ * larger one. `close` releases the arrays and the schema that the stream returned. A column of another type is doubt, as
+ * is a date that polars does not write: the caller encodes all rows by polars. */
 #include "base64.h"
 #include "json_fields.h"
 
@@ -21,11 +21,11 @@ typedef struct {
     int64_t column_count;
     int64_t is_epoch_ms;     /* timestamps as whole milliseconds, else RFC 3339 */
     int64_t row_count;       /* of the stream */
-    /* what `open` says */
+    /* set by `open` */
     int64_t field_bytes;     /* that `fields` has to hold */
     int64_t key_bytes;       /* that `keys` has to hold */
     int64_t row_bytes_guess;
-    int64_t fixed_bytes_max; /* what all fields take, once each, without texts and binaries; no text may be shorter */
+    int64_t fixed_bytes_max; /* of all fields, once each, without texts and binaries; `text` is never shorter */
     /* memory of the caller */
     json_field_t *fields;
     uint8_t *keys;
@@ -43,9 +43,9 @@ typedef struct {
     arrow_array_t rows;
 } json_encode_t;
 
-/* Where values go. `fixed_bytes_max` bytes behind `soft_end` are the room of values of known size. At the begin of a row
- * and of an element of a list, and behind a text, `at` is at `soft_end` or before it; from there to the next such place
- * each field comes at most once. */
+/* Where values go. The `fixed_bytes_max` bytes behind `soft_end` are reserved for values of known size. At the start of
+ * a row, at the start of a list's element and behind a text, `at` is at `soft_end` or before it; from there to the next
+ * such place each field is written at most once, so the reserve suffices without a check at each value. */
 typedef struct {
     const json_encode_t *encode;
     uint8_t *soft_end;
@@ -63,7 +63,7 @@ EXPORT void headrace_json_close(json_encode_t *encode);
 
 static uint8_t *write_value(writer_t *writer, const json_field_t *field, int64_t index, uint8_t *at);
 
-/* The index of a column; -1 without it. Starts behind the last one, since columns mostly come in order. */
+/* The index of a column; -1 if there is none. The search starts behind `last`, because columns mostly are in order. */
 static int64_t find_column(const arrow_schema_t *schema, const char *name, int64_t last) {
     for (int64_t step = 1; step <= schema->n_children; step++) {
         int64_t index = (last + step) % schema->n_children;
@@ -112,7 +112,7 @@ static void release_rows(json_encode_t *encode) {
     encode->is_bound = 0;
 }
 
-/* Goes on to the next array of the stream; 0 for doubt. */
+/* Reads the next array of the stream; 0 for doubt. */
 static int next_rows(json_encode_t *encode) {
     release_rows(encode);
     arrow_array_t *rows = &encode->rows;
@@ -120,9 +120,9 @@ static int next_rows(json_encode_t *encode) {
         rows->release = NULL;
         return 0;
     }
-    /* the stream ends before all rows came, or has more than the frame */
+    /* the stream has fewer rows than the frame, or more */
     if (rows->release == NULL || rows->length > encode->row_count - encode->row) return 0;
-    /* a NULL row is none of ours */
+    /* a frame has no NULL rows */
     if (rows->null_count != 0 && rows->n_buffers > 0 && rows->buffers[0] != NULL) return 0;
     for (int64_t index = 0; index < encode->column_count; index++) {
         json_field_t *field = encode->fields + index;
@@ -171,7 +171,7 @@ ALWAYS_INLINE uint8_t *write_string(writer_t *writer, const json_field_t *field,
         at = write_escaped_inline(at + 1, view, length);
     } else {
         const uint8_t *text = long_text(field, view);
-        /* near the end of the room, the length is counted: six times that of a long text may be far too much */
+        /* near the end of the buffer the exact length is counted: six times a long text would grow it far too much */
         if (unlikely(writer->soft_end - at < length * ESCAPED_BYTES_MAX + 2) &&
             !has_room(writer, at, escaped_length(text, length) + 2))
             return NULL;
@@ -206,8 +206,9 @@ static uint8_t *write_list(writer_t *writer, const json_field_t *field, int64_t 
 }
 
 ALWAYS_INLINE uint8_t *write_key(const json_field_t *field, uint8_t *at) {
-    /* keys and the room behind `at` are multiples of 16 bytes: a copy of known length is one instruction */
-    for (int64_t done = 0; done < field->key_bytes; done += KEY_PADDING) memcpy(at + done, field->key + done, KEY_PADDING);
+    /* a copy of known length is one instruction: keys are padded, and the reserve has room for the padding */
+    for (int64_t done = 0; done < field->key_bytes; done += KEY_PADDING)
+        memcpy(at + done, field->key + done, KEY_PADDING);
     return at + field->key_bytes;
 }
 
@@ -225,7 +226,8 @@ ALWAYS_INLINE int64_t floored_milliseconds(int64_t micros) { return micros / 100
 
 static uint8_t *write_quoted_time(writer_t *writer, const json_field_t *field, int64_t index, uint8_t *at) {
     *at++ = '"';
-    at = field->kind == FIELD_DATE ? write_date(at, int32_at(field, index)) : write_timestamp(at, int64_at(field, index));
+    at = field->kind == FIELD_DATE ? write_date(at, int32_at(field, index))
+                                   : write_timestamp(at, int64_at(field, index));
     if (unlikely(at == NULL)) {
         writer->missing = 0;
         return NULL;

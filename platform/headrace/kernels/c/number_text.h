@@ -65,7 +65,8 @@ static inline uint8_t *write_decimal(uint8_t *at, u128 unscaled, int64_t scale) 
     /* 128 bits have up to 39 digits: five groups of eight, from the last one, most of them by the faster division */
     int group = 4;
     for (; rest >> 64; rest /= 100000000) write_eight(digits + 8 * group--, (uint64_t)(rest % 100000000));
-    for (uint64_t low = (uint64_t)rest; group >= 0; low /= 100000000) write_eight(digits + 8 * group--, low % 100000000);
+    uint64_t low = (uint64_t)rest;
+    for (; group >= 0; low /= 100000000) write_eight(digits + 8 * group--, low % 100000000);
     int64_t first = 0, point = 40 - scale;
     while (first < point - 1 && digits[first] == '0') first++;
     if (is_negative) *at++ = '-';
