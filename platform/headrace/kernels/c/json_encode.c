@@ -1,9 +1,9 @@
 /* Rows of columns to JSON: one compact object a row, byte for byte as polars writes it.
  *
- * The caller owns the Arrow stream of the columns, whose values are read in place. `open` reads the stream's schema and
- * returns how much memory the fields take. `write` writes rows until the text is full; then the caller continues with a
- * larger one. `close` releases the arrays and the schema that the stream returned. A column of another type is doubt, as
- * is a date that polars does not write: the caller encodes all rows by polars. */
+ * The caller owns the Arrow stream of the columns, whose values are read in place. `open` reads the stream's schema
+ * and returns how much memory the fields take. `write` writes rows until the text is full; then the caller continues
+ * with a larger one. `close` releases the arrays and the schema that the stream returned. A column of another type is
+ * doubt, as is a date that polars does not write: the caller encodes all rows by polars. */
 #include "base64.h"
 #include "json_fields.h"
 
