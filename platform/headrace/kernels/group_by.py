@@ -21,6 +21,7 @@ from functools import lru_cache
 import polars as pl
 import pyarrow as pa
 
+from headrace.kernels.arrow_stream import stream_address
 from headrace.kernels.library import Kernel, kernel
 
 KEYS_MAX = 8
@@ -31,7 +32,6 @@ LIMB_BITS = 32
 _LIMBS_MAX = 160
 _PLACES_MAX = 64
 """Sets of columns whose places are kept."""
-_STREAM = b"arrow_array_stream"
 _OTHERS = ("nan", "pinf", "ninf")
 
 
@@ -170,12 +170,6 @@ def _functions() -> _Functions | None:
     ]
     made = [function for function in found if function is not None]
     return _Functions(*made) if len(made) == len(found) else None
-
-
-# headrace.core forbids `Any`: this is the one CPython call that ctypes knows without a type
-_capsule_pointer = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)(
-    ("PyCapsule_GetPointer", ctypes.pythonapi)
-)
 
 
 def is_available() -> bool:
@@ -322,9 +316,7 @@ def add_placed(frame: pl.DataFrame, time: str | None, panes: Sequence[tuple[Grou
     names = frame.columns
     columns = tables[0].places(tuple(names))
     capsule = frame.__arrow_c_stream__()
-    state = _Add(
-        _capsule_pointer(capsule, _STREAM), ctypes.addressof(columns), -1 if time is None else names.index(time)
-    )
+    state = _Add(stream_address(capsule), ctypes.addressof(columns), -1 if time is None else names.index(time))
     state.pane_count = len(panes)
     for index, (table, begin, end) in enumerate(panes):
         state.panes[index] = _Pane(table._table, begin, end)
