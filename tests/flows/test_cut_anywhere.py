@@ -1,21 +1,25 @@
 """The pipelines of this folder in slots of this process, restored from any cut with any parallelism: one golden.
 
-Cuts go through rows that are under way: sources stand behind gates, which are opened while barriers pass. What is drawn
-hangs on one number, which is printed where a run fails. Rows count once, updating ones by the last row of their key.
+Cuts go through rows that are under way: sources stand behind gates, which are opened while barriers pass. Sources are
+polled in turn with the chain in one half of the runs and one batch ahead of it in the other. What is drawn hangs on one
+number, which is printed where a run fails. Rows count once, updating ones by the last row of their key.
 """
 
 from __future__ import annotations
 
 import random
 from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
 import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
+from headrace.connect.source import SourceConfig
 from headrace.execution.planning import JobPlans
 from headrace.rpc.deployment import Deployment
+from headrace.worker.task import read_ahead
 from support.clusters.gates import Gates
 from support.control.slots import Attempt, Snapshot, deployed
 from support.flows.cuts import Cut, random_cut
@@ -39,6 +43,15 @@ def inputs(site: list[Path], tmp_path_factory: pytest.TempPathFactory) -> Iterat
         yield folder
 
 
+@contextmanager
+def polled_ahead() -> Iterator[None]:
+    """Every batch is polled ahead, however small, from every source."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(SourceConfig, "reads_ahead", True)
+        patch.setattr(read_ahead, "is_behind", lambda polled, _: polled.batch is not None)
+        yield
+
+
 @every_flow
 @few
 @given(seed=st.integers(0, 1 << 32))
@@ -47,7 +60,7 @@ def test_the_rows_of_the_golden(flow: Flow, inputs: Path, tmp_path_factory: pyte
     draw = random.Random(seed)
     folder = tmp_path_factory.mktemp("slots")
     attempts = draw.choice(ATTEMPTS)
-    with in_memory(flow, inputs) as run:
+    with in_memory(flow, inputs) as run, polled_ahead() if draw.random() < 0.5 else nullcontext():
         gates = Gates(run.document, folder / "gates")
         plans = JobPlans(gates.document)
         cut: Cut | None = None

@@ -62,6 +62,7 @@ class KafkaSourceSettings(Config):
 
     takes_format: ClassVar[Literal["required", "optional", "no"]] = "required"
     record_time: ClassVar[bool] = True
+    reads_ahead: ClassVar[bool] = True
     metadata_fields: ClassVar[tuple[str, ...]] = ("topic", "partition", "offset", "timestamp", "key", "headers")
 
     brokers: Brokers

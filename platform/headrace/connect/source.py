@@ -187,7 +187,7 @@ class RestorableEnumerator(Enumerator, Protocol):
 
 
 class Reader(Protocol):
-    """Reads assigned splits; used by one thread."""
+    """Reads assigned splits. Used by one thread at a time; by two threads in turn if `SourceConfig.reads_ahead`."""
 
     def assign(self, splits: Sequence[Split]) -> None:
         """Adds splits to read, each from its `start`. Splits assigned before continue without a gap."""
@@ -228,6 +228,9 @@ class SourceConfig(Config):
     """Whether the source reads whole files, and so accepts formats that are `file_only`."""
     record_time: ClassVar[bool] = False
     """Whether records carry a timestamp that serves as event time where the node has no `time:`."""
+    reads_ahead: ClassVar[bool] = False
+    """Whether the engine may poll one batch ahead in a second thread while the chain works on the batch before. Worth
+    it if a poll waits or works outside of the interpreter lock; the client must not be bound to one thread."""
     metadata_fields: ClassVar[tuple[str, ...]] = ()
     """What `metadata:` may ask for."""
 

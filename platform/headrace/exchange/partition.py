@@ -17,6 +17,7 @@ import numpy.typing as npt
 import polars as pl
 
 from headrace.core.keygroups import key_groups, subtask_of
+from headrace.kernels.key_hash import split_order
 from headrace.plan.partitioning import Broadcast, Forward, Global, Hash, Partitioning, Rebalance, Rescale
 
 Split = Sequence[tuple[int, pl.DataFrame]]
@@ -64,23 +65,28 @@ def hash_split(batch: pl.DataFrame, keys: Sequence[str], parallelism: int, max_p
     """Splits by the subtask that owns each row's key group. Rows keep their order; targets without rows are omitted."""
     if parallelism == 1:
         return ((0, batch),)
+    by_target = split_order(batch, keys, parallelism, max_parallelism)
+    if by_target is not None:
+        return _slices(batch, *by_target)
     owner = _owners(parallelism, max_parallelism)
     return split_by(batch, owner[key_groups(batch, keys, max_parallelism)], parallelism)
 
 
 def split_by(batch: pl.DataFrame, targets: npt.NDArray[np.uint16], count: int) -> Split:
     """Splits by the target of each row (below `count`). Rows keep their order; targets without rows are omitted."""
-    counts = np.bincount(targets, minlength=count)
-    present = np.flatnonzero(counts)
-    if len(present) == 1:
-        return ((int(present[0]), batch),)
-    # numpy radix-sorts 16-bit integers; after one gather, every target is a slice without a copy
+    # numpy radix-sorts 16-bit integers
     order = np.argsort(targets, kind="stable").astype(np.uint32)
+    return _slices(batch, order, np.bincount(targets, minlength=count))
+
+
+def _slices(batch: pl.DataFrame, order: npt.NDArray[np.uint32], counts: npt.NDArray[np.int64]) -> Split:
+    """After one gather of rows in the order of their targets, every target's rows are a slice without a copy."""
+    present = np.flatnonzero(counts).tolist()
+    if len(present) == 1:
+        return ((present[0], batch),)
     gathered = batch[pl.Series(order)]
-    ends = np.cumsum(counts)
-    return [
-        (int(target), gathered.slice(int(ends[target] - counts[target]), int(counts[target]))) for target in present
-    ]
+    ends, sizes = np.cumsum(counts).tolist(), counts.tolist()
+    return [(target, gathered.slice(ends[target] - sizes[target], sizes[target])) for target in present]
 
 
 @lru_cache(maxsize=64)

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any
@@ -204,6 +205,24 @@ class SourceConformance:
             received.take(polled)
         reader.close()
         return received
+
+    def test_two_threads_may_poll_in_turn(self, source: SourceUnderTest) -> None:
+        """Only for sources with `reads_ahead`: rows and positions do not depend on the thread that polls."""
+        if not source.config.reads_ahead:
+            return
+        splits, whole = self._all(source)
+        small = source.polling(7)
+        reader, received = small.config.open_reader(small.context), Received()
+        reader.assign(splits)
+        deadline = time.monotonic() + TIMEOUT_S
+        with ThreadPoolExecutor(1) as other:
+            while len(received.finished) < len(splits):
+                assert time.monotonic() < deadline, f"not finished within {TIMEOUT_S:.0f} s"
+                received.take(reader.poll(POLL_MS))
+                received.take(other.submit(reader.poll, POLL_MS).result())
+        reader.close()
+        assert received.rows == whole.rows
+        assert received.at == whole.at
 
     def test_resume_gives_the_tail(self, source: SourceUnderTest) -> None:
         """Started again from reported positions, a reader returns exactly the rows from there on."""

@@ -165,6 +165,7 @@ class Slice:
         loop: SourceTask | Subtask
         if isinstance(head, SourceSpec):
             loop = builder.source()
+            thread.leave = loop.leave
         else:
             assert mailbox is not None, f"task {task.name} reads from nobody"
             loop = Subtask(mailbox, builder.head(), snapshots)

@@ -21,6 +21,7 @@ from headrace.worker.slot.lease import Lease
 from headrace.worker.slot.wiring import Wiring
 from headrace.worker.state.snapshots import SubtaskSnapshots
 from headrace.worker.task.ingest import open_ingest
+from headrace.worker.task.read_ahead import ReadAhead
 from headrace.worker.task.sink_task import SinkTask, open_encoder
 from headrace.worker.task.source_progress import SourceProgress
 from headrace.worker.task.source_task import SourceTask, SourceTiming
@@ -116,7 +117,13 @@ class ChainBuilder:
         rows, bad = self.receiver(spec.node, MAIN), self.receiver(spec.node, BAD)
         return SourceTask(
             spec,
-            reader=reader,
+            reader=ReadAhead(
+                reader,
+                context.clock,
+                name=f"{self._task.name}-{context.subtask}-ahead",
+                rows_max=context.poll_rows_max,
+                allowed=spec.config.reads_ahead,
+            ),
             ingest=open_ingest(spec, time, rows=rows, bad=bad, counters=self.counters(spec.node)),
             time=time,
             hand_over=context.hand_over,

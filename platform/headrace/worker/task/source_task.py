@@ -18,7 +18,7 @@ from enum import Enum, auto
 from queue import Empty, SimpleQueue
 from typing import assert_never
 
-from headrace.connect.source import MessageBatch, Polled, Reader, RowBatch, SplitId
+from headrace.connect.source import MessageBatch, Polled, RowBatch, SplitId
 from headrace.core.clock import Clock
 from headrace.core.signals import TIME_MAX, TIME_MIN, Barrier, EndOfInput, Watermark
 from headrace.core.source_state import AppliedFloor, SplitState
@@ -40,6 +40,7 @@ from headrace.worker.task.control import (
     Trigger,
 )
 from headrace.worker.task.ingest import Ingest
+from headrace.worker.task.read_ahead import ReadAhead
 from headrace.worker.task.source_progress import SourceProgress
 
 SNAPSHOTS_MAX = 64
@@ -74,7 +75,7 @@ class SourceTask:
         self,
         spec: SourceSpec,
         *,
-        reader: Reader,
+        reader: ReadAhead,
         ingest: Ingest,
         time: SourceProgress,
         clock: Clock,
@@ -107,6 +108,7 @@ class SourceTask:
         self._finished_before: set[SplitId] = set()
         self._at_end: set[SplitId] = set()
         self._last_row_ms: dict[SplitId, int] = {}
+        self._polled_ms = 0
         self._published: dict[int, dict[SplitId, int]] = {}
         self._lag: Mapping[SplitId, int] = {}
         self._watermark = TIME_MIN
@@ -165,6 +167,11 @@ class SourceTask:
                     self._end(closes=not self._hand_over)
                 else:
                     self._step()
+
+    def leave(self) -> None:
+        """Waits until the reader's last poll has ended and nobody uses the reader any more. Called after `run`, also
+        if that raised."""
+        self._reader.end()
 
     @property
     def done(self) -> bool:
@@ -271,7 +278,8 @@ class SourceTask:
         self._align()
         if not self._finished.issuperset(self._positions):
             with self.waited.waiting():
-                polled = self._reader.poll(self._timing.poll_ms)
+                reading = self._reader.poll(self._timing.poll_ms)
+            polled, self._polled_ms = reading.polled, reading.ended_ms
             if polled.batch is not None and len(polled.batch):
                 self._take(polled.batch)
             self._note(polled)
@@ -302,9 +310,8 @@ class SourceTask:
         self._paused = (self._paused - behind) | ahead
 
     def _take(self, batch: MessageBatch | RowBatch) -> None:
-        now_ms = self._clock.monotonic_ms()
         for run in batch.runs:
-            self._last_row_ms[run.split] = now_ms
+            self._last_row_ms[run.split] = self._polled_ms
             self._at_end.discard(run.split)
         self._ingest.on_batch(batch)
 
@@ -325,7 +332,8 @@ class SourceTask:
     def _mark_idle(self) -> None:
         if self._idle_after_ms is None:
             return
-        before_ms = self._clock.monotonic_ms() - self._idle_after_ms
+        # by the time of the poll, not by now: rows may have arrived since, in a poll ahead or while the chain worked
+        before_ms = self._polled_ms - self._idle_after_ms
         idle = [split for split in self._at_end - self._paused if self._last_row_ms[split] <= before_ms]
         self._time.set_idle(idle)
 

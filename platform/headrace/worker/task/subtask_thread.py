@@ -24,19 +24,29 @@ class Part(Protocol):
 
 @dataclass(slots=True)
 class SubtaskThread:
-    """One subtask. `parts` grows while it is opened; `run` is set when it is complete."""
+    """One subtask. `parts` grows while it is opened; `run` is set when it is complete.
+
+    leave   called in the thread after `run`, whether or not it raised: waits until no other thread uses the parts
+    """
 
     name: str
     parts: Sequence[Part]
     run: Callable[[], None] | None = None
+    leave: Callable[[], None] | None = None
     _thread: threading.Thread | None = None
 
     def start(self, guard: Callable[[Callable[[], None]], None]) -> None:
         """Runs `guard(run)` in a thread of its own, which does not keep the process alive."""
         assert self.run is not None, "a subtask is opened before it starts"
-        thread = threading.Thread(target=guard, args=(self.run,), name=self.name, daemon=True)
+        thread = threading.Thread(target=self._main, args=(guard, self.run), name=self.name, daemon=True)
         thread.start()
         self._thread = thread
+
+    def _main(self, guard: Callable[[Callable[[], None]], None], run: Callable[[], None]) -> None:
+        # the guard reports an error of `run` before `leave` waits: a call that hangs in a part must not hide it
+        guard(run)
+        if self.leave is not None:
+            self.leave()
 
     @property
     def alive(self) -> bool:

@@ -1,4 +1,7 @@
-"""The loop of a source subtask: what it sends for what it is told, in which order, and when it leaves."""
+"""The loop of a source subtask: what it sends for what it is told, in which order, and when it leaves.
+
+Every test runs twice: polls in turn with the chain, and one batch ahead of it.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,7 @@ import pytest
 
 from headrace.connect.source import Polled, RowBatch, Run, Split, SplitId
 from headrace.core.batch import TS
-from headrace.core.clock import SystemClock
+from headrace.core.clock import Clock, SystemClock
 from headrace.core.signals import TIME_MAX, Barrier, Element, EndOfInput, Signal, Watermark
 from headrace.core.source_state import SourceState, SplitState
 from headrace.core.types import schema_of
@@ -34,12 +37,21 @@ from headrace.worker.task.control import (
     Trigger,
 )
 from headrace.worker.task.ingest import Ingest
+from headrace.worker.task.read_ahead import ReadAhead
 from headrace.worker.task.source_progress import SourceProgress
 from headrace.worker.task.source_task import SourceTask, SourceTiming
 from support.control.scripted import SCHEMA, Script, ScriptedSource, frame
 from support.processes.running import WAIT_SECONDS, wait_until
 
 P0, P1 = SplitId("t", 0), SplitId("t", 1)
+
+
+@pytest.fixture(params=[False, True], ids=["in-turn", "ahead"], autouse=True)
+def ahead(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> bool:
+    """Whether sources are polled ahead."""
+    allowed: bool = request.param
+    monkeypatch.setattr(Running, "ahead", allowed)
+    return allowed
 
 
 class LogReader:
@@ -54,6 +66,8 @@ class LogReader:
         self.given: list[int] = []
         self.lag: dict[SplitId, int] = {}
         self.polls = 0
+        self.inside: Callable[[int], None] = lambda _: None
+        """Called in each poll with its number, from 1, before it reads."""
 
     def assign(self, splits: Sequence[Split]) -> None:
         self.asked.append(f"assign {' '.join(f'{split.id}@{split.start}' for split in splits)}")
@@ -61,6 +75,7 @@ class LogReader:
 
     def poll(self, timeout_ms: int) -> Polled:
         self.polls += 1
+        self.inside(self.polls)
         over = {split for split, at in self.places.items() if at >= len(self.log[split.partition])}
         ready = sorted((at, split) for split, at in self.places.items() if split not in over | self.paused)
         finished = frozenset(over) if self.ends else frozenset[SplitId]()
@@ -93,10 +108,14 @@ class Sent:
     def __init__(self) -> None:
         self.elements: list[Element] = []
         self.snapshots: list[SubtaskSnapshot] = []
-        self.ended = 0
+        self.ended = self.batches = 0
+        self.on_rows: Callable[[int], None] = lambda _: None
+        """The chain: called with the number of each batch, from 1."""
 
     def on_batch(self, batch: pl.DataFrame) -> None:
         self.elements.append(batch)
+        self.batches += 1
+        self.on_rows(self.batches)
 
     def on_signal(self, signal: Signal) -> None:
         self.elements.append(signal)
@@ -130,6 +149,9 @@ class Nobody:
 class Running:
     """A source task in a thread of its own."""
 
+    ahead = False
+    """Whether it is polled ahead: every batch has one row, as many as a poll may return."""
+
     def __init__(
         self,
         log: Sequence[Sequence[int]],
@@ -137,6 +159,7 @@ class Running:
         ends: bool = True,
         drift_ms: int | None = None,
         idle_ms: int | None = None,
+        clock: Clock | None = None,
     ) -> None:
         self.reader, self.sent = LogReader(log, ends=ends), Sent()
         spec = SourceSpec(
@@ -151,13 +174,13 @@ class Running:
             on_error=OnError.FAIL,
             order_columns=False,
         )
-        time = SourceProgress("src", 0)
+        time, clock = SourceProgress("src", 0), clock or SystemClock()
         self.task = SourceTask(
             spec,
-            reader=self.reader,
+            reader=ReadAhead(self.reader, clock, name="src-0-ahead", rows_max=1, allowed=self.ahead),
             ingest=Ingest(spec, None, time=time, rows=self.sent, bad=Nobody(), counters=Counter()),
             time=time,
-            clock=SystemClock(),
+            clock=clock,
             timing=SourceTiming(poll_ms=1, watermark_interval_ms=1),
             snapshots=SubtaskSnapshots("src", 0, self.sent),
         )
@@ -167,8 +190,9 @@ class Running:
     def _run(self) -> None:
         try:
             self.task.run()
-        except TaskCancelledError as error:
+        except (TaskCancelledError, RuntimeError) as error:
             self.raised = error
+        self.task.leave()
 
     def tell(self, *commands: Command) -> None:
         for command in commands:
@@ -182,12 +206,33 @@ class Running:
         self.thread.join(WAIT_SECONDS)
         assert not self.thread.is_alive()
 
+    def once_ahead(self, commands: Callable[[], None]) -> None:
+        """Calls it while the chain works on the first batch, and the second one was polled, if polls run ahead."""
+
+        def on_rows(batch: int) -> None:
+            if batch == 1:
+                self.sees(lambda: len(self.reader.given) == 1 + self.ahead)
+                commands()
+
+        self.sent.on_rows = on_rows
+
+    def state(self) -> SourceState:
+        """The source in the only snapshot."""
+        (snapshot,) = self.sent.snapshots
+        assert snapshot.source is not None
+        return snapshot.source[1]
+
 
 @contextmanager
 def running(
-    log: Sequence[Sequence[int]], *, ends: bool = True, drift_ms: int | None = None, idle_ms: int | None = None
+    log: Sequence[Sequence[int]],
+    *,
+    ends: bool = True,
+    drift_ms: int | None = None,
+    idle_ms: int | None = None,
+    clock: Clock | None = None,
 ) -> Iterator[Running]:
-    source = Running(log, ends=ends, drift_ms=drift_ms, idle_ms=idle_ms)
+    source = Running(log, ends=ends, drift_ms=drift_ms, idle_ms=idle_ms, clock=clock)
     source.thread.start()
     try:
         yield source
@@ -327,5 +372,169 @@ def test_a_partition_with_messages_that_were_not_delivered_yet_is_not_idle() -> 
         source.sees(lambda: source.reader.polls > polls + 50)
         assert source.task.status().watermark == 49
         source.reader.lag = {P1: 0}
+        source.sees(lambda: source.task.status().watermark == 899)
+        source.finish()
+
+
+def test_a_barrier_has_the_position_of_the_last_batch_that_the_chain_received() -> None:
+    with running([[1, 5, 9]]) as source:
+        source.once_ahead(lambda: source.tell(Trigger(4)))
+        source.tell(assign(Split(P0, 0)))
+        source.sees(lambda: source.sent.ended == 1)
+        source.finish()
+    kinds = [type(element) for element in source.sent.elements if not isinstance(element, Watermark)]
+    assert kinds == [pl.DataFrame, Barrier, pl.DataFrame, pl.DataFrame, EndOfInput]
+    assert source.state().splits == (SplitState("t", 0, 1, 1),)
+    assert source.sent.times == [1, 5, 9]
+
+
+@pytest.mark.parametrize(
+    "commands",
+    [[Trigger(1, stop=True)], [Trigger(1, stop=True, drain=True)], [StopReading(), Trigger(1)]],
+    ids=["stop", "drain", "stop reading"],
+)
+def test_a_stop_drops_the_batch_ahead_and_the_next_attempt_reads_it(commands: list[Command]) -> None:
+    log = [[1, 5, 9]]
+    with running(log) as source:
+        source.once_ahead(lambda: source.tell(*commands))
+        source.tell(assign(Split(P0, 0)))
+        source.sees(lambda: len(source.sent.snapshots) == 1)
+        source.tell(Complete(1))
+        source.sees(lambda: source.reader.committed == [{P0: 1}])
+        source.finish()
+    assert source.sent.times == [1]
+    (state,) = source.state().splits
+    with running(log) as successor:
+        successor.tell(Assign((AssignedSplit(Split(P0, state.position), state),), final=True))
+        successor.sees(lambda: successor.sent.ended == 1)
+        successor.finish()
+    assert successor.sent.times == [5, 9]
+
+
+def test_a_partition_that_pauses_still_delivers_its_rows_in_the_batch_ahead(ahead: bool) -> None:
+    """The reader has moved past them: it would not return them again."""
+    with running([[1000, 1001, 1002]], ends=False, drift_ms=100) as source:
+        source.once_ahead(lambda: source.tell(Limit(500)))
+        source.tell(assign(Split(P0, 0)))
+        source.sees(lambda: source.reader.paused == {P0})
+        polls = source.reader.polls
+        source.sees(lambda: source.reader.polls > polls + 5)
+        assert source.sent.times == ([1000, 1001] if ahead else [1000])
+        source.tell(Limit(None))
+        source.sees(lambda: source.sent.times == [1000, 1001, 1002])
+        source.finish()
+
+
+def test_a_split_is_added_while_a_batch_is_ahead() -> None:
+    with running([[1, 5], [3, 7]]) as source:
+        source.once_ahead(lambda: source.tell(assign(Split(P1, 0))))
+        source.tell(assign(Split(P0, 0), final=False))
+        source.sees(lambda: source.sent.ended == 1)
+        source.finish()
+    assert sorted(source.sent.times) == [1, 3, 5, 7]
+    assert source.sent.times.index(1) < source.sent.times.index(5)
+
+
+only_ahead = pytest.mark.parametrize("ahead", [True], indirect=True, ids=["ahead"])
+
+
+def blocked_from_poll_2(source: Running) -> threading.Event:
+    """The second poll waits for this."""
+    go_on = threading.Event()
+
+    def inside(poll: int) -> None:
+        if poll == 2:
+            assert go_on.wait(WAIT_SECONDS)
+
+    source.reader.inside = inside
+    return go_on
+
+
+@only_ahead
+def test_barriers_pass_while_the_poll_ahead_blocks() -> None:
+    with running([[1, 5]], ends=False) as source:
+        go_on = blocked_from_poll_2(source)
+        source.sent.on_rows = lambda batch: source.tell(Trigger(1)) if batch == 1 else None
+        source.tell(assign(Split(P0, 0)))
+        source.sees(lambda: len(source.sent.snapshots) == 1)
+        assert source.state().splits == (SplitState("t", 0, 1, 1),)
+        go_on.set()
+        source.sees(lambda: source.sent.times == [1, 5])
+        source.finish()
+
+
+@only_ahead
+def test_an_error_of_the_chain_is_reported_while_the_poll_ahead_blocks() -> None:
+    def fails(batch: int) -> None:
+        raise RuntimeError("no room")
+
+    with running([[1, 5]]) as source:
+        go_on = blocked_from_poll_2(source)
+        source.sent.on_rows = fails
+        source.tell(assign(Split(P0, 0)))
+        source.sees(lambda: source.raised is not None)
+        assert source.thread.is_alive(), "the reader is still in use: it must not be closed"
+        go_on.set()
+        source.thread.join(WAIT_SECONDS)
+        assert not source.thread.is_alive()
+
+
+@only_ahead
+def test_a_cancel_waits_for_the_poll_ahead() -> None:
+    with running([[1, 5]]) as source:
+        go_on = blocked_from_poll_2(source)
+        source.tell(assign(Split(P0, 0)))
+        source.sees(lambda: source.reader.polls == 2)
+        source.task.cancel()
+        go_on.set()
+        source.thread.join(WAIT_SECONDS)
+        assert isinstance(source.raised, TaskCancelledError)
+    assert source.reader.polls <= 3
+
+
+@only_ahead
+def test_an_error_of_the_poll_ahead_follows_the_rows_before_it() -> None:
+    def inside(poll: int) -> None:
+        if poll == 2:
+            raise RuntimeError("offset 1 is gone")
+
+    with running([[1, 5]]) as source:
+        source.reader.inside = inside
+        source.tell(assign(Split(P0, 0)))
+        source.sees(lambda: source.raised is not None)
+    assert source.sent.times == [1]
+    assert str(source.raised) == "offset 1 is gone"
+
+
+class StandingClock(SystemClock):
+    """Goes on when a test says so. `polls_ahead`: how many polls ahead have ended and have their time."""
+
+    ms = polls_ahead = 0
+
+    def monotonic_ms(self) -> int:
+        ms = self.ms
+        self.polls_ahead += threading.current_thread().name.endswith("-ahead")
+        return ms
+
+
+@only_ahead
+def test_a_partition_is_idle_by_the_time_of_the_poll_that_found_it_at_its_end() -> None:
+    """The third poll finds P1 at its end before any time has passed. The chain then works on the second batch for so
+    long that rows may have come since: P1 is idle when a later poll has found none."""
+    clock = StandingClock()
+    with running([[100, 900], [50]], ends=False, idle_ms=100, clock=clock) as source:
+
+        def works(batch: int) -> None:
+            if batch == 2:
+                source.sees(lambda: clock.polls_ahead == 2)
+                clock.ms = 1_000
+            if batch == 3:
+                clock.ms = 1_010
+
+        source.sent.on_rows = works
+        source.tell(Relay(899), assign(Split(P0, 0), Split(P1, 0), final=False))
+        source.sees(lambda: source.reader.polls > 10)
+        assert source.task.status().watermark == 49
+        clock.ms = 1_020
         source.sees(lambda: source.task.status().watermark == 899)
         source.finish()
