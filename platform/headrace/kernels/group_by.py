@@ -30,6 +30,8 @@ PANES_MAX = 8
 TEXT_BYTES_MAX = 1 << 30
 LIMB_BITS = 32
 _LIMBS_MAX = 160
+_PLACES_MAX = 64
+"""Sets of columns whose places are kept."""
 _OTHERS = ("nan", "pinf", "ninf")
 
 
@@ -226,6 +228,7 @@ class GroupTable:
         weakref.finalize(self, functions.free, self._table)
         self._sizes = (ctypes.c_int64 * 3)()
         self._full: list[pl.DataFrame] = []
+        self._places: dict[tuple[str, ...], ctypes.Array[ctypes.c_int64]] = {}
 
     @property
     def groups(self) -> int:
@@ -256,6 +259,17 @@ class GroupTable:
         self._empty()
         frames, self._full = self._full, []
         return frames
+
+    def places(self, columns: tuple[str, ...]) -> ctypes.Array[ctypes.c_int64]:
+        """The places of the grouping's inputs in frames with these columns; -1 where they lack them."""
+        places = self._places.get(columns)
+        if places is None:
+            if len(self._places) >= _PLACES_MAX:
+                self._places.clear()
+            index = {name: place for place, name in enumerate(columns)}
+            found = [-1 if name is None else index.get(name, -1) for name in self.grouping.inputs]
+            places = self._places[columns] = (ctypes.c_int64 * len(found))(*found)
+        return places
 
     def clear(self) -> None:
         """Forgets all groups, and keeps the memory."""
@@ -299,9 +313,10 @@ def add_placed(frame: pl.DataFrame, time: str | None, panes: Sequence[tuple[Grou
     """
     tables = [table for table, _, _ in panes]
     grouping, functions = tables[0].grouping, tables[0]._functions
-    columns = _places(grouping, tuple(frame.columns))
+    names = frame.columns
+    columns = tables[0].places(tuple(names))
     capsule = frame.__arrow_c_stream__()
-    state = _Add(stream_address(capsule), ctypes.addressof(columns), -1 if time is None else frame.columns.index(time))
+    state = _Add(stream_address(capsule), ctypes.addressof(columns), -1 if time is None else names.index(time))
     state.pane_count = len(panes)
     for index, (table, begin, end) in enumerate(panes):
         state.panes[index] = _Pane(table._table, begin, end)
@@ -318,14 +333,6 @@ def add_placed(frame: pl.DataFrame, time: str | None, panes: Sequence[tuple[Grou
         held = sum(table.size_bytes for table in tables)
         raise MemoryError(f"no memory for more groups: the tables of this batch hold {held:,} bytes")
     assert status == _Status.ADDED, f"{frame.schema} is not what {grouping} reads"
-
-
-@lru_cache(maxsize=256)
-def _places(grouping: Grouping, columns: tuple[str, ...]) -> ctypes.Array[ctypes.c_int64]:
-    """The places of a grouping's inputs in a frame; -1 where it lacks them."""
-    index = {name: place for place, name in enumerate(columns)}
-    places = [-1 if name is None else index.get(name, -1) for name in grouping.inputs]
-    return (ctypes.c_int64 * len(places))(*places)
 
 
 def _form_of(item: Aggregate) -> Form:

@@ -59,7 +59,7 @@ def _value(random: Random, dtype: pl.DataType) -> Cell:
         return random.choice([0, 7, -7, random.randint(-(2**31), 2**31 - 1) if dtype == pl.Int32 else 20_000])
     if dtype == pl.Int64:
         return random.choice([*_INT64, random.randint(-(2**63), 2**63 - 1), random.randint(0, 50)])
-    limit = 10 ** (dtype.precision - dtype.scale - 1) if isinstance(dtype, pl.Decimal) else 10**14
+    limit = 10 ** min(14, dtype.precision - dtype.scale - 1) if isinstance(dtype, pl.Decimal) else 10**14
     return random.randint(-limit, limit)
 
 

@@ -21,6 +21,7 @@ from headrace.core.batch import TS, WM
 from headrace.core.errors import DataError, InternalError
 from headrace.core.signals import Signal
 from headrace.expr.compiler import compile_scalar
+from headrace.kernels.event_time import event_milliseconds
 from headrace.operators.chain import Receiver
 from headrace.operators.operator import OnError
 from headrace.plan.physical import RecordTime, RowTime, SourceSpec
@@ -68,6 +69,7 @@ class Ingest:
         self._bad = bad
         self._counters = counters
         self._names = list(spec.schema.names)
+        self._types = list(spec.schema.polars().values())
         self._required = [field.name for field in spec.schema if not field.nullable]
         self._time_value, self._time_fails = _time_expression(spec)
 
@@ -115,8 +117,9 @@ class Ingest:
         types = self._spec.schema.polars()
         if missing:
             rows = rows.with_columns(pl.lit(None, dtype=types[field.name]).alias(field.name) for field in missing)
-        rows = rows.select(self._names)
-        if rows.schema != pl.Schema(types):
+        if rows.columns != self._names:
+            rows = rows.select(self._names)
+        if rows.dtypes != self._types:
             rows = rows.select(pl.col(name).cast(dtype) for name, dtype in types.items())
         nulls = {name: rows.get_column(name) for name in self._required if rows.get_column(name).null_count()}
         if not nulls:
@@ -229,10 +232,11 @@ def _null_reason(nulls: dict[str, pl.Series], row: int) -> str:
 
 def _milliseconds(values: pl.Series) -> tuple[Indices, npt.NDArray[np.bool_] | None]:
     """Timestamps (us) rounded down to ms, and the mask of NULLs, or None if there are no NULLs."""
+    if not values.null_count():
+        # a view: numpy has no time zones, and counts from the same moment
+        return event_milliseconds(values.to_numpy().view(np.int64)), None
     physical = values.to_physical()
-    null = physical.is_null().to_numpy() if physical.null_count() else None
-    micros = (physical.fill_null(0) if null is not None else physical).to_numpy()
-    return np.floor_divide(micros, 1000), null
+    return event_milliseconds(physical.fill_null(0).to_numpy()), physical.is_null().to_numpy()
 
 
 def _time_series(ts: Indices | None, height: int) -> pl.Series:

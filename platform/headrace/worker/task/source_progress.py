@@ -28,6 +28,7 @@ import numpy.typing as npt
 from headrace.connect.source import Run, SplitId
 from headrace.core.signals import TIME_MAX, TIME_MIN
 from headrace.core.source_state import AppliedFloor, SourceState, SplitState, compacted
+from headrace.kernels.event_time import row_watermarks
 
 Times = npt.NDArray[np.int64]
 
@@ -139,12 +140,11 @@ class SourceProgress:
         part.max_ts = high if before is None else max(before, high)
         if not part.recorded and max(part.max_ts - self._lag_ms, part.floor) < low:
             return None
-        wm = np.maximum.accumulate(ts)
-        if before is not None:
-            wm = np.maximum(wm, before)
-        wm = np.maximum(wm - self._lag_ms, part.floor)
-        self._take_recorded(part, wm, positions)
-        return wm if bool((wm >= ts).any()) else None
+        wm, is_late = row_watermarks(ts, before, self._lag_ms, part.floor)
+        if part.recorded:
+            self._take_recorded(part, wm, positions)
+            is_late = bool((wm >= ts).any())
+        return wm if is_late else None
 
     def _take_recorded(self, part: _Partition, wm: Times, positions: Times) -> None:
         while part.recorded and part.recorded[0].position <= int(positions[-1]):

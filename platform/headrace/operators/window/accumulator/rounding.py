@@ -12,6 +12,8 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
+from headrace.kernels.exact_quotients import exact_quotients
+
 Floats = npt.NDArray[np.float64]
 Whole = npt.NDArray[np.int64]
 
@@ -41,8 +43,16 @@ def _two_product(a: Floats, b: Floats) -> tuple[Floats, Floats]:
 def quotients(lanes: Sequence[tuple[Whole, int]], counts: Whole | None) -> tuple[Floats, npt.NDArray[np.bool_]]:
     """Sums of whole numbers times 2^exponent (each lane: numbers, exponent), divided by counts > 0 if given.
 
-    Returns the values, and the mask of those that are proven to be exact results rounded once.
+    Returns the values, and the mask of those that are proven to be exact results rounded once. The kernel computes them
+    on whole numbers; without it, float arithmetic with error bounds proves most of them.
     """
+    if (compiled := exact_quotients(lanes, counts)) is not None:
+        return compiled
+    return float_quotients(lanes, counts)
+
+
+def float_quotients(lanes: Sequence[tuple[Whole, int]], counts: Whole | None) -> tuple[Floats, npt.NDArray[np.bool_]]:
+    """The same by float arithmetic."""
     high, low, unsure = _sums(lanes)
     if counts is not None:
         high, low, unsure = _divided(high, low, unsure, counts.astype(np.float64))
