@@ -13,7 +13,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 KERNELS := platform/headrace/kernels/headrace_kernels.so
-KERNEL_SOURCES := platform/headrace/kernels/compiling.py $(wildcard platform/headrace/kernels/c/*)
+KERNEL_SOURCES := platform/headrace/kernels/compiling.py $(wildcard platform/headrace/kernels/c/*.[ch] platform/headrace/kernels/c/*/*.[ch])
 BOOTSTRAP := $(VENV)-bootstrap
 PYTEST := $(BIN)/python -m pytest --numprocesses $(TEST_PROCESSES) --dist loadfile --tally
 
@@ -152,7 +152,7 @@ bench-peers: $(READY) compiled
 docs: $(READY)
 	$(BIN)/python -m headrace.spec.render
 	$(BIN)/python -m headrace.checkpoint.render
-	$(BIN)/python -m headrace.kernels.powers_of_five > powers.new && mv powers.new platform/headrace/kernels/c/powers_of_five.h
+	$(BIN)/python -m headrace.kernels.powers_of_five > powers.new && mv powers.new platform/headrace/kernels/c/text/powers_of_five.h
 	$(BIN)/python -m headrace.rpc.generate
 	$(BIN)/python -m headrace.coordinator.rest.openapi
 	$(BIN)/python -m headrace.expr.document > docs/expressions.md.new && mv docs/expressions.md.new docs/expressions.md

@@ -1,4 +1,4 @@
-"""Encodes columns as JSON objects, one a row: `c/json_encode.c`.
+"""Encodes columns as JSON objects, one a row: `c/encode/json_encode.c`.
 
 The kernel reads the columns in polars' memory, through Arrow's C stream interface, and writes text and offsets into
 memory that Arrow allocates. The text buffer has an estimated size: it grows when the text is longer, and is cut when

@@ -1,4 +1,4 @@
-"""Queues rows of Arrow columns in librdkafka, and counts its delivery reports: `c/produce.c`."""
+"""Queues rows of Arrow columns in librdkafka, and counts its delivery reports: `c/kafka/produce.c`."""
 
 from __future__ import annotations
 

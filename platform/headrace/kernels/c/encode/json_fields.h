@@ -5,8 +5,8 @@
 #define HEADRACE_JSON_FIELDS_H
 
 #include "arrow.h"
-#include "calendar.h"
-#include "json_escape.h"
+#include "text/calendar.h"
+#include "encode/json_escape.h"
 
 enum field_kind {
     FIELD_BOOL,

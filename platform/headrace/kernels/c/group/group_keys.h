@@ -9,7 +9,7 @@
 #define HEADRACE_GROUP_KEYS_H
 
 #include "arrow.h"
-#include "growing.h"
+#include "group/growing.h"
 
 #define KEYS_MAX 8
 #define WORDS_MAX 16

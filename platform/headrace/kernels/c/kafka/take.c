@@ -3,8 +3,8 @@
  * The functions of librdkafka come as addresses. Messages are those of one rd_kafka_consume_batch_queue; their structs
  * are read as the connector's layout check has proven them to lie. A message is released as soon as it is copied, while
  * it is still in the caches; its place becomes NULL, so that whoever releases the rest finds only that. */
-#include "kafka_message.h"
-#include "utf8.h"
+#include "kafka/kafka_message.h"
+#include "text/utf8.h"
 
 typedef void (*release_t)(message_t *message);
 typedef int64_t (*timestamp_t)(const message_t *message, int *kind);

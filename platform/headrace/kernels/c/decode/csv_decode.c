@@ -3,10 +3,10 @@
  * A field that begins with a quote ends at the next one; where that is doubled, the line is doubt. Other fields reach to
  * the next delimiter. In doubt is also what is not UTF-8, holds a NUL, has another number of fields, or does not read as
  * its type, special floats such as nan included. */
-#include "decode.h"
-#include "number.h"
-#include "text_values.h"
-#include "utf8.h"
+#include "decode/decode.h"
+#include "text/number.h"
+#include "text/text_values.h"
+#include "text/utf8.h"
 
 #ifdef __SSE2__
 #include <emmintrin.h>

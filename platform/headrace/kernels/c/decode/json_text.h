@@ -4,7 +4,7 @@
 #ifndef HEADRACE_JSON_TEXT_H
 #define HEADRACE_JSON_TEXT_H
 
-#include "utf8.h"
+#include "text/utf8.h"
 #include "words.h"
 
 #ifdef __SSE2__

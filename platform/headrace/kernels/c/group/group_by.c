@@ -3,7 +3,7 @@
  * A table lives across calls. `headrace_groups_new` allocates it, `headrace_groups_free` frees it; its Python owner
  * (`kernels/group_by.py`) bounds its size and calls both. One thread at a time may use a table. A call that finds no
  * memory says so: rows of its batch may then be in the table, which is of no more use. */
-#include "accumulators.h"
+#include "group/accumulators.h"
 
 #define TABLES_MAX 8
 #define ACCUMULATORS_MAX 4096

@@ -3,9 +3,9 @@
  * rd_kafka_produce_batch comes as an address. It copies keys and values before it returns, so the columns need to live
  * no longer than the call. Messages are filled on the stack, a few at a time: they are still in the first cache when
  * librdkafka reads them. */
-#include "binary_column.h"
-#include "kafka_message.h"
-#include "murmur2.h"
+#include "kafka/binary_column.h"
+#include "kafka/kafka_message.h"
+#include "kafka/murmur2.h"
 
 #define TOGETHER 256
 #define ANY_PARTITION (-1)

@@ -1,6 +1,6 @@
 /* The digest of rows, bit for bit as headrace.core.digest defines it. */
-#include "binary_column.h"
-#include "xxh3.h"
+#include "kafka/binary_column.h"
+#include "kafka/xxh3.h"
 
 #define NULL_HASH 42
 #define FIRST_SEED 0x9e3779b97f4a7c15U

@@ -4,10 +4,10 @@
  * A message is taken only if every byte of it is understood: what is unknown is skipped, but checked. In doubt is
  * whatever the row reader might see differently or must give a reason for: a field twice, a missing one that must be
  * there, a key with an escape, a value of another type or out of range. Such a row is taken back and marked. */
-#include "decode.h"
-#include "json_text.h"
-#include "number.h"
-#include "text_values.h"
+#include "decode/decode.h"
+#include "decode/json_text.h"
+#include "text/number.h"
+#include "text/text_values.h"
 
 /* Returns the next message to read: their count, or the one in front of which table.full has no room. */
 EXPORT int64_t headrace_json_decode(decode_t *decode);

@@ -7,7 +7,7 @@
 #ifndef HEADRACE_LIMBS_H
 #define HEADRACE_LIMBS_H
 
-#include "growing.h"
+#include "group/growing.h"
 
 #define LIMB_BITS 32
 #define LIMBS_MAX 160 /* of squares: 2^-2148 .. 2^2048, with room for counts */

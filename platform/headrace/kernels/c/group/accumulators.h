@@ -3,8 +3,8 @@
 #define HEADRACE_ACCUMULATORS_H
 
 #include "arrow.h"
-#include "group_keys.h"
-#include "limbs.h"
+#include "group/group_keys.h"
+#include "group/limbs.h"
 
 enum action {
     ACTION_COUNT_ROWS,

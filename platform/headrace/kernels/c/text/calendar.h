@@ -5,7 +5,7 @@
 #ifndef HEADRACE_CALENDAR_H
 #define HEADRACE_CALENDAR_H
 
-#include "number_text.h"
+#include "text/number_text.h"
 
 #define CALENDAR_BYTES_MAX 48
 #define FIRST_DAY (-96465292) /* -262143-01-01, the first day of polars' calendar, in days since 1970-01-01 */

@@ -5,7 +5,7 @@
 #ifndef HEADRACE_NUMBER_TEXT_H
 #define HEADRACE_NUMBER_TEXT_H
 
-#include "shortest_floats.h"
+#include "text/shortest_floats.h"
 #include "words.h"
 
 #define NUMBER_BYTES_MAX 80

@@ -3,7 +3,7 @@
 #ifndef HEADRACE_SHORTEST_FLOATS_H
 #define HEADRACE_SHORTEST_FLOATS_H
 
-#include "powers_of_five.h"
+#include "text/powers_of_five.h"
 
 /* digits * 10^exponent; digits may end in zeros. */
 typedef struct {

@@ -2,8 +2,8 @@
 #ifndef HEADRACE_DECODE_H
 #define HEADRACE_DECODE_H
 
-#include "columns.h"
-#include "messages.h"
+#include "decode/columns.h"
+#include "decode/messages.h"
 
 typedef struct {
     messages_t messages;

@@ -7,7 +7,7 @@
 #ifndef HEADRACE_NUMBER_H
 #define HEADRACE_NUMBER_H
 
-#include "powers_of_five.h"
+#include "text/powers_of_five.h"
 #include "words.h"
 
 #define DIGITS_MAX 19 /* so many always fit into 64 bits */

@@ -4,8 +4,8 @@
  * and returns how much memory the fields take. `write` writes rows until the text is full; then the caller continues
  * with a larger one. `close` releases the arrays and the schema that the stream returned. A column of another type is
  * doubt, as is a date that polars does not write: the caller encodes all rows by polars. */
-#include "base64.h"
-#include "json_fields.h"
+#include "text/base64.h"
+#include "encode/json_fields.h"
 
 #define VALUE_BYTES_GUESS 10
 
