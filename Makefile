@@ -6,13 +6,14 @@ SEEDS ?= 10000
 FROM ?= 0
 SEED ?= 1
 FAULTS ?= 30
+ROUNDS ?= 5
 SECONDS ?= 600
 CHAOS_SEEDS := 1 2 3 4 5 6 7 8 9 10
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 KERNELS := platform/headrace/kernels/headrace_kernels.so
-KERNEL_SOURCES := platform/headrace/kernels/compiling.py $(wildcard platform/headrace/kernels/c/*)
+KERNEL_SOURCES := platform/headrace/kernels/compiling.py $(wildcard platform/headrace/kernels/c/*.[ch] platform/headrace/kernels/c/*/*.[ch])
 BOOTSTRAP := $(VENV)-bootstrap
 PYTEST := $(BIN)/python -m pytest --numprocesses $(TEST_PROCESSES) --dist loadfile --tally
 
@@ -26,7 +27,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .PHONY: help setup jars demo test test-all test-full libraries compiled durations sim chaos $(CHAOS_SEEDS:%=chaos-%)
-.PHONY: kernels fuzz test-without-kernels lint lint-style lint-types lint-imports fmt bench docs clean
+.PHONY: kernels fuzz test-without-kernels lint lint-style lint-types lint-imports fmt bench bench-peers docs clean
 
 help:
 	@echo "make setup   a virtual environment in $(VENV) with headrace and all it takes to work on it"
@@ -43,6 +44,7 @@ help:
 	@echo "make durations  take over what test files took in the last run (tests/durations.json)"
 	@echo "make fmt     let ruff put the code in shape"
 	@echo "make bench   the benchmarks, each beside its ceiling"
+	@echo "make bench-peers  Headrace beside Flink and bare loops, into docs/performance.md (ROUNDS=5 ONLY=K WITHOUT=flink)"
 	@echo "make docs    write the generated files anew"
 	@echo "make clean   remove what the other targets made"
 
@@ -143,10 +145,14 @@ fmt: $(READY)
 bench: $(READY)
 	$(BIN)/python benchmarks/run.py
 
+# Flink takes Maven and a JDK; without them the command says what is missing.
+bench-peers: $(READY) compiled
+	PYTHONPATH=benchmarks $(BIN)/python -m peers.run --rounds $(ROUNDS) $(ONLY:%=--only %) $(WITHOUT:%=--without %)
+
 docs: $(READY)
 	$(BIN)/python -m headrace.spec.render
 	$(BIN)/python -m headrace.checkpoint.render
-	$(BIN)/python -m headrace.kernels.powers_of_five > powers.new && mv powers.new platform/headrace/kernels/c/powers_of_five.h
+	$(BIN)/python -m headrace.kernels.powers_of_five > powers.new && mv powers.new platform/headrace/kernels/c/text/powers_of_five.h
 	$(BIN)/python -m headrace.rpc.generate
 	$(BIN)/python -m headrace.coordinator.rest.openapi
 	$(BIN)/python -m headrace.expr.document > docs/expressions.md.new && mv docs/expressions.md.new docs/expressions.md

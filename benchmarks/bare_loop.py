@@ -25,6 +25,8 @@ import polars as pl
 from confluent_kafka import OFFSET_END, Consumer, Producer, TopicPartition
 from data import PARTITIONS, WINDOW_MS
 from measure import Stopwatch
+from partition_runs import PartitionRun, partition_runs
+from window_state import WindowState
 
 SCHEMA = {"k": pl.Int64, "ts": pl.Int64, "v": pl.Float64}
 STEP_ROWS = {"k": 64_000, "p": 16_000}
@@ -61,7 +63,7 @@ class Loop:
         )
         self.positions: dict[int, int] = {}
         self.seen = dict.fromkeys(range(PARTITIONS), 0)
-        self.windows: dict[int, list[pl.DataFrame]] = {}
+        self.windows = WindowState(WINDOW_MS)
         self.round = self.rows_in = self.rows_out = 0
 
     def run(self) -> dict[str, Any]:
@@ -96,74 +98,44 @@ class Loop:
 
     def warm_up(self) -> None:
         frame = pl.read_ndjson(b'{"k":1,"ts":1,"v":1.0}\n', schema=SCHEMA)
-        partial = self.partial(frame)
-        pl.concat([partial, partial]).group_by("w", "k").agg(pl.col("n").sum(), pl.col("s").sum())
+        state = WindowState(WINDOW_MS)
+        state.add(frame)
+        state.add(frame)
+        list(state.close(1 << 60))
         frame.filter(pl.col("v") > 0.5).write_ndjson(io.BytesIO())
 
-    def poll(self) -> tuple[list[bytes], list[tuple[int, int, int]]]:
+    def poll(self) -> tuple[list[bytes], list[PartitionRun]]:
         values: list[bytes] = []
-        runs: list[tuple[int, int, int]] = []
+        runs: list[PartitionRun] = []
         while len(values) < STEP_ROWS[self.job]:
             messages = self.consumer.consume(2000, 0.005 if self.follow else 0.02)
             if not messages:
                 break
-            self.find_runs(messages, len(values), runs)
+            fresh = partition_runs(messages, len(values))
+            self.positions |= {run.partition: run.end for run in fresh}
+            runs += fresh
             values += [message.value() or b"" for message in messages]
             if self.follow:
                 break
         return values, runs
 
-    def find_runs(self, messages: list[Any], base: int, runs: list[tuple[int, int, int]]) -> None:
-        begin, count = 0, len(messages)
-        while begin < count:
-            first = messages[begin]
-            if first.error():
-                sys.exit(str(first.error()))
-            partition, offset, low, high = first.partition(), first.offset(), begin, count - 1
-            while low < high:
-                middle = (low + high + 1) // 2
-                message = messages[middle]
-                if message.partition() == partition and message.offset() - offset == middle - begin:
-                    low = middle
-                else:
-                    high = middle - 1
-            runs.append((partition, base + begin, low - begin + 1))
-            self.positions[partition] = offset + low - begin + 1
-            begin = low + 1
-
-    def work(self, values: list[bytes], runs: list[tuple[int, int, int]]) -> None:
+    def work(self, values: list[bytes], runs: list[PartitionRun]) -> None:
         self.rows_in += len(values)
         frame = pl.read_ndjson(b"\n".join(values), schema=SCHEMA)
         if self.job == "p":
             self.send(frame.filter(pl.col("v") > 0.5))
             return
         times = frame["ts"]
-        for partition, begin, length in runs:
-            newest = times.slice(begin, length).max()
+        for run in runs:
+            newest = times.slice(run.begin, run.length).max()
             assert isinstance(newest, int), "a run has rows, and their times are whole numbers"
-            self.seen[partition] = max(self.seen[partition], newest)
-        partial = self.partial(frame)
-        for window in partial["w"].unique().to_list():
-            frames = self.windows.setdefault(window, [])
-            frames.append(partial.filter(pl.col("w") == window))
-            if len(frames) >= 24:
-                self.windows[window] = [self.merged(frames)]
+            self.seen[run.partition] = max(self.seen[run.partition], newest)
+        self.windows.add(frame)
         self.close_windows(min(self.seen.values()) - 1_001)
 
-    @staticmethod
-    def partial(frame: pl.DataFrame) -> pl.DataFrame:
-        return frame.group_by((pl.col("ts") // WINDOW_MS).alias("w"), "k").agg(
-            pl.len().cast(pl.Int64).alias("n"), pl.col("v").sum().alias("s")
-        )
-
-    @staticmethod
-    def merged(frames: list[pl.DataFrame]) -> pl.DataFrame:
-        return pl.concat(frames).group_by("w", "k").agg(pl.col("n").sum(), pl.col("s").sum())
-
     def close_windows(self, watermark: int) -> None:
-        for window in sorted(w for w in self.windows if (w + 1) * WINDOW_MS <= watermark + 1):
-            rows = self.merged(self.windows.pop(window))
-            self.send(rows.select("k", (pl.col("w") * WINDOW_MS).alias("w"), "n", "s"))
+        for rows in self.windows.close(watermark):
+            self.send(rows)
 
     def send(self, rows: pl.DataFrame) -> None:
         buffer = io.BytesIO()

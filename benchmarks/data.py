@@ -9,10 +9,10 @@ from confluent_kafka import Producer
 KEYS, RATE, WINDOW_MS, START_MS, PARTITIONS, MARKERS = 10_000, 100_000, 10_000, 1_700_000_000_000, 4, 50
 
 
-def columns(rows: int, seed: int = 7) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def columns(rows: int, seed: int = 7, *, keys: int = KEYS) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """key, ts (ms), v of `rows` events."""
     rng = np.random.default_rng(seed)
-    key = rng.integers(0, KEYS, rows, dtype=np.int64)
+    key = rng.integers(0, keys, rows, dtype=np.int64)
     ts = START_MS + (np.arange(rows, dtype=np.int64) * 1000) // RATE + rng.integers(0, 1000, rows)
     return key, ts, rng.random(rows)
 

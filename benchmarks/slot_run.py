@@ -16,33 +16,21 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from process_times import descendants, process_times
+
 from headrace.checkpoint.journal.journal_store import JournalStore
 from headrace.checkpoint.journal.records import AttemptRecord, CheckpointRecord, CommittedRecord, Record
 from headrace.checkpoint.stores.opening import open_store
 from headrace.core.errors import HeadraceError
 
-TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 SLOT = b"headrace.worker.slot.main"
 SAMPLE_S, LOOK_S, WAIT_S, WHOLE_S = 0.05, 0.05, 120.0, 600.0
 
 
 def processes(root: int) -> dict[int, float]:
     """CPU seconds (user and system) of a process and of all below it that are alive, by pid."""
-    parents: dict[int, int] = {}
-    seconds: dict[int, float] = {}
-    for entry in os.scandir("/proc"):
-        if entry.name.isdecimal():
-            try:
-                # the name before the last bracket may hold blanks
-                fields = Path(entry.path, "stat").read_text().rpartition(")")[2].split()
-            except OSError:
-                continue  # it ended meanwhile
-            parents[int(entry.name)] = int(fields[1])
-            seconds[int(entry.name)] = (int(fields[11]) + int(fields[12])) / TICKS_PER_S
-    tree = {root}
-    while grown := {pid for pid, parent in parents.items() if parent in tree and pid not in tree}:
-        tree |= grown
-    return {pid: seconds[pid] for pid in tree if pid in seconds}
+    times = process_times()
+    return {pid: times[pid].own_s for pid in {root, *descendants(root, times)} if pid in times}
 
 
 @dataclass(slots=True)

@@ -119,7 +119,9 @@ def edge_decimal(chance: Random, dtype: Decimal) -> str:
     if roll == 2:
         return chance.choice(_ZEROS)
     largest = 10**dtype.precision
-    unscaled = chance.choice((largest - 1, largest, largest + 1, largest * 10, chance.randrange(largest)))
+    limits = (largest - 1, largest, largest + 1, largest * 10)
+    # 39 digits are more than some 128 bits
+    unscaled = chance.choice((*limits, chance.randrange(largest), chance.randrange(10**38, 10**39)))
     text = f"{decimal.Decimal(unscaled).scaleb(-dtype.scale, _EXACT):f}"
     if roll == 3:
         text = text.rstrip("0").rstrip(".") or "0"

@@ -234,7 +234,7 @@ def _parse_fields(text: str) -> tuple[Field, ...]:
     fields = []
     for item in (*items, text[begin:]):
         name, colon, inner = item.partition(":")
-        if not colon or not name.strip():
+        if not colon or not name.strip() or "\0" in name:
             raise UserError(f"{item.strip()!r} is no field of a struct", remedy="write {name: type, ..}")
         fields.append(Field(name.strip(), *parse_type(inner)))
     if len({item.name for item in fields}) < len(fields):

@@ -1,4 +1,4 @@
-"""Arrow columns of byte strings or texts as kernels read them: `c/binary_column.h`."""
+"""Arrow columns of byte strings or texts as kernels read them: `c/kafka/binary_column.h`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Typed columns that a kernel fills, as `c/columns.h` has them: their memory, and the polars frame made of it.
+"""Typed columns that a kernel fills, as `c/decode/columns.h` has them: their memory, and the polars frame made of it.
 
 `ColumnLayout` is the frozen half: the tree of a schema's columns as the kernel reads it. `Columns` is the live half:
 the buffers of one batch. Memory is allocated by Arrow, so that any thread may release it; the frame shares it.

@@ -52,8 +52,8 @@ def compiler() -> list[str] | None:
 def source_digest() -> str:
     """The digest of the sources, in hexadecimal. The library returns that of the sources it was compiled from."""
     digest = hashlib.sha256()
-    for path in sorted(SOURCES.iterdir()):
-        digest.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
+    for path in sorted(SOURCES.rglob("*.[ch]")):
+        digest.update(str(path.relative_to(SOURCES)).encode() + b"\0" + path.read_bytes() + b"\0")
     return digest.hexdigest()[:32]
 
 
@@ -67,10 +67,10 @@ def compile_library(output: Path, extra_flags: Sequence[str] = ()) -> None:
         raise CompilerError("no C compiler: install one (Debian, Ubuntu: apt install gcc), or name it in $CC")
     with tempfile.TemporaryDirectory(dir=output.parent, prefix=".compiling-") as folder:
         built = Path(folder) / output.name
-        sources = [str(path) for path in sorted(SOURCES.glob("*.c"))]
+        sources = [str(path) for path in sorted(SOURCES.rglob("*.c"))]
         digest = f'-DHEADRACE_SOURCE_DIGEST="{source_digest()}"'
         run = subprocess.run(
-            [*command, *_FLAGS, *extra_flags, digest, "-o", str(built), *sources],
+            [*command, *_FLAGS, *extra_flags, digest, f"-I{SOURCES}", "-o", str(built), *sources],
             capture_output=True,
             text=True,
             check=False,

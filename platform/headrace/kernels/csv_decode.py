@@ -1,4 +1,4 @@
-"""Decodes lines of CSV to columns: `c/csv_decode.c`."""
+"""Decodes lines of CSV to columns: `c/decode/csv_decode.c`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Event times in milliseconds and the watermarks of rows, in one pass each: `c/event_time.c`, or numpy without it."""
+"""Event times in milliseconds and the watermarks of rows, in one pass each: `c/group/event_time.c`, or numpy."""
 
 from __future__ import annotations
 

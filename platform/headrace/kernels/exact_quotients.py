@@ -1,4 +1,4 @@
-"""Exact sums divided by counts, rounded once to float64: `c/exact_quotients.c`."""
+"""Exact sums divided by counts, rounded once to float64: `c/group/exact_quotients.c`."""
 
 from __future__ import annotations
 

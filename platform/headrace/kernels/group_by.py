@@ -1,4 +1,4 @@
-"""Aggregates rows by key, exactly and in any order of rows: `c/group_by.c`.
+"""Aggregates rows by key, exactly and in any order of rows: `c/group/group_by.c`.
 
 A `GroupTable` holds one row per distinct key of all rows that were added to it, in the order in which the keys
 appeared. `take` returns these rows as a frame and empties the table. The semantics are those of polars' `group_by` with

@@ -1,4 +1,4 @@
-"""Decodes JSON messages of one schema to columns: `c/json_decode.c`."""
+"""Decodes JSON messages of one schema to columns: `c/decode/json_decode.c`."""
 
 from __future__ import annotations
 

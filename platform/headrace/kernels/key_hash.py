@@ -1,4 +1,4 @@
-"""Hashes of keys, and rows by the subtask that owns their key group: `c/key_hash.c`.
+"""Hashes of keys, and rows by the subtask that owns their key group: `c/group/key_hash.c`.
 
 The same bits as `core.keygroups`, which defines them, and which takes the columns that the kernel does not.
 """

@@ -1,4 +1,4 @@
-"""Batches of messages through a decoding kernel: `c/decode.h`."""
+"""Batches of messages through a decoding kernel: `c/decode/decode.h`."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Writes `c/powers_of_five.h`, the table from which kernels read and write floats:
-`python -m headrace.kernels.powers_of_five > platform/headrace/kernels/c/powers_of_five.h`.
+"""Writes `c/text/powers_of_five.h`, the table from which kernels read and write floats:
+`python -m headrace.kernels.powers_of_five > platform/headrace/kernels/c/text/powers_of_five.h`.
 
 Reading takes 5^-342 to 5^308 (Lemire, "Number parsing at a gigabyte per second", 2021), writing up to 5^324 (Giulietti,
 "The Schubfach way to render doubles", 2020).

@@ -1,14 +1,17 @@
-"""Queues rows of Arrow columns in librdkafka, and counts its delivery reports: `c/produce.c`."""
+"""Queues rows of Arrow columns in librdkafka, and counts its delivery reports: `c/kafka/produce.c`."""
 
 from __future__ import annotations
 
 import ctypes
 from ctypes import c_int32, c_int64, c_void_p
 
+import numpy as np
 import pyarrow as pa
 
 from headrace.kernels.binary_column import BinaryColumn, binary_column
 from headrace.kernels.library import Kernel, kernel, library
+
+_ROWS_MAX = 1 << 31
 
 
 class _Produce(ctypes.Structure):
@@ -18,9 +21,13 @@ class _Produce(ctypes.Structure):
         ("count", c_int64),
         ("produce_batch", c_void_p),
         ("topic", c_void_p),
-        ("partition", c_int32),
         ("flags", c_int32),
+        ("partition", c_int32),
         ("error", c_int64),
+        ("partitions", c_int32),
+        ("chosen", c_void_p),
+        ("rows", c_void_p),
+        ("ends", c_void_p),
     )
 
 
@@ -38,31 +45,52 @@ class ProduceKernel:
     flags           those of rd_kafka_produce_batch; they have it copy payloads
     """
 
-    def __init__(self, call: Kernel, produce_batch: int, topic: int, flags: int) -> None:
-        self._call = call
+    def __init__(self, calls: tuple[Kernel, Kernel], produce_batch: int, topic: int, flags: int) -> None:
+        self._produce, self._produce_by_key = calls
         self._produce_batch, self._topic, self._flags = produce_batch, topic, flags
 
     def produce(self, values: pa.Array, keys: pa.Array | None, partition: int) -> int:
-        """Queues n records in order, to `partition` or, where it is -1, to those of their keys. Returns 0, or the error
-        code of the first record that librdkafka refuses: of the records behind it, some may be queued.
+        """Queues n records in order, to `partition` or, where it is -1, to that which librdkafka chooses. Returns 0, or
+        the error code of the first record that librdkafka refuses: of the records behind it, some may be queued.
 
         values, keys: Arrow binary or string columns of length n; NULL is a tombstone, or a record without a key
         """
+        state = self._state(values, keys)
+        state.partition = partition
+        return _outcome(state, self._produce(ctypes.addressof(state)))
+
+    def produce_by_key(self, values: pa.Array, keys: pa.Array, partitions: int) -> int:
+        """Queues n records in the partitions of their keys, of which the topic has `partitions`; those of one partition
+        in order. Returns as `produce`, whose arguments these are. librdkafka places records without a key."""
+        state = self._state(values, keys)
+        count = len(values)
+        chosen, rows, ends = np.empty(count, np.int32), np.empty(count, np.int32), np.empty(partitions + 2, np.int64)
+        state.partitions = partitions
+        state.chosen, state.rows, state.ends = chosen.ctypes.data, rows.ctypes.data, ends.ctypes.data
+        return _outcome(state, self._produce_by_key(ctypes.addressof(state)))
+
+    def _state(self, values: pa.Array, keys: pa.Array | None) -> _Produce:
         count = len(values)
         value_column, key_column = binary_column(values), binary_column(keys)
         assert value_column is not None, f"values are bytes, not {values.type}"
         assert key_column is not None, "keys are bytes"
         assert keys is None or len(keys) == count, "keys and values are columns of the same records"
-        state = _Produce(value_column, key_column, count, self._produce_batch, self._topic, partition, self._flags)
-        queued = self._call(ctypes.addressof(state))
-        assert queued == count or state.error, "offsets of a column lie within its data"
-        return int(state.error)
+        assert count < _ROWS_MAX, "rows are numbered with 32 bits"
+        return _Produce(value_column, key_column, count, self._produce_batch, self._topic, self._flags)
+
+
+def _outcome(state: _Produce, queued: int) -> int:
+    assert queued == state.count or state.error, "offsets of a column lie within its data"
+    return int(state.error)
 
 
 def produce_kernel(produce_batch: int, topic: int, flags: int) -> ProduceKernel | None:
     """The kernel for one topic; None where kernels are off or missing."""
-    call = kernel("headrace_produce", c_int64, c_void_p)
-    return None if call is None else ProduceKernel(call, produce_batch, topic, flags)
+    in_one = kernel("headrace_produce", c_int64, c_void_p)
+    by_key = kernel("headrace_produce_by_key", c_int64, c_void_p)
+    if in_one is None or by_key is None:
+        return None
+    return ProduceKernel((in_one, by_key), produce_batch, topic, flags)
 
 
 def delivery_counter() -> int | None:

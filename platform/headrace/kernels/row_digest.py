@@ -1,4 +1,4 @@
-"""The digest of rows, which `core.digest` defines, by `c/row_digest.c`."""
+"""The digest of rows, which `core.digest` defines, by `c/kafka/row_digest.c`."""
 
 from __future__ import annotations
 

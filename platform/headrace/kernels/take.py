@@ -1,4 +1,4 @@
-"""Copies messages of librdkafka to columns and releases them: `c/take.c`."""
+"""Copies messages of librdkafka to columns and releases them: `c/kafka/take.c`."""
 
 from __future__ import annotations
 

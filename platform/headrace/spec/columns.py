@@ -20,9 +20,11 @@ _COMMA = 'quote the type if it holds a comma, such as ["decimal(10,2)"]'
 
 
 def check_column_name(name: str) -> str:
-    """The name. Raises ValueError for a name that is reserved for headrace."""
+    """The name. Raises ValueError for a name that is reserved for headrace, or that Arrow has no form for."""
     if not name:
         raise wrong("a column has no name")
+    if "\0" in name:
+        raise wrong(f"column {name!r}: a name has no NUL character", on_key=True)
     if name.startswith(HIDDEN_PREFIX):
         raise wrong(f"column {name!r}: names that begin with {HIDDEN_PREFIX} are headrace's own", on_key=True)
     return name

@@ -9,6 +9,7 @@ from typing import Any
 import polars as pl
 import pyarrow as pa
 import pytest
+from confluent_kafka.cimpl import NewPartitions
 
 from headrace.connect.sink import SinkBatch, SinkContext, Writer
 from headrace.connect.source import SourceContext, Split
@@ -20,6 +21,7 @@ from headrace_connectors.kafka import KafkaSinkConfig, KafkaSourceConfig
 from headrace_connectors.kafka.sink.records import QUEUED_ROWS_MAX
 from headrace_dev.broker import EmbeddedBroker
 from support.kafka.broker import Record, consume_all, create_topic, unique_topic
+from support.kafka.log_ends import admin_client, log_ends
 from support.processes.running import WAIT_SECONDS
 
 pytestmark = pytest.mark.broker
@@ -87,6 +89,31 @@ def test_partitions_are_those_of_java(broker: EmbeddedBroker, producer_kind: str
     assert {r.key: r.partition for r in records} == {
         key.encode(): (value & 0x7FFFFFFF) % 37 for key, value in vectors.items()
     }
+
+
+def test_keys_keep_their_order_and_follow_partitions_that_are_added(broker: EmbeddedBroker) -> None:
+    topic = create_topic(broker, unique_topic("grown"), 1)
+    keys: list[str | None] = [f"k{number % 7}" for number in range(2_000)]
+    config = config_of(broker, topic, key="k")
+    writer = open_writer(config)
+    writer.write(batch(keys, list(range(2_000))))
+    writer.flush(1)
+    admin_client(broker.bootstrap).create_partitions([NewPartitions(topic, 3)])[topic].result()
+    log_ends(broker.bootstrap, topic, range(3))
+    # their number is asked for again after some minutes
+    writer._sender._partitions_due = 0.0  # type: ignore[attr-defined]
+    writer.write(batch(keys, list(range(2_000, 4_000))))
+    writer.flush(2)
+    writer.close()
+    records = consume_all(broker, topic)
+    assert len(records) == 4_000
+    for key in {r.key for r in records}:
+        of_key = [(int((r.value or b"v")[1:]), r.partition) for r in records if r.key == key]
+        assert [partition for number, partition in of_key if number < 2_000] == [0] * (len(of_key) // 2)
+        grown = [(number, partition) for number, partition in of_key if number >= 2_000]
+        assert len({partition for _, partition in grown}) == 1
+        assert grown == sorted(grown)
+    assert {r.partition for r in records if int((r.value or b"v")[1:]) >= 2_000} == {0, 1, 2}
 
 
 def test_rows_without_a_key_spread(broker: EmbeddedBroker, producer_kind: str) -> None:

@@ -52,8 +52,7 @@ class FakeQueue:
         messages = np.frombuffer(memoryview(memory), MESSAGE)
         taken = 0
         for message in messages:
-            assert [int(message[name]) for name in ("err", "topic", "offset", "private")] == [0, 0, 0, 0]
-            assert message["partition"] == partition
+            assert not any(int(message[name]) for name in ("err", "topic", "partition", "offset", "private"))
             if len(self.queued) == self.refused:
                 message["err"] = self.error
                 continue
@@ -98,6 +97,71 @@ def _as_binary(column: pa.Array) -> pa.Array:
     return pa.Array.from_buffers(pa.large_binary(), len(column), column.buffers(), offset=column.offset)
 
 
+def murmur2(key: bytes) -> int:
+    """As Kafka's `Utils.murmur2`, without its sign."""
+    mask, factor = 0xFFFFFFFF, 0x5BD1E995
+    state = 0x9747B28C ^ len(key)
+    whole = len(key) // 4 * 4
+    for begin in range(0, whole, 4):
+        word = int.from_bytes(key[begin : begin + 4], "little") * factor & mask
+        word = (word ^ word >> 24) * factor & mask
+        state = (state * factor ^ word) & mask
+    if rest := key[whole:]:
+        state = (state ^ int.from_bytes(rest, "little")) * factor & mask
+    state = (state ^ state >> 13) * factor & mask
+    return (state ^ state >> 15) & 0x7FFFFFFF
+
+
+def test_the_hash_is_kafkas() -> None:
+    """With the values of Kafka's own UtilsTest."""
+    vectors = {b"21": -973932308, b"foobar": -790332482, b"a-little-bit-long-string": -985981536, b"abc": 479470107}
+    assert {key: murmur2(key) for key in vectors} == {key: value & 0x7FFFFFFF for key, value in vectors.items()}
+
+
+@given(ROWS, BEFORE, BEFORE, st.sampled_from(TYPES), st.sampled_from(TYPES), st.integers(1, 40))
+def test_rows_go_to_the_partitions_of_their_keys(
+    rows: list[tuple[bytes | None, bytes | None]],
+    before_values: list[bytes | None],
+    before_keys: list[bytes | None],
+    value_type: pa.DataType,
+    key_type: pa.DataType,
+    partitions: int,
+) -> None:
+    """Those of one partition in their order, those without a key where librdkafka wants them."""
+    values = guarded_column([value for value, _ in rows], value_type, before_values)
+    keys = guarded_column([key for _, key in rows], key_type, before_keys)
+    queue = FakeQueue()
+    assert queue.kernel().produce_by_key(values, keys, partitions) == 0
+    placed = [(value, key, -1 if key is None else murmur2(key) % partitions) for value, key in rows]
+    # sorted() is stable; those without a key are the last
+    assert queue.queued == sorted(placed, key=lambda row: row[2] % (partitions + 1))
+
+
+@pytest.mark.parametrize("count", [0, 1, 1_000, 5_000])
+@pytest.mark.parametrize("partitions", [1, 4, 10_000])
+def test_many_keys(count: int, partitions: int) -> None:
+    queue, keys = FakeQueue(), numbered(count)
+    assert queue.kernel().produce_by_key(keys, keys, partitions) == 0
+    placed = [(key, key, murmur2(key) % partitions) for key in keys.to_pylist()]
+    assert queue.queued == sorted(placed, key=lambda row: row[2])
+
+
+@pytest.mark.parametrize("refused", [0, 1, 500, 999])
+def test_a_refusal_ends_all_partitions(refused: int) -> None:
+    queue, keys = FakeQueue(refused, PURGED), numbered(1_000)
+    assert queue.kernel().produce_by_key(keys, keys, 7) == PURGED
+    whole = FakeQueue()
+    whole.kernel().produce_by_key(keys, keys, 7)
+    assert queue.queued == whole.queued[:refused]
+    assert queue.calls <= whole.calls
+
+
+def test_without_kernels_the_library_chooses_partitions() -> None:
+    queue, keys = FakeQueue(), numbered(3)
+    assert ArrayCalls(queue, TOPIC).produce_by_key(keys, keys, 7) == 0  # type: ignore[arg-type]
+    assert [partition for _, _, partition in queue.queued] == [-1, -1, -1]
+
+
 @pytest.mark.parametrize("column", [["", None, ""], [""], [None, None]])
 @pytest.mark.parametrize("dtype", TYPES)
 def test_an_empty_value_is_not_null(column: Sequence[str | None], dtype: pa.DataType) -> None:
@@ -136,6 +200,8 @@ def test_offsets_outside_the_data_are_not_followed(middle: int) -> None:
     for values, keys in ((column, None), (numbered(2), column)):
         with pytest.raises(AssertionError, match="offsets of a column lie within its data"):
             queue.kernel().produce(values, keys, 0)
+        with pytest.raises(AssertionError, match="offsets of a column lie within its data"):
+            queue.kernel().produce_by_key(values, numbered(2) if keys is None else keys, 3)
 
 
 @pytest.mark.parametrize("counter", ["kernel", "python"])

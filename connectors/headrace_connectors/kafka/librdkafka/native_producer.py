@@ -73,6 +73,20 @@ class NativeProducer:
 
     def send(self, records: Records, partition: int) -> None:
         """Queues records; see RecordQueue."""
+        self._wait_for_room(records)
+        self._require_queued(self._calls.produce(records.values, records.keys, partition))
+
+    def send_by_key(self, records: Records, partitions: int) -> None:
+        """Queues records; see RecordQueue."""
+        self._wait_for_room(records)
+        assert records.keys is not None, "records go by their keys"
+        if partitions:
+            code = self._calls.produce_by_key(records.values, records.keys, partitions)
+        else:
+            code = self._calls.produce(records.values, records.keys, librdkafka.ANY_PARTITION)
+        self._require_queued(code)
+
+    def _wait_for_room(self, records: Records) -> None:
         assert records.headers is None, "headers need a call for each record"
         assert records.timestamps is None, "timestamps need a call for each record"
         lib, handle, count = self._lib, self._handle, len(records)
@@ -82,10 +96,11 @@ class NativeProducer:
         while (queued := lib.rd_kafka_outq_len(handle)) and queued + count > allowed:
             lib.rd_kafka_poll(handle, 10)
             self._raise_if_failed()
-        code = self._calls.produce(records.values, records.keys, partition)
+
+    def _require_queued(self, code: int) -> None:
         if code:
             # in a transaction that has failed, every record is refused: the reason is the first failure's
-            lib.rd_kafka_poll(handle, 0)
+            self._lib.rd_kafka_poll(self._handle, 0)
             self._raise_if_failed()
             self._raise_if_doomed()
             raise delivery_failed(KafkaError(code), self._topic, self._brokers)

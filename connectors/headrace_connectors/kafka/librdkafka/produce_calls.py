@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from headrace.core.arrow_arrays import mask_of
 from headrace.kernels.produce import produce_kernel
-from headrace_connectors.kafka.librdkafka.functions import COPY_PAYLOAD, MESSAGE
+from headrace_connectors.kafka.librdkafka.functions import ANY_PARTITION, COPY_PAYLOAD, MESSAGE
 
 
 class ProduceCalls(Protocol):
@@ -24,6 +24,11 @@ class ProduceCalls(Protocol):
 
         values, keys: Arrow large_binary; NULL is a tombstone, or a record without a key
         """
+        ...
+
+    def produce_by_key(self, values: pa.Array, keys: pa.Array, partitions: int) -> int:
+        """Queues records to the partitions of their keys, of which the topic has `partitions`; those of one partition
+        in order. Otherwise as `produce`."""
         ...
 
 
@@ -43,7 +48,6 @@ class ArrayCalls:
         """See ProduceCalls."""
         count = len(values)
         messages = np.zeros(count, MESSAGE)
-        messages["partition"] = partition
         messages["payload"], messages["len"] = _pointers(values)
         if keys is not None:
             messages["key"], messages["key_len"] = _pointers(keys)
@@ -52,6 +56,10 @@ class ArrayCalls:
             return 0
         codes = messages["err"]
         return int(codes[codes != 0][0])
+
+    def produce_by_key(self, values: pa.Array, keys: pa.Array, partitions: int) -> int:
+        """See ProduceCalls. The library knows how many partitions there are, and chooses the same ones."""
+        return self.produce(values, keys, ANY_PARTITION)
 
 
 def _pointers(column: pa.Array) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint64]]:

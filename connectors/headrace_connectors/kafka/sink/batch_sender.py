@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from headrace.connect.sink import SinkContext
 from headrace.core.errors import ExternalError
 from headrace_connectors.kafka.clients.client import LOG
-from headrace_connectors.kafka.sink.records import ANY_PARTITION, RecordQueue, Records
+from headrace_connectors.kafka.sink.records import RecordQueue, Records
 
 SPREAD_ROWS = 4_000
 """Rows without a key go to one partition for as long as this, then to the next: full batches, even partitions."""
@@ -38,8 +38,9 @@ class BatchSender:
 
     def send(self, queue: RecordQueue, records: Records) -> None:
         """Queues records; blocks while the bounded queue is full."""
+        self._refresh_partitions(queue, are_needed=records.keys is None)
         if records.keys is not None:
-            queue.send(records, ANY_PARTITION)
+            queue.send_by_key(records, self._partitions)
         else:
             self._spread(queue, records)
         now = time.monotonic()
@@ -49,12 +50,11 @@ class BatchSender:
         self._sent_at = now
 
     def _spread(self, queue: RecordQueue, records: Records) -> None:
-        self._refresh_partitions(queue)
         for begin in range(0, len(records), SPREAD_ROWS):
             self._turn = (self._turn + 1) % self._partitions
             queue.send(records.slice(begin, SPREAD_ROWS), self._turn)
 
-    def _refresh_partitions(self, queue: RecordQueue) -> None:
+    def _refresh_partitions(self, queue: RecordQueue, *, are_needed: bool) -> None:
         """Partitions may be added to a topic; a broker that is away for a moment changes nothing."""
         now = time.monotonic()
         if now < self._partitions_due:
@@ -63,6 +63,6 @@ class BatchSender:
         try:
             self._partitions = queue.partitions()
         except ExternalError as error:
-            if not self._partitions:
+            if are_needed and not self._partitions:
                 raise
             LOG.info("%s keeps %d partitions: %s", self._node, self._partitions, error)

@@ -19,6 +19,7 @@ from headrace_connectors.kafka.clients.client import (
     base_settings,
     translated,
 )
+from headrace_connectors.kafka.librdkafka.functions import ANY_PARTITION
 from headrace_connectors.kafka.sink.records import (
     HELD_SETTINGS,
     HURRY_MS,
@@ -104,6 +105,10 @@ class ClientProducer:
             self._raise_if_failed()
             self._raise_if_doomed()
             raise delivery_failed(cause.args[0], self._topic, self._brokers) from cause
+
+    def send_by_key(self, records: Records, partitions: int) -> None:
+        """Queues records; see RecordQueue. The client knows how many partitions there are."""
+        self.send(records, ANY_PARTITION)
 
     def hurry(self) -> None:
         """Sends the queue now: during a flush the client does not linger."""

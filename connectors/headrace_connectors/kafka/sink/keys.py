@@ -24,10 +24,11 @@ def key_encoder(columns: tuple[str, ...], schema: Schema) -> KeyEncoder:
 
     def as_object(rows: pl.DataFrame) -> pl.Series:
         keys = _series(encode_json_object(rows, columns)).cast(pl.Binary)
-        if len(columns) > 1:
+        column = rows.get_column(columns[0])
+        if len(columns) > 1 or not column.null_count():
             return keys
         # a single NULL means no key, so that such records are spread; among several columns NULL is a value
-        return pl.select(pl.when(rows.get_column(columns[0]).is_not_null()).then(keys).alias(columns[0])).to_series()
+        return pl.select(pl.when(column.is_not_null()).then(keys).alias(column.name)).to_series()
 
     return as_object
 

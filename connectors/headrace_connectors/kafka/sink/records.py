@@ -11,9 +11,6 @@ from confluent_kafka import KafkaError
 from headrace.core.errors import ExternalError, HeadraceError
 from headrace_connectors.kafka.clients.client import UNKNOWN_TOPIC_CODES, translated
 
-ANY_PARTITION = -1
-"""The partition follows from the key."""
-
 QUEUED_ROWS_MAX = 200_000
 QUEUED_BYTES_MAX = 64 << 20
 """Bounds of the records that wait for an acknowledgement; a full queue blocks the writer."""
@@ -76,9 +73,16 @@ class RecordQueue(Protocol):
     """A producer with its bounded queue; used by one thread."""
 
     def send(self, records: Records, partition: int) -> None:
-        """Queues records in order, to one partition or each to its key's. Blocks while the queue is full.
+        """Queues records in order, to one partition. Blocks while the queue is full.
 
         Raises ExternalError if a record has failed.
+        """
+        ...
+
+    def send_by_key(self, records: Records, partitions: int) -> None:
+        """Queues records with keys, each to its key's partition; those of one partition in order. Otherwise as `send`.
+
+        partitions   how many the topic has; 0: unknown, the client asks for itself
         """
         ...
 

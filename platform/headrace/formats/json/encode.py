@@ -1,12 +1,14 @@
-"""Encodes rows as JSON objects, whole columns at a time.
+"""Encodes rows as JSON objects, whole columns at a time: by the kernel, or by polars with the same bytes.
 
-Values that JSON has no form for (times, decimals, bytes) become text columns first; the library's struct encoder does
-the rest: shortest floats, NULL for NaN and infinities, exact integers, escaped strings.
+polars takes a batch where kernels are off, or where the kernel does not write a column's type or one of its dates.
+Values that JSON has no form for (times, decimals, bytes) become text columns first; polars' struct encoder does the
+rest: shortest floats, NULL for NaN and infinities, exact integers, escaped strings.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
 from typing import Literal
 
 import polars as pl
@@ -14,6 +16,7 @@ import pyarrow as pa
 
 from headrace.core.types import Schema
 from headrace.formats.text_columns import format_timestamps
+from headrace.kernels.json_encode import JsonEncodeKernel, json_encode_kernel
 
 TimestampStyle = Literal["rfc3339", "epoch_ms"]
 _SECONDS = "%Y-%m-%dT%H:%M:%S"
@@ -22,13 +25,16 @@ _SECONDS = "%Y-%m-%dT%H:%M:%S"
 class JsonEncoder:
     """Writes the columns of one schema, in its order."""
 
-    def __init__(self, schema: Schema, *, timestamps: TimestampStyle = "rfc3339") -> None:
+    def __init__(self, schema: Schema, *, timestamps: TimestampStyle = "rfc3339", kernels: bool = True) -> None:
         self._names = schema.names
         self._timestamps: TimestampStyle = timestamps
+        self._kernel = None
+        if kernels and _are_exportable(schema.names, schema.polars().values()):
+            self._kernel = json_encode_kernel(schema.names, epoch_ms=timestamps == "epoch_ms")
 
     def encode(self, rows: pl.DataFrame) -> pa.Array:
         """See `Encoder`."""
-        return encode_json_object(rows, self._names, timestamps=self._timestamps)
+        return _encode(rows, self._names, self._timestamps, self._kernel)
 
     def file_header(self) -> bytes:
         """JSON lines begin at once."""
@@ -36,11 +42,38 @@ class JsonEncoder:
 
 
 def encode_json_object(
-    rows: pl.DataFrame, columns: Sequence[str], *, timestamps: TimestampStyle = "rfc3339"
+    rows: pl.DataFrame, columns: Sequence[str], *, timestamps: TimestampStyle = "rfc3339", kernels: bool = True
 ) -> pa.Array:
-    """One compact JSON object (no blanks) of `columns`, in that order, for each row; Arrow strings without NULLs."""
+    """One compact JSON object (no blanks) of `columns`, in that order, a row: Arrow large_string without NULLs."""
+    kernel = _kernel(tuple(columns), timestamps) if kernels and _are_exportable(rows.columns, rows.dtypes) else None
+    return _encode(rows, columns, timestamps, kernel)
+
+
+@lru_cache(maxsize=64)
+def _kernel(columns: tuple[str, ...], timestamps: TimestampStyle) -> JsonEncodeKernel | None:
+    return json_encode_kernel(columns, epoch_ms=timestamps == "epoch_ms")
+
+
+def _are_exportable(names: Iterable[str], dtypes: Iterable[pl.DataType]) -> bool:
+    """Whether polars can export such columns: a NUL in a name, nested ones too, ends the process."""
+    return "\0" not in "".join(names) and all(map(_is_exportable, dtypes))
+
+
+def _is_exportable(dtype: pl.DataType) -> bool:
+    if isinstance(dtype, pl.List | pl.Array):
+        return _is_exportable(_known(dtype.inner))
+    if isinstance(dtype, pl.Struct):
+        return _are_exportable([item.name for item in dtype.fields], [_known(item.dtype) for item in dtype.fields])
+    return True
+
+
+def _encode(
+    rows: pl.DataFrame, columns: Sequence[str], timestamps: TimestampStyle, kernel: JsonEncodeKernel | None
+) -> pa.Array:
     assert columns, "an object has at least one field"
-    texts = [_as_json(rows[name], timestamps) for name in columns]
+    if kernel is not None and (messages := kernel.encode(rows)) is not None:
+        return messages
+    texts = {name: _as_json(rows[name], timestamps) for name in columns}
     return pl.DataFrame(texts).to_struct("message").struct.json_encode().to_arrow()
 
 

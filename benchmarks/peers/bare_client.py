@@ -1,0 +1,60 @@
+"""What a bare loop needs of a Kafka client."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+import polars as pl
+from partition_runs import PartitionRun
+
+Schema = dict[str, pl.DataType]
+CONSUMER = {
+    "group.id": "peers-bare",
+    "enable.auto.commit": "false",
+    "enable.auto.offset.store": "false",
+    "isolation.level": "read_committed",
+    "fetch.queue.backoff.ms": "10",
+}
+PRODUCER = {
+    "compression.type": "lz4",
+    "linger.ms": "20",
+    "batch.size": "262144",
+    "acks": "all",
+    "enable.idempotence": "true",
+    "queue.buffering.max.messages": "1000000",
+    "queue.buffering.max.kbytes": "500000",
+}
+"""Settings of librdkafka; the producer has those of Flink's."""
+QUEUED_MAX = 900_000
+"""Messages in the producer's queue before a loop waits."""
+SEND_ROWS = 4_000
+"""As many results go to one partition before the next one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Polled:
+    """A parsed batch and its runs, in order."""
+
+    rows: pl.DataFrame
+    runs: list[PartitionRun]
+
+
+class BareClient(Protocol):
+    """Reads one topic from its beginning and writes another one."""
+
+    def poll(self) -> Polled | None:
+        """Returns the next batch; None if nothing came."""
+
+    def finish(self, partition: int) -> None:
+        """Reads no more of a partition."""
+
+    def send(self, rows: pl.DataFrame) -> None:
+        """Queues results."""
+
+    def commit(self, positions: Mapping[int, int]) -> None:
+        """Returns once all that was queued is at the broker, and the positions (partition -> offset) with it."""
+
+    def close(self) -> None:
+        """Leaves nothing open."""

@@ -1,0 +1,132 @@
+"""Encodes columns as JSON objects, one a row: `c/encode/json_encode.c`.
+
+The kernel reads the columns in polars' memory, through Arrow's C stream interface, and writes text and offsets into
+memory that Arrow allocates. The text buffer has an estimated size: it grows when the text is longer, and is cut when
+more than a quarter of it is unused. Its buffers are those of an Arrow large_binary column, too.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Sequence
+from enum import IntEnum
+from functools import lru_cache
+
+import polars as pl
+import pyarrow as pa
+
+from headrace.kernels.arrow_stream import stream_address
+from headrace.kernels.library import Kernel, kernel
+
+_ARROW_SCHEMA_WORDS = 9
+_ARROW_ARRAY_WORDS = 10
+_WASTE_SHARE = 4
+"""A text buffer is cut if more than 1 / `_WASTE_SHARE` of it is unused."""
+
+
+class Status(IntEnum):
+    """`enum status`."""
+
+    DONE = 0
+    FULL = 1
+    DOUBT = 2
+
+
+class EncodeState(ctypes.Structure):
+    """`json_encode_t`. All but the first five are zeros at the begin."""
+
+    _fields_ = (
+        ("stream", ctypes.c_void_p),
+        ("names", ctypes.c_char_p),
+        ("column_count", ctypes.c_int64),
+        ("is_epoch_ms", ctypes.c_int64),
+        ("row_count", ctypes.c_int64),
+        ("field_bytes", ctypes.c_int64),
+        ("key_bytes", ctypes.c_int64),
+        ("row_bytes_guess", ctypes.c_int64),
+        ("fixed_bytes_max", ctypes.c_int64),
+        ("fields", ctypes.c_void_p),
+        ("keys", ctypes.c_void_p),
+        ("text", ctypes.c_void_p),
+        ("ends", ctypes.c_void_p),
+        ("text_bytes_max", ctypes.c_int64),
+        ("text_bytes", ctypes.c_int64),
+        ("row", ctypes.c_int64),
+        ("missing", ctypes.c_int64),
+        ("is_placed", ctypes.c_int64),
+        ("is_bound", ctypes.c_int64),
+        ("first_row", ctypes.c_int64),
+        ("schema", ctypes.c_int64 * _ARROW_SCHEMA_WORDS),
+        ("rows", ctypes.c_int64 * _ARROW_ARRAY_WORDS),
+    )
+
+
+class JsonEncodeKernel:
+    """Writes `columns` of frames, in that order. Keeps nothing between frames: threads may share it.
+
+    No name in a frame, of any column or nested field, may hold a NUL: polars ends the process when it exports one.
+    """
+
+    def __init__(self, functions: tuple[Kernel, Kernel, Kernel], columns: Sequence[str], *, epoch_ms: bool) -> None:
+        assert len(set(columns)) == len(columns), "an object has each name once"
+        self._open, self._write, self._close = functions
+        self._columns = len(columns)
+        self._names = b"".join(name.encode() + b"\0" for name in columns)
+        self._epoch_ms = epoch_ms
+
+    def encode(self, rows: pl.DataFrame) -> pa.Array | None:
+        """One object a row: Arrow large_string without NULLs. None where the kernel does not write a type or a date."""
+        capsule = rows.__arrow_c_stream__(None)
+        state = EncodeState(stream_address(capsule), self._names, self._columns, self._epoch_ms, rows.height)
+        at = ctypes.addressof(state)
+        try:
+            if self._open(at) != Status.DONE:
+                return None
+            return _texts(self._write, state, at)
+        finally:
+            self._close(at)
+
+
+def json_encode_kernel(columns: Sequence[str], *, epoch_ms: bool) -> JsonEncodeKernel | None:
+    """The kernel for these columns; None where kernels are off or missing.
+
+    epoch_ms: timestamps as whole milliseconds since 1970, floored; else as RFC 3339
+    """
+    functions = _functions()
+    return None if functions is None else JsonEncodeKernel(functions, columns, epoch_ms=epoch_ms)
+
+
+def _texts(write: Kernel, state: EncodeState, at: int) -> pa.Array | None:
+    # named, so that their memory is alive until the kernel returns
+    fields, keys = pa.allocate_buffer(state.field_bytes), pa.allocate_buffer(state.key_bytes)
+    state.fields, state.keys = fields.address, keys.address
+    ends = pa.allocate_buffer((state.row_count + 1) * 8)
+    guess = state.row_count * state.row_bytes_guess
+    text = pa.allocate_buffer(guess + state.fixed_bytes_max, resizable=True)
+    state.ends, state.text, state.text_bytes_max = ends.address, text.address, text.size
+    while (status := write(at)) == Status.FULL:
+        text.resize(_grown(state))
+        state.text, state.text_bytes_max = text.address, text.size
+    if status != Status.DONE:
+        return None
+    used = state.text_bytes
+    text.resize(used, shrink_to_fit=(text.size - used) * _WASTE_SHARE > text.size)
+    return pa.Array.from_buffers(pa.large_string(), state.row_count, [None, ends, text], null_count=0)
+
+
+def _grown(state: EncodeState) -> int:
+    """Bytes of text for all rows, if the others are as long as those that are written; at most twice as many as now
+    unless one text takes more."""
+    least: int = state.text_bytes_max + state.missing
+    most: int = state.text_bytes_max * 2
+    if state.row:
+        most = min(most, state.text_bytes * state.row_count // state.row * 9 // 8 + state.fixed_bytes_max)
+    return max(least, most)
+
+
+@lru_cache(maxsize=1)
+def _functions() -> tuple[Kernel, Kernel, Kernel] | None:
+    opens = kernel("headrace_json_open", ctypes.c_int64, ctypes.c_void_p)
+    writes = kernel("headrace_json_write", ctypes.c_int64, ctypes.c_void_p)
+    closes = kernel("headrace_json_close", None, ctypes.c_void_p)
+    return None if opens is None or writes is None or closes is None else (opens, writes, closes)

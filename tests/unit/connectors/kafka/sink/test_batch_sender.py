@@ -1,0 +1,85 @@
+"""Which partitions records are sent to, and what the sender does where it cannot know how many there are."""
+
+from __future__ import annotations
+
+import time
+
+import pyarrow as pa
+import pytest
+
+from headrace.connect.sink import SinkContext
+from headrace.core.errors import ExternalError
+from headrace.core.types import schema_of
+from headrace_connectors.kafka.sink.batch_sender import SPREAD_ROWS, BatchSender
+from headrace_connectors.kafka.sink.records import Records
+
+
+class Queue:
+    """Keeps what it is told. `count`: partitions of its topic; 0: no broker answers."""
+
+    def __init__(self, count: int) -> None:
+        self.count = count
+        self.asked = 0
+        self.sent: list[tuple[int, int]] = []
+        self.by_key: list[tuple[int, int]] = []
+
+    def send(self, records: Records, partition: int) -> None:
+        self.sent.append((len(records), partition))
+
+    def send_by_key(self, records: Records, partitions: int) -> None:
+        self.by_key.append((len(records), partitions))
+
+    def hurry(self) -> None:
+        raise AssertionError("rows of a transaction do not hurry")
+
+    def flush(self) -> None:
+        raise AssertionError("the writer flushes")
+
+    def close(self) -> None:
+        raise AssertionError("the writer closes")
+
+    def partitions(self) -> int:
+        self.asked += 1
+        if not self.count:
+            raise ExternalError("no broker answers")
+        return self.count
+
+
+@pytest.fixture
+def sender() -> BatchSender:
+    context = SinkContext("j", "out", 0, 1, schema_of({"k": "string"}), format="json")
+    return BatchSender(context, {}, transactional=True)
+
+
+def rows(count: int) -> pa.Array:
+    return pa.array([b"v"] * count, pa.large_binary())
+
+
+def test_rows_without_a_key_go_to_one_partition_after_the_other(sender: BatchSender) -> None:
+    queue = Queue(3)
+    sender.send(queue, Records(rows(2 * SPREAD_ROWS + 1)))
+    assert queue.sent == [(SPREAD_ROWS, 1), (SPREAD_ROWS, 2), (1, 0)]
+    assert not queue.by_key
+
+
+def test_rows_with_keys_go_over_whole_with_the_number_of_partitions(
+    sender: BatchSender, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    queue = Queue(3)
+    for _ in range(2):
+        sender.send(queue, Records(rows(10_000), rows(10_000)))
+    assert (queue.asked, queue.sent) == (1, [])
+    queue.count = 5
+    # partitions were added: noticed when the number is old
+    monkeypatch.setattr(time, "monotonic", lambda: sender._partitions_due)
+    sender.send(queue, Records(rows(1), rows(1)))
+    assert queue.by_key == [(10_000, 3), (10_000, 3), (1, 5)]
+
+
+def test_without_a_broker_rows_with_keys_wait_in_the_client_and_others_are_refused(sender: BatchSender) -> None:
+    queue = Queue(0)
+    sender.send(queue, Records(rows(1), rows(1)))
+    assert queue.by_key == [(1, 0)]
+    sender._partitions_due = 0.0
+    with pytest.raises(ExternalError, match="no broker answers"):
+        sender.send(queue, Records(rows(1)))
