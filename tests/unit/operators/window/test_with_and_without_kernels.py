@@ -16,6 +16,7 @@ from headrace.core.signals import TIME_MAX
 from headrace.core.types import polars_type, schema_of
 from headrace.operators.aggregation.aggregate import AggregateConfig
 from headrace.operators.operator import Operator
+from headrace.operators.window import state
 from headrace.operators.window.accumulator import compiled
 from headrace.operators.window.definitions import Cumulate, Sliding, Tumbling, Window
 from support.kernels.group_frames import column
@@ -122,3 +123,11 @@ def played(config: AggregateConfig, turns: list[bool], data: list[tuple[pl.DataF
 def _carried(config: AggregateConfig, operator: Operator) -> Operator:
     (other,) = restored(config, [operator.snapshot()], 1)
     return other
+
+
+def test_tables_without_room_pass_their_groups_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    config = AggregateConfig("step", ("t",), Sliding(10, 3), (("n", "count(*)"), ("s", "sum(x)")), INPUT)
+    data = batches(1, 20)
+    expected = played(config, [True], data)
+    monkeypatch.setattr(state, "TABLES_BYTES_MAX", 1)
+    assert played(config, [True], data) == expected
