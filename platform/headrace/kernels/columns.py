@@ -17,7 +17,7 @@ import polars as pl
 import pyarrow as pa
 
 from headrace.core.types import DataType, Decimal, Field, ListOf, Primitive, Schema, Struct, Timestamp
-from headrace.kernels.library import Kernel, kernel
+from headrace.kernels.bitmaps import packed_bits
 
 TEXT_BYTES_MAX = (1 << 31) - 1
 """Bytes that views of one buffer can lead to."""
@@ -115,9 +115,6 @@ class ColumnLayout:
             at += len(name)
         self.top = range(1, 1 + len(schema))
         self.schema_names = list(schema.names)
-        pack = kernel("headrace_pack_bits", None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_void_p)
-        assert pack is not None, "a layout is made where kernels are loaded"
-        self.pack: Kernel = pack
 
 
 def _tree(schema: Schema) -> Iterator[Column]:
@@ -229,12 +226,12 @@ class Columns:
     def _array(self, index: int, text: list[pa.Buffer]) -> pa.Array:
         column, row = self._layout.columns[index], self.table[index]
         rows, nulls = int(row["rows"]), int(row["nulls"])
-        validity = self._packed(int(row["valid"]), rows) if nulls else None
+        validity = packed_bits(int(row["valid"]), rows) if nulls else None
         buffers = [validity, self._values[index]]
         children = range(column.first_child, column.first_child + column.child_count)
         match column.kind:
             case Kind.BOOL:
-                buffers[1] = self._packed(int(row["values"]), rows)
+                buffers[1] = packed_bits(int(row["values"]), rows)
             case Kind.STRING | Kind.BINARY:
                 buffers += text
             case Kind.STRUCT:
@@ -243,8 +240,3 @@ class Columns:
                 pass
         inner = [self._array(child, text) for child in children]
         return pa.Array.from_buffers(column.arrow, rows, buffers, null_count=nulls, children=inner or None)
-
-    def _packed(self, flags: int, count: int) -> pa.Buffer:
-        bits = pa.allocate_buffer((count + 7) // 8)
-        self._layout.pack(flags, count, bits.address)
-        return bits

@@ -9,7 +9,7 @@ import numpy as np
 
 from headrace.core.types import Schema
 from headrace.kernels.columns import ColumnLayout
-from headrace.kernels.library import kernel
+from headrace.kernels.library import is_loaded, kernel
 from headrace.kernels.messages import MessageKernel
 
 
@@ -31,9 +31,9 @@ def csv_kernel(
 
     columns: the names of a line's fields in order; of equal ones the last holds, others than the schema's are skipped
     """
-    decode = kernel("headrace_csv_decode", ctypes.c_int64, ctypes.c_void_p, ctypes.c_void_p)
-    if decode is None or not (delimiter.isascii() and quote.isascii()):
+    if not is_loaded() or not (delimiter.isascii() and quote.isascii()):
         return None
+    decode = kernel("headrace_csv_decode", ctypes.c_int64, ctypes.c_void_p, ctypes.c_void_p)
     layout = ColumnLayout(schema)
     index = {name: place for place, name in enumerate(schema.names, layout.top.start)}
     last = {name: place for place, name in enumerate(columns)}

@@ -3,43 +3,38 @@
 from __future__ import annotations
 
 import ctypes
-from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
 
-from headrace.kernels.library import Kernel, kernel
+from headrace.kernels.library import Kernel, is_loaded, kernel
 
 Times = npt.NDArray[np.int64]
 _MILLISECOND_US = 1000
 
 
-@lru_cache(maxsize=1)
-def _milliseconds() -> Kernel | None:
+def _milliseconds() -> Kernel:
     return kernel("headrace_event_milliseconds", None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_void_p)
 
 
-@lru_cache(maxsize=1)
-def _watermarks() -> Kernel | None:
+def _watermarks() -> Kernel:
     number = ctypes.c_int64
     return kernel("headrace_row_watermarks", number, ctypes.c_void_p, number, number, number, number, ctypes.c_void_p)
 
 
 def event_milliseconds(micros: Times) -> Times:
     """Times in us, rounded down to ms: int64[n]."""
-    compiled = _milliseconds()
-    if compiled is None or not micros.flags.c_contiguous:
+    if not is_loaded() or not micros.flags.c_contiguous:
         return np.floor_divide(micros, _MILLISECOND_US)
     times = np.empty(len(micros), dtype=np.int64)
-    compiled(micros.ctypes.data, len(micros), times.ctypes.data)
+    _milliseconds()(micros.ctypes.data, len(micros), times.ctypes.data)
     return times
 
 
 def row_watermarks(times: Times, before: int | None, lag: int, floor: int) -> tuple[Times, bool]:
     """The watermark of each of n >= 1 rows: the greatest of `before` and the times up to the row, less `lag`, at least
     `floor`: int64[n]. Also returns whether one of them is not below its row's time. All in ms."""
-    compiled = _watermarks()
-    if compiled is None or not times.flags.c_contiguous:
+    if not is_loaded() or not times.flags.c_contiguous:
         greatest = np.maximum.accumulate(times)
         if before is not None:
             greatest = np.maximum(greatest, before)
@@ -47,5 +42,5 @@ def row_watermarks(times: Times, before: int | None, lag: int, floor: int) -> tu
         return watermarks, bool((watermarks >= times).any())
     watermarks = np.empty(len(times), dtype=np.int64)
     first = int(times[0]) if before is None else before
-    late = compiled(times.ctypes.data, len(times), first, lag, floor, watermarks.ctypes.data)
+    late = _watermarks()(times.ctypes.data, len(times), first, lag, floor, watermarks.ctypes.data)
     return watermarks, bool(late)

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Sequence
-from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
 
-from headrace.kernels.library import Kernel, kernel
+from headrace.kernels.library import Kernel, is_loaded, kernel
 
 Floats = npt.NDArray[np.float64]
 Whole = npt.NDArray[np.int64]
@@ -32,8 +31,7 @@ class _Quotients(ctypes.Structure):
     )
 
 
-@lru_cache(maxsize=1)
-def _kernel() -> Kernel | None:
+def _kernel() -> Kernel:
     return kernel("headrace_exact_quotients", ctypes.c_int64, ctypes.c_void_p)
 
 
@@ -45,11 +43,10 @@ def exact_quotients(
     Returns the values, exact and rounded once, and the mask of those that are sure: not beyond the normal numbers of
     float64, nor divided by 2^32 or more. None without the kernel, or if the exponents are not on one grid of 32 bits.
     """
-    compiled = _kernel()
     ordered = sorted(lanes, key=lambda lane: lane[1])
     lowest = ordered[0][1]
     steps = [exponent - lowest for _, exponent in ordered]
-    if compiled is None or any(step % _DIGIT_BITS for step in steps) or len(set(steps)) < len(steps):
+    if not is_loaded() or any(step % _DIGIT_BITS for step in steps) or len(set(steps)) < len(steps):
         return None
     columns = [np.ascontiguousarray(numbers, dtype=np.int64) for numbers, _ in ordered]
     groups = len(columns[0])
@@ -68,4 +65,4 @@ def exact_quotients(
         values.ctypes.data,
         sure.ctypes.data,
     )
-    return (values, sure) if compiled(ctypes.addressof(given)) else None
+    return (values, sure) if _kernel()(ctypes.addressof(given)) else None

@@ -16,7 +16,6 @@ import weakref
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntEnum
-from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
@@ -159,26 +158,18 @@ class _Functions:
     write: Kernel
 
 
-@lru_cache(maxsize=1)
-def _functions() -> _Functions | None:
+def _functions() -> _Functions:
     address, number = ctypes.c_void_p, ctypes.c_int64
-    found = [
-        kernel("headrace_groups_new", address, address, number, address, number, address, number),
-        kernel("headrace_groups_free", None, address),
-        kernel("headrace_groups_reset", None, address),
-        kernel("headrace_groups_add", number, address),
-        kernel("headrace_groups_abandon", None, address),
-        kernel("headrace_groups_size", None, address, address),
-        kernel("headrace_groups_describe", number, address, address, number, address),
-        kernel("headrace_groups_write", None, address, address, number, address, address),
-    ]
-    made = [function for function in found if function is not None]
-    return _Functions(*made) if len(made) == len(found) else None
-
-
-def is_available() -> bool:
-    """Whether this process has the kernel."""
-    return _functions() is not None
+    return _Functions(
+        new=kernel("headrace_groups_new", address, address, number, address, number, address, number),
+        free=kernel("headrace_groups_free", None, address),
+        reset=kernel("headrace_groups_reset", None, address),
+        add=kernel("headrace_groups_add", number, address),
+        abandon=kernel("headrace_groups_abandon", None, address),
+        size=kernel("headrace_groups_size", None, address, address),
+        describe=kernel("headrace_groups_describe", number, address, address, number, address),
+        write=kernel("headrace_groups_write", None, address, address, number, address, address),
+    )
 
 
 def key_form(dtype: pl.DataType) -> Form | None:
@@ -213,7 +204,6 @@ class GroupTable:
         text_bytes_max   bytes that one frame of `take` has of the texts of keys
         """
         functions = _functions()
-        assert functions is not None, "tables are made where kernels are loaded"
         self.grouping = grouping
         self._functions = functions
         forms = [form for key in grouping.keys if (form := key_form(key.dtype)) is not None]

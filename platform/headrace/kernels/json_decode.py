@@ -8,7 +8,7 @@ import orjson
 
 from headrace.core.types import DataType, ListOf, Schema, Struct
 from headrace.kernels.columns import ColumnLayout
-from headrace.kernels.library import kernel
+from headrace.kernels.library import is_loaded, kernel
 from headrace.kernels.messages import MessageKernel
 
 _DEPTH_MAX = 32
@@ -17,14 +17,13 @@ _DEPTH_MAX = 32
 
 def json_kernel(schema: Schema) -> MessageKernel | None:
     """The kernel for messages of this schema; None where kernels are off or missing, or the schema is none for it."""
-    decode = kernel("headrace_json_decode", ctypes.c_int64, ctypes.c_void_p)
-    if decode is None or not all(_fits(item.type, 1) for item in schema):
+    if not is_loaded() or not all(_fits(item.type, 1) for item in schema):
         return None
     layout = ColumnLayout(schema)
     # keys with escapes are never compared
     if any(orjson.dumps(name) != b'"' + name.encode() + b'"' for name in layout.names):
         return None
-    return MessageKernel(decode, layout)
+    return MessageKernel(kernel("headrace_json_decode", ctypes.c_int64, ctypes.c_void_p), layout)
 
 
 def _fits(dtype: DataType, depth: int) -> bool:

@@ -10,13 +10,12 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Sequence
 from enum import IntEnum
-from functools import lru_cache
 
 import polars as pl
 import pyarrow as pa
 
 from headrace.kernels.arrow_stream import stream_address
-from headrace.kernels.library import Kernel, kernel
+from headrace.kernels.library import Kernel, is_loaded, kernel
 
 _ARROW_SCHEMA_WORDS = 9
 _ARROW_ARRAY_WORDS = 10
@@ -67,9 +66,11 @@ class JsonEncodeKernel:
     No name in a frame, of any column or nested field, may hold a NUL: polars ends the process when it exports one.
     """
 
-    def __init__(self, functions: tuple[Kernel, Kernel, Kernel], columns: Sequence[str], *, epoch_ms: bool) -> None:
+    def __init__(self, columns: Sequence[str], *, epoch_ms: bool) -> None:
         assert len(set(columns)) == len(columns), "an object has each name once"
-        self._open, self._write, self._close = functions
+        self._open = kernel("headrace_json_open", ctypes.c_int64, ctypes.c_void_p)
+        self._write = kernel("headrace_json_write", ctypes.c_int64, ctypes.c_void_p)
+        self._close = kernel("headrace_json_close", None, ctypes.c_void_p)
         self._columns = len(columns)
         self._names = b"".join(name.encode() + b"\0" for name in columns)
         self._epoch_ms = epoch_ms
@@ -92,8 +93,7 @@ def json_encode_kernel(columns: Sequence[str], *, epoch_ms: bool) -> JsonEncodeK
 
     epoch_ms: timestamps as whole milliseconds since 1970, floored; else as RFC 3339
     """
-    functions = _functions()
-    return None if functions is None else JsonEncodeKernel(functions, columns, epoch_ms=epoch_ms)
+    return JsonEncodeKernel(columns, epoch_ms=epoch_ms) if is_loaded() else None
 
 
 def _texts(write: Kernel, state: EncodeState, at: int) -> pa.Array | None:
@@ -122,11 +122,3 @@ def _grown(state: EncodeState) -> int:
     if state.row:
         most = min(most, state.text_bytes * state.row_count // state.row * 9 // 8 + state.fixed_bytes_max)
     return max(least, most)
-
-
-@lru_cache(maxsize=1)
-def _functions() -> tuple[Kernel, Kernel, Kernel] | None:
-    opens = kernel("headrace_json_open", ctypes.c_int64, ctypes.c_void_p)
-    writes = kernel("headrace_json_write", ctypes.c_int64, ctypes.c_void_p)
-    closes = kernel("headrace_json_close", None, ctypes.c_void_p)
-    return None if opens is None or writes is None or closes is None else (opens, writes, closes)

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from ctypes import c_int64, c_uint64, c_void_p
-from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
@@ -17,28 +16,19 @@ from headrace.core import keygroups
 from headrace.core.keygroups import Hashes
 from headrace.kernels.arrow_stream import stream_address
 from headrace.kernels.group_by import key_form
-from headrace.kernels.library import Kernel, kernel
-
-
-@lru_cache(maxsize=1)
-def _functions() -> tuple[Kernel, Kernel] | None:
-    hashing = kernel("headrace_key_hash", c_int64, c_void_p, c_void_p, c_int64, c_void_p, c_int64)
-    ordering = kernel("headrace_split_order", None, c_void_p, c_int64, c_uint64, c_uint64, c_void_p, c_void_p, c_void_p)
-    return None if hashing is None or ordering is None else (hashing, ordering)
+from headrace.kernels.library import is_loaded, kernel
 
 
 def key_hash(frame: pl.DataFrame, keys: Sequence[str]) -> Hashes:
     """The hash of each row's key: uint64[n]. Raises UserError for a column that cannot be a key (list, struct)."""
     assert keys, "a key has at least one column"
-    functions = _functions()
     forms = [form for key in keys if (form := key_form(frame.schema[key])) is not None]
-    if functions is None or len(forms) < len(keys):
+    if not is_loaded() or len(forms) < len(keys):
         return keygroups.key_hash(frame, keys)
     hashes = np.empty(frame.height, np.uint64)
     capsule = frame.select(keys).__arrow_c_stream__()
-    read = functions[0](
-        stream_address(capsule), (c_int64 * len(forms))(*forms), len(forms), hashes.ctypes.data, len(hashes)
-    )
+    hashing = kernel("headrace_key_hash", c_int64, c_void_p, c_void_p, c_int64, c_void_p, c_int64)
+    read = hashing(stream_address(capsule), (c_int64 * len(forms))(*forms), len(forms), hashes.ctypes.data, len(hashes))
     assert read == frame.height, f"{read} of {frame.height} keys of {frame.select(keys).schema} were hashed"
     return hashes
 
@@ -50,12 +40,12 @@ def split_order(
 
     Returns uint32[n] and int64[parallelism]; None where kernels are off or missing.
     """
-    functions = _functions()
-    if functions is None:
+    if not is_loaded():
         return None
     hashes = key_hash(frame, keys)
     order, targets = np.empty(len(hashes), np.uint32), np.empty(len(hashes), np.uint16)
     counts = np.zeros(parallelism, np.int64)
     places = (targets.ctypes.data, order.ctypes.data, counts.ctypes.data)
-    functions[1](hashes.ctypes.data, len(hashes), max_parallelism, parallelism, *places)
+    ordering = kernel("headrace_split_order", None, c_void_p, c_int64, c_uint64, c_uint64, c_void_p, c_void_p, c_void_p)
+    ordering(hashes.ctypes.data, len(hashes), max_parallelism, parallelism, *places)
     return order, counts

@@ -19,17 +19,24 @@ from headrace.core.errors import UserError
 from headrace.kernels.compiling import LIBRARY, SOURCES, source_digest
 
 KERNELS_VARIABLE = "HEADRACE_KERNELS"
+_KERNELS_MAX = 64
+"""Functions that are kept typed; more than there are."""
 _LOG = logging.getLogger(__name__)
 
 Kernel = Callable[..., Any]
 """A C function: takes addresses and numbers as its module declares them, releases the interpreter's lock."""
 
 
-def kernel(name: str, result: type[Any] | None, *arguments: type[Any]) -> Kernel | None:
-    """The C function `name`, typed; None where kernels are switched off or missing."""
+def is_loaded() -> bool:
+    """Whether this process has kernels. Raises UserError for an unknown value of HEADRACE_KERNELS."""
+    return library() is not None
+
+
+@lru_cache(maxsize=_KERNELS_MAX)
+def kernel(name: str, result: type[Any] | None, *arguments: type[Any]) -> Kernel:
+    """The C function `name`, typed; where kernels are loaded."""
     found = library()
-    if found is None:
-        return None
+    assert found is not None, f"{name} is called where kernels are loaded"
     function = found[name]
     function.restype, function.argtypes = result, list(arguments)
     return function

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from headrace.kernels.binary_column import BinaryColumn, binary_column
-from headrace.kernels.library import Kernel, kernel, library
+from headrace.kernels.library import is_loaded, kernel, library
 
 _ROWS_MAX = 1 << 31
 
@@ -45,8 +45,9 @@ class ProduceKernel:
     flags           those of rd_kafka_produce_batch; they have it copy payloads
     """
 
-    def __init__(self, calls: tuple[Kernel, Kernel], produce_batch: int, topic: int, flags: int) -> None:
-        self._produce, self._produce_by_key = calls
+    def __init__(self, produce_batch: int, topic: int, flags: int) -> None:
+        self._produce = kernel("headrace_produce", c_int64, c_void_p)
+        self._produce_by_key = kernel("headrace_produce_by_key", c_int64, c_void_p)
         self._produce_batch, self._topic, self._flags = produce_batch, topic, flags
 
     def produce(self, values: pa.Array, keys: pa.Array | None, partition: int) -> int:
@@ -86,11 +87,7 @@ def _outcome(state: _Produce, queued: int) -> int:
 
 def produce_kernel(produce_batch: int, topic: int, flags: int) -> ProduceKernel | None:
     """The kernel for one topic; None where kernels are off or missing."""
-    in_one = kernel("headrace_produce", c_int64, c_void_p)
-    by_key = kernel("headrace_produce_by_key", c_int64, c_void_p)
-    if in_one is None or by_key is None:
-        return None
-    return ProduceKernel((in_one, by_key), produce_batch, topic, flags)
+    return ProduceKernel(produce_batch, topic, flags) if is_loaded() else None
 
 
 def delivery_counter() -> int | None:

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from headrace.core import digest
 from headrace.kernels.binary_column import BinaryColumn, binary_column
-from headrace.kernels.library import Kernel, kernel
+from headrace.kernels.library import Kernel, is_loaded, kernel
 
 
 class _RowDigest(ctypes.Structure):
@@ -22,8 +22,7 @@ class _RowDigest(ctypes.Structure):
     )
 
 
-def row_digest_kernel() -> Kernel | None:
-    """The C function; None where kernels are off or missing."""
+def _kernel() -> Kernel:
     return kernel("headrace_row_digest", c_int64, c_void_p)
 
 
@@ -32,13 +31,12 @@ def digest_of(values: pa.Array, keys: pa.Array | None = None) -> int:
 
     values, keys: Arrow binary or string columns of length n; without keys every key is NULL. Returns 0 <= x < 2^128.
     """
-    call = row_digest_kernel()
     value_column, key_column = binary_column(values), binary_column(keys)
-    if call is None or value_column is None or key_column is None:
+    if not is_loaded() or value_column is None or key_column is None:
         return digest.digest_of(values, keys)
     count = len(values)
     assert keys is None or len(keys) == count, "keys and values are columns of the same rows"
     state = _RowDigest(value_column, key_column, count)
-    if call(ctypes.addressof(state)) < count:
+    if _kernel()(ctypes.addressof(state)) < count:
         return digest.digest_of(values, keys)
     return int(state.low) | int(state.high) << 64

@@ -11,7 +11,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from headrace.core.errors import ExternalError
-from headrace.kernels.library import Kernel, kernel
+from headrace.kernels.bitmaps import packed_bits
+from headrace.kernels.library import is_loaded, kernel
 
 BINARY_BYTES_MAX = (1 << 31) - 1
 """Capacity in bytes of an Arrow binary array; longer ones are large_binary."""
@@ -98,12 +99,12 @@ class Taken:
 class TakeKernel:
     """Takes batches of messages. Whoever ends the client waits until no call runs."""
 
-    def __init__(
-        self, functions: MessageFunctions, *, wants_keys: bool, calls: tuple[Kernel, Kernel, Kernel, Kernel]
-    ) -> None:
+    def __init__(self, functions: MessageFunctions, *, wants_keys: bool) -> None:
         self._functions = functions
         self._wants_keys = wants_keys
-        self._measure, self._copy, self._release, self._pack = calls
+        self._measure = kernel("headrace_take_measure", None, c_void_p)
+        self._copy = kernel("headrace_take_copy", c_int64, c_void_p)
+        self._release = kernel("headrace_take_release", None, c_void_p)
 
     def take(self, addresses: npt.NDArray[np.uint64]) -> Taken | None:
         """Copies and releases the messages at these addresses that have no error; None where all have one.
@@ -141,13 +142,13 @@ class TakeKernel:
         if self._copy(ctypes.addressof(take)) < records:
             raise ExternalError("a record has a header whose name is not UTF-8")
         return Taken(
-            values.array(take.values, self._pack),
-            None if keys is None else keys.array(take.keys, self._pack),
+            values.array(take.values),
+            None if keys is None else keys.array(take.keys),
             topics,
             partitions,
             offsets,
             timestamps,
-            None if headers is None else headers.array(take, self._pack),
+            None if headers is None else headers.array(take),
         )
 
     def release(self, addresses: npt.NDArray[np.uint64]) -> None:
@@ -168,13 +169,12 @@ class _BytesMemory:
         self._valid = np.empty(count, np.uint8)
         self.column = _Bytes(self._ends.address, width, self._valid.ctypes.data, self._data.address, 0, size)
 
-    def array(self, column: _Bytes, pack: Kernel) -> pa.Array:
+    def array(self, column: _Bytes) -> pa.Array:
         """The column that the kernel filled."""
         count = column.count
         validity = None
         if column.nulls:
-            validity = pa.allocate_buffer((count + 7) // 8)
-            pack(self._valid.ctypes.data, count, validity.address)
+            validity = packed_bits(self._valid.ctypes.data, count)
         buffers = [validity, self._ends, self._data]
         return pa.Array.from_buffers(self._arrow, count, buffers, null_count=column.nulls)
 
@@ -187,22 +187,13 @@ class _HeaderMemory:
         take.header_names, take.header_values = self._names.column, self._values.column
         take.header_ends = self._ends.address
 
-    def array(self, take: _Take, pack: Kernel) -> pa.Array:
-        names = self._names.array(take.header_names, pack)
-        values = self._values.array(take.header_values, pack)
+    def array(self, take: _Take) -> pa.Array:
+        names = self._names.array(take.header_names)
+        values = self._values.array(take.header_values)
         headers = pa.Array.from_buffers(_HEADER, len(names), [None], children=[names, values])
         return pa.Array.from_buffers(pa.large_list(_HEADER), take.records, [None, self._ends], children=[headers])
 
 
 def take_kernel(functions: MessageFunctions, *, wants_keys: bool) -> TakeKernel | None:
     """The kernel for these columns; None where kernels are off or missing."""
-    calls = (
-        kernel("headrace_take_measure", None, c_void_p),
-        kernel("headrace_take_copy", c_int64, c_void_p),
-        kernel("headrace_take_release", None, c_void_p),
-        kernel("headrace_pack_bits", None, c_void_p, c_int64, c_void_p),
-    )
-    measure, copy, release, pack = calls
-    if measure is None or copy is None or release is None or pack is None:
-        return None
-    return TakeKernel(functions, wants_keys=wants_keys, calls=(measure, copy, release, pack))
+    return TakeKernel(functions, wants_keys=wants_keys) if is_loaded() else None

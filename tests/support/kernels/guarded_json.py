@@ -34,9 +34,6 @@ def guarded_texts(
         kernel(f"headrace_json_{name}", None if name == "close" else c_int64, c_void_p)
         for name in ("open", "write", "close")
     )
-    assert opens is not None, "kernels are compiled"
-    assert writes is not None
-    assert closes is not None
     source = _GuardedRows(rows) if guarded_rows else rows
     capsule = source.__arrow_c_stream__(None)
     names = b"".join(name.encode() + b"\0" for name in columns)

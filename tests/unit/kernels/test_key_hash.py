@@ -67,7 +67,7 @@ def test_rows_come_by_their_subtask_and_in_order(
 
 
 def test_without_kernels_there_is_no_order(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("headrace.kernels.key_hash._functions", lambda: None)
+    monkeypatch.setattr("headrace.kernels.key_hash.is_loaded", lambda: False)
     frame = pl.DataFrame({"k": [1, 2, 3]})
     assert split_order(frame, ["k"], 2, 128) is None
     assert key_hash(frame, ["k"]).tolist() == keygroups.key_hash(frame, ["k"]).tolist()

@@ -6,7 +6,8 @@ from __future__ import annotations
 import pyarrow as pa
 
 from headrace.core.digest_text import add_digests, digest_text
-from headrace.kernels.row_digest import digest_of, row_digest_kernel
+from headrace.kernels.library import is_loaded
+from headrace.kernels.row_digest import digest_of
 from headrace_connectors.kafka.sink.records import Records
 
 TOGETHER_ROWS = 8_192
@@ -20,7 +21,7 @@ class RunningDigest:
     def __init__(self) -> None:
         self.rows = 0
         self._digest = 0
-        self._rows_max = TOGETHER_ROWS if row_digest_kernel() is None else 1
+        self._rows_max = 1 if is_loaded() else TOGETHER_ROWS
         self._waiting: list[Records] = []
         self._waiting_rows = self._waiting_bytes = 0
 

@@ -58,7 +58,7 @@ WINDOWS: list[Window | None] = [Tumbling(10), Sliding(10, 3), Sliding(10, 5), Cu
 def kernels(*, on: bool) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         if not on:
-            patch.setattr(compiled, "is_available", lambda: False)
+            patch.setattr(compiled, "is_loaded", lambda: False)
         yield
 
 

@@ -19,10 +19,10 @@ from headrace.kernels.group_by import (
     Grouping,
     GroupTable,
     KeyColumn,
-    is_available,
     key_form,
     value_form,
 )
+from headrace.kernels.library import is_loaded
 from headrace.operators.window.accumulator import columns
 from headrace.operators.window.accumulator.columns import MAX, MIN, NANMAX, SUM
 from headrace.operators.window.accumulator.lanes import Lane
@@ -63,7 +63,7 @@ def compiled_groups(
     sources   argument column -> the column of the rows that it is, if the rows have it under another name
     """
     # two more columns may come before the keys: pane and since
-    if not is_available() or not keys or len(keys) > KEYS_MAX - 2:
+    if not is_loaded() or not keys or len(keys) > KEYS_MAX - 2:
         return None
     if any(schema[key].is_float() or key_form(schema[key]) is None for key in keys):
         return None
@@ -106,7 +106,7 @@ class Totals:
         self._table: GroupTable | None = None
         self._schema: dict[str, pl.DataType] = {}
         self._added = 0
-        self._is_off = not keys or not is_available()
+        self._is_off = not keys or not is_loaded()
 
     @property
     def is_on(self) -> bool:
@@ -154,7 +154,7 @@ class Totals:
 
 
 def _merge_grouping(schema: Mapping[str, pl.DataType], by: Sequence[str]) -> Grouping | None:
-    if not by or not is_available() or len(by) > KEYS_MAX or any(key_form(schema[key]) is None for key in by):
+    if not by or not is_loaded() or len(by) > KEYS_MAX or any(key_form(schema[key]) is None for key in by):
         return None
     aggregates: list[Aggregate] = []
     for name, dtype in schema.items():

@@ -15,7 +15,7 @@ def kernels(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
     """Whether digests are a kernel's; both count the same."""
     if request.param == "kernels":
         return True
-    monkeypatch.setattr(running_digest, "row_digest_kernel", lambda: None)
+    monkeypatch.setattr(running_digest, "is_loaded", lambda: False)
     monkeypatch.setattr(running_digest, "digest_of", digest_of)
     return False
 

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.kernels.group_by import is_available
+from headrace.kernels.library import is_loaded
 from headrace.operators.window.accumulator import columns, compiled
 from headrace.operators.window.accumulator.compiled import Totals
 
-pytestmark = pytest.mark.skipif(not is_available(), reason="kernels are switched off")
+pytestmark = pytest.mark.skipif(not is_loaded(), reason="kernels are switched off")
 KEYS = ["k", "t"]
 STATE = {"__sum.n.rows": pl.Int64, "__sum.x.e0": pl.Int64, "__sum.x.e-32": pl.Int64, "__max.ts": pl.Int64}
 
