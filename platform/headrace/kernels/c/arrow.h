@@ -106,12 +106,6 @@ ALWAYS_INLINE int is_valid(const column_view_t *view, int64_t row) {
     return view->valid[bit >> 3] >> (bit & 7) & 1;
 }
 
-ALWAYS_INLINE uint32_t load_uint32(const uint8_t *at) {
-    uint32_t value;
-    memcpy(&value, at, sizeof value);
-    return value;
-}
-
 /* The bytes of a view; their number is its first word. */
 ALWAYS_INLINE const uint8_t *view_bytes(const column_view_t *column, const uint8_t *view) {
     uint32_t length = load_uint32(view);

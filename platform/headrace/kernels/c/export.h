@@ -1,8 +1,8 @@
 /* What every kernel needs: fixed-width integers, and the mark of a function that Python calls.
  *
  * Rules of all kernels. A kernel reads and writes only inside the buffers of its arguments; the caller owns them. It
- * keeps no state between calls, so threads may call it at once (but for tables of groups, group_by.c). Anything that it is not sure of is doubt, never an
- * error. Names that Python calls begin with headrace_. */
+ * keeps no state between calls, so threads may call it at once; tables of groups (group/group_by.c) are the exception.
+ * Anything that it is not sure of is doubt, never an error. Names that Python calls begin with headrace_. */
 #ifndef HEADRACE_EXPORT_H
 #define HEADRACE_EXPORT_H
 

@@ -1,4 +1,5 @@
-/* Eight bytes at a time: loads that need no alignment, and tests of all bytes of a word at once. Little-endian. */
+/* Eight bytes at a time: loads that need no alignment, what hashes do with words, and tests of all bytes of a word at
+ * once. Little-endian. */
 #ifndef HEADRACE_WORDS_H
 #define HEADRACE_WORDS_H
 
@@ -10,7 +11,21 @@ ALWAYS_INLINE uint64_t load_word(const uint8_t *at) {
     return word;
 }
 
+ALWAYS_INLINE uint32_t load_uint32(const uint8_t *at) {
+    uint32_t value;
+    memcpy(&value, at, sizeof value);
+    return value;
+}
+
 ALWAYS_INLINE void store_word(uint8_t *at, uint64_t word) { memcpy(at, &word, sizeof word); }
+
+ALWAYS_INLINE uint64_t rotated(uint64_t word, int bits) { return word << bits | word >> (64 - bits); }
+
+/* The two halves of a 128-bit product, folded: every bit of the result depends on all bits of both factors. */
+ALWAYS_INLINE uint64_t folded(uint64_t first, uint64_t second) {
+    u128 product = (u128)first * second;
+    return (uint64_t)product ^ (uint64_t)(product >> 64);
+}
 
 /* Whether all eight bytes are ASCII digits. */
 ALWAYS_INLINE int are_digits(uint64_t word) {

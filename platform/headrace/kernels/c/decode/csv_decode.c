@@ -1,8 +1,8 @@
 /* Lines of CSV to columns: one message is one line, with or without a line break at its end.
  *
- * A field that begins with a quote ends at the next one; where that is doubled, the line is doubt. Other fields reach to
- * the next delimiter. In doubt is also what is not UTF-8, holds a NUL, has another number of fields, or does not read as
- * its type, special floats such as nan included. */
+ * A field that begins with a quote ends at the next one; where that is doubled, the line is doubt. Other fields reach
+ * to the next delimiter. In doubt is also what is not UTF-8, holds a NUL, has another number of fields, or does not
+ * read as its type, special floats such as nan included. */
 #include "decode/decode.h"
 #include "text/number.h"
 #include "text/text_values.h"
@@ -178,7 +178,8 @@ static int read_line(table_t *table, const csv_t *csv, const uint8_t *at, const 
         column_t *column = table->columns + csv->columns[field];
         int64_t length = text_end - text;
         int is_null = !is_quoted && length == csv->null_bytes && memcmp(text, csv->null, (size_t)length) == 0;
-        if (is_null ? !column->is_nullable || !put_null(table, column) : !put_field(table, column, text, length)) return 0;
+        if (is_null ? !column->is_nullable || !put_null(table, column) : !put_field(table, column, text, length))
+            return 0;
     }
     return at == end;
 }

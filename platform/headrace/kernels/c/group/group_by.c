@@ -76,7 +76,8 @@ EXPORT int64_t headrace_groups_describe(group_table_t *table, const uint32_t *ch
 EXPORT void headrace_groups_write(const group_table_t *table, const uint32_t *chosen, int64_t count,
                                   const target_t *targets, uint8_t *text);
 
-/* made: action and form of each accumulator; text_bytes_max: of the texts of all keys, below 2^31. NULL: there is no memory, or no such key or aggregate. */
+/* made: action and form of each accumulator; text_bytes_max: of the texts of all keys, below 2^31. NULL: there is no
+ * memory, or no such key or aggregate. */
 EXPORT group_table_t *headrace_groups_new(const int64_t *key_forms, int64_t key_count, const int64_t *made,
                                           int64_t made_count, const uint64_t *seed, int64_t text_bytes_max) {
     if (key_count < 0 || key_count > KEYS_MAX || made_count < 0 || made_count > ACCUMULATORS_MAX) return NULL;

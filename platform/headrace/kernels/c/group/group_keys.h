@@ -44,14 +44,8 @@ typedef struct {
     uint8_t nulls[BLOCK_ROWS];
 } key_block_t;
 
-/* The two halves of a 128-bit product, folded: every bit of the result depends on all bits of both factors. */
-ALWAYS_INLINE uint64_t fold(uint64_t first, uint64_t second) {
-    u128 product = (u128)first * second;
-    return (uint64_t)product ^ (uint64_t)(product >> 64);
-}
-
 ALWAYS_INLINE uint64_t hash_word(const group_keys_t *keys, uint64_t hash, uint64_t word) {
-    return fold(hash ^ keys->seed[0], word ^ keys->seed[1]);
+    return folded(hash ^ keys->seed[0], word ^ keys->seed[1]);
 }
 
 static uint64_t hash_text(const group_keys_t *keys, const uint8_t *bytes, int64_t length) {

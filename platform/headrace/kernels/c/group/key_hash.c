@@ -1,59 +1,16 @@
 /* The hash of each row's key, bit for bit as `core/keygroups.py` defines it, and the order of rows by their subtask.
  *
- * XXH64 (Y. Collet, https://github.com/Cyan4973/xxHash/blob/dev/doc/xxhash_spec.md), seed 42, over each key column,
- * chained over the columns. */
+ * XXH64, seed 42, over each key column, chained over the columns. */
 #include "arrow.h"
+#include "xxh64.h"
 
 #define SEED 42
 #define NULL_HASH 42
-#define P1 0x9e3779b185ebca87U
-#define P2 0xc2b2ae3d27d4eb4fU
-#define P3 0x165667b19e3779f9U
-#define P4 0x85ebca77c2b2ae63U
-#define P5 0x27d4eb2f165667c5U
 
 EXPORT int64_t headrace_key_hash(arrow_stream_t *stream, const int64_t *forms, int64_t key_count, uint64_t *hashes,
                                  int64_t rows);
 EXPORT void headrace_split_order(const uint64_t *hashes, int64_t rows, uint64_t max_parallelism, uint64_t parallelism,
                                  uint16_t *targets, uint32_t *order, int64_t *counts);
-
-ALWAYS_INLINE uint64_t rotated(uint64_t value, int bits) { return value << bits | value >> (64 - bits); }
-
-ALWAYS_INLINE uint64_t rounded(uint64_t lane, uint64_t word) { return rotated(lane + word * P2, 31) * P1; }
-
-ALWAYS_INLINE uint64_t with_word(uint64_t hash, uint64_t word) {
-    return rotated(hash ^ rounded(0, word), 27) * P1 + P4;
-}
-
-ALWAYS_INLINE uint64_t finished(uint64_t hash) {
-    hash ^= hash >> 33;
-    hash *= P2;
-    hash ^= hash >> 29;
-    hash *= P3;
-    return hash ^ hash >> 32;
-}
-
-ALWAYS_INLINE uint64_t hash_word(uint64_t word, uint64_t seed) { return finished(with_word(seed + P5 + 8, word)); }
-
-static uint64_t hash_bytes(const uint8_t *at, uint64_t length, uint64_t seed) {
-    const uint8_t *end = at + length;
-    uint64_t hash = seed + P5;
-    if (length >= 32) {
-        uint64_t lanes[4] = {seed + P1 + P2, seed + P2, seed, seed - P1};
-        for (; end - at >= 32; at += 32)
-            for (int lane = 0; lane < 4; lane++) lanes[lane] = rounded(lanes[lane], load_word(at + 8 * lane));
-        hash = rotated(lanes[0], 1) + rotated(lanes[1], 7) + rotated(lanes[2], 12) + rotated(lanes[3], 18);
-        for (int lane = 0; lane < 4; lane++) hash = (hash ^ rounded(0, lanes[lane])) * P1 + P4;
-    }
-    hash += length;
-    for (; end - at >= 8; at += 8) hash = with_word(hash, load_word(at));
-    if (end - at >= 4) {
-        hash = rotated(hash ^ load_uint32(at) * P1, 23) * P2 + P3;
-        at += 4;
-    }
-    for (; at < end; at++) hash = rotated(hash ^ *at * P5, 11) * P1;
-    return finished(hash);
-}
 
 /* One zero, one NaN. */
 ALWAYS_INLINE uint64_t float_word(double value) {
@@ -69,12 +26,12 @@ ALWAYS_INLINE uint64_t column_hash(const column_view_t *column, int64_t form, in
     float narrow;
     if (unlikely(!is_valid(column, row))) return NULL_HASH;
     switch (form) {
-    case FORM_INT64: return hash_word(load_word(at), SEED);
-    case FORM_INT32: return hash_word((uint64_t)(int64_t)(int32_t)load_uint32(at), SEED);
-    case FORM_INT128: return finished(with_word(with_word(SEED + P5 + 16, load_word(at)), load_word(at + 8)));
-    case FORM_FLOAT64: memcpy(&value, at, 8); return hash_word(float_word(value), SEED);
-    case FORM_FLOAT32: memcpy(&narrow, at, 4); return hash_word(float_word((double)narrow), SEED);
-    default: return hash_bytes(view_bytes(column, at), load_uint32(at), SEED);
+    case FORM_INT64: return xxh64_of_word(load_word(at), SEED);
+    case FORM_INT32: return xxh64_of_word((uint64_t)(int64_t)(int32_t)load_uint32(at), SEED);
+    case FORM_INT128: return xxh64_of_words(load_word(at), load_word(at + 8), SEED);
+    case FORM_FLOAT64: memcpy(&value, at, 8); return xxh64_of_word(float_word(value), SEED);
+    case FORM_FLOAT32: memcpy(&narrow, at, 4); return xxh64_of_word(float_word((double)narrow), SEED);
+    default: return xxh64(view_bytes(column, at), load_uint32(at), SEED);
     }
 }
 
@@ -83,7 +40,7 @@ ALWAYS_INLINE void hash_column(const column_view_t *column, int64_t form, int64_
                                uint64_t *hashes) {
     for (int64_t row = 0; row < rows; row++) {
         uint64_t hash = column_hash(column, form, row);
-        hashes[row] = is_first ? hash : hash_word(hash, hashes[row]);
+        hashes[row] = is_first ? hash : xxh64_of_word(hash, hashes[row]);
     }
 }
 
@@ -94,7 +51,8 @@ static int hash_array(const arrow_array_t *array, const int64_t *forms, int64_t 
         int64_t rows = array->length;
         if (!column_view(&column, array, key, forms[key], 0)) return 0;
         if (forms[key] == FORM_INT64 && key == 0 && column.valid == NULL) {
-            for (int64_t row = 0; row < rows; row++) hashes[row] = hash_word(load_word(column.values + row * 8), SEED);
+            for (int64_t row = 0; row < rows; row++)
+                hashes[row] = xxh64_of_word(load_word(column.values + row * 8), SEED);
         } else if (forms[key] == FORM_TEXT) {
             hash_column(&column, FORM_TEXT, rows, key == 0, hashes);
         } else {

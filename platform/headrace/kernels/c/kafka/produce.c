@@ -61,7 +61,7 @@ static int32_t first_error(const message_t *messages, int count) {
 }
 
 /* Queues rows [begin, end) in one partition. Returns how many: fewer where librdkafka refuses one, which sets `error`,
- * or where offsets lead outside the data. After a refusal no further batch is tried; within its batch, librdkafka has. */
+ * or where offsets lead outside the data. After a refusal no further batch is tried; in its own, librdkafka has. */
 ALWAYS_INLINE int64_t queue_rows(produce_t *produce, int32_t partition, const int32_t *rows, int64_t begin,
                                  int64_t end) {
     message_t messages[TOGETHER];

@@ -115,7 +115,8 @@ static int put_headers(take_t *take, const message_t *message, int64_t row) {
         for (size_t index = 0; take->header(headers, index, &name, &value, &size) == 0; index++) {
             size_t length = strlen(name);
             if (!is_utf8((const uint8_t *)name, (const uint8_t *)name + length)) return 0;
-            if (!put_bytes(&take->header_names, name, length) || !put_bytes(&take->header_values, value, size)) return 0;
+            if (!put_bytes(&take->header_names, name, length)) return 0;
+            if (!put_bytes(&take->header_values, value, size)) return 0;
         }
     }
     take->header_ends[row + 1] = take->header_names.count;

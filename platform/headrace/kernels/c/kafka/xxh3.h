@@ -1,18 +1,13 @@
-/* XXH3, 64 bits, with a seed (Y. Collet, "XXH3 specification", in doc/xxhash_spec.md of xxHash 0.8.2), and XXH64 of two
- * words. Little-endian. */
+/* XXH3, 64 bits, with a seed (Y. Collet, "XXH3 specification", in doc/xxhash_spec.md of xxHash 0.8.2).
+ * Little-endian. */
 #ifndef HEADRACE_XXH3_H
 #define HEADRACE_XXH3_H
 
-#include "words.h"
+#include "xxh64.h"
 
 #define XXH_PRIME32_1 0x9e3779b1U
 #define XXH_PRIME32_2 0x85ebca77U
 #define XXH_PRIME32_3 0xc2b2ae3dU
-#define XXH_PRIME64_1 0x9e3779b185ebca87U
-#define XXH_PRIME64_2 0xc2b2ae3d27d4eb4fU
-#define XXH_PRIME64_3 0x165667b19e3779f9U
-#define XXH_PRIME64_4 0x85ebca77c2b2ae63U
-#define XXH_PRIME64_5 0x27d4eb2f165667c5U
 
 #define XXH3_SECRET_BYTES 192
 #define XXH3_STRIPE_BYTES 64
@@ -42,42 +37,23 @@ static inline void xxh3_derive(uint64_t seed, uint8_t *secret) {
     }
 }
 
-ALWAYS_INLINE uint32_t load_half_word(const uint8_t *at) {
-    uint32_t half;
-    memcpy(&half, at, sizeof half);
-    return half;
-}
-
-ALWAYS_INLINE uint64_t rotated_left(uint64_t word, int bits) { return word << bits | word >> (64 - bits); }
-
-ALWAYS_INLINE uint64_t xxh3_folded(uint64_t one, uint64_t other) {
-    u128 product = (u128)one * other;
-    return (uint64_t)product ^ (uint64_t)(product >> 64);
-}
-
 ALWAYS_INLINE uint64_t xxh3_avalanche(uint64_t hash) {
     hash ^= hash >> 37;
     hash *= 0x165667919e3779f9U;
     return hash ^ hash >> 32;
 }
 
-ALWAYS_INLINE uint64_t xxh64_avalanche(uint64_t hash) {
-    hash = (hash ^ hash >> 33) * XXH_PRIME64_2;
-    hash = (hash ^ hash >> 29) * XXH_PRIME64_3;
-    return hash ^ hash >> 32;
-}
-
 ALWAYS_INLINE uint64_t xxh3_to_3(const uint8_t *at, uint64_t size, uint64_t seed) {
     uint32_t combined = (uint32_t)at[0] << 16 | (uint32_t)at[size >> 1] << 24 | at[size - 1] | (uint32_t)size << 8;
-    uint64_t flip = (load_half_word(XXH3_SECRET) ^ load_half_word(XXH3_SECRET + 4)) + seed;
+    uint64_t flip = (load_uint32(XXH3_SECRET) ^ load_uint32(XXH3_SECRET + 4)) + seed;
     return xxh64_avalanche(combined ^ flip);
 }
 
 ALWAYS_INLINE uint64_t xxh3_to_8(const uint8_t *at, uint64_t size, uint64_t seed) {
     seed ^= (uint64_t)__builtin_bswap32((uint32_t)seed) << 32;
     uint64_t flip = (load_word(XXH3_SECRET + 8) ^ load_word(XXH3_SECRET + 16)) - seed;
-    uint64_t hash = (load_half_word(at + size - 4) + ((uint64_t)load_half_word(at) << 32)) ^ flip;
-    hash ^= rotated_left(hash, 49) ^ rotated_left(hash, 24);
+    uint64_t hash = (load_uint32(at + size - 4) + ((uint64_t)load_uint32(at) << 32)) ^ flip;
+    hash ^= rotated(hash, 49) ^ rotated(hash, 24);
     hash *= 0x9fb21c651e98df25U;
     hash ^= (hash >> 35) + size;
     hash *= 0x9fb21c651e98df25U;
@@ -87,11 +63,11 @@ ALWAYS_INLINE uint64_t xxh3_to_8(const uint8_t *at, uint64_t size, uint64_t seed
 ALWAYS_INLINE uint64_t xxh3_to_16(const uint8_t *at, uint64_t size, uint64_t seed) {
     uint64_t low = load_word(at) ^ ((load_word(XXH3_SECRET + 24) ^ load_word(XXH3_SECRET + 32)) + seed);
     uint64_t high = load_word(at + size - 8) ^ ((load_word(XXH3_SECRET + 40) ^ load_word(XXH3_SECRET + 48)) - seed);
-    return xxh3_avalanche(size + __builtin_bswap64(low) + high + xxh3_folded(low, high));
+    return xxh3_avalanche(size + __builtin_bswap64(low) + high + folded(low, high));
 }
 
 ALWAYS_INLINE uint64_t xxh3_mixed(const uint8_t *at, const uint8_t *secret, uint64_t seed) {
-    return xxh3_folded(load_word(at) ^ (load_word(secret) + seed), load_word(at + 8) ^ (load_word(secret + 8) - seed));
+    return folded(load_word(at) ^ (load_word(secret) + seed), load_word(at + 8) ^ (load_word(secret + 8) - seed));
 }
 
 /* 17 to 128 bytes: pairs of 16 bytes from both ends, which may overlap in the middle. */
@@ -143,7 +119,7 @@ static inline uint64_t xxh3_long(const uint8_t *at, uint64_t size, const uint8_t
     uint64_t hash = size * XXH_PRIME64_1;
     for (int pair = 0; pair < XXH3_LANES / 2; pair++) {
         const uint8_t *key = secret + 11 + pair * 16;
-        hash += xxh3_folded(lanes[pair * 2] ^ load_word(key), lanes[pair * 2 + 1] ^ load_word(key + 8));
+        hash += folded(lanes[pair * 2] ^ load_word(key), lanes[pair * 2 + 1] ^ load_word(key + 8));
     }
     return xxh3_avalanche(hash);
 }
@@ -157,16 +133,6 @@ ALWAYS_INLINE uint64_t xxh3(const uint8_t *at, uint64_t size, uint64_t seed, con
     if (size > 3) return xxh3_to_8(at, size, seed);
     if (size > 0) return xxh3_to_3(at, size, seed);
     return xxh64_avalanche(seed ^ load_word(XXH3_SECRET + 56) ^ load_word(XXH3_SECRET + 64));
-}
-
-/* XXH64 of 16 bytes. */
-ALWAYS_INLINE uint64_t xxh64_of_words(uint64_t first, uint64_t second, uint64_t seed) {
-    uint64_t hash = seed + XXH_PRIME64_5 + 16;
-    hash ^= rotated_left(first * XXH_PRIME64_2, 31) * XXH_PRIME64_1;
-    hash = rotated_left(hash, 27) * XXH_PRIME64_1 + XXH_PRIME64_4;
-    hash ^= rotated_left(second * XXH_PRIME64_2, 31) * XXH_PRIME64_1;
-    hash = rotated_left(hash, 27) * XXH_PRIME64_1 + XXH_PRIME64_4;
-    return xxh64_avalanche(hash);
 }
 
 #endif

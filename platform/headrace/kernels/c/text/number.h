@@ -128,7 +128,8 @@ static inline int eisel_lemire(uint64_t digits, int64_t exponent, uint64_t *bits
     int64_t binary = ((217706 * exponent) >> 16) + 63 + upper - zeros + 1023;
     if (binary <= 0) return 0;
     /* a tie between two floats, which only small powers can make: to even, so not up */
-    if (low <= 1 && exponent >= -4 && exponent <= 23 && (mantissa & 3) == 1 && mantissa << shift == high) mantissa &= ~(uint64_t)1;
+    if (low <= 1 && exponent >= -4 && exponent <= 23 && (mantissa & 3) == 1 && mantissa << shift == high)
+        mantissa &= ~(uint64_t)1;
     mantissa += mantissa & 1;
     mantissa >>= 1;
     if (mantissa >= (uint64_t)1 << 53) {
