@@ -6,8 +6,8 @@ import base64
 import datetime as dt
 from random import Random
 
-from headrace.core.types import Timestamp
-from headrace.formats.text_values import INT64_MAX, MICROSECONDS
+from headrace.core.types import MICROSECONDS, Timestamp
+from headrace.formats.text_values import INT64_MAX
 
 _DAYS = (dt.date.max - dt.date.min).days
 _EDGE_DATES = (

@@ -16,6 +16,9 @@ import numpy.typing as npt
 import polars as pl
 import pyarrow as pa
 
+BINARY_BYTES_MAX = (1 << 31) - 1
+"""Capacity in bytes of an Arrow binary array; longer ones are large_binary."""
+
 
 def number_array(values: npt.NDArray[Any]) -> pa.Array:
     """Numbers without NULLs; shares the memory of `values` where it is contiguous."""

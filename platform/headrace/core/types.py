@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     import polars as pl
 
 TimestampUnit = Literal["s", "ms", "us"]
+MICROSECONDS: Mapping[TimestampUnit, int] = {"s": 1_000_000, "ms": 1_000, "us": 1}
+"""Microseconds in one unit of an integer timestamp."""
 
 
 class Primitive(StrEnum):

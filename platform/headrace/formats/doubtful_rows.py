@@ -6,7 +6,6 @@ messages are cut into batches.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Protocol
 
 import numpy as np
@@ -71,12 +70,10 @@ class MessageDecoder:
             return self._schema.empty(), np.ones(len(live), np.bool_)
         return self._kernel.decode(live)
 
-    def _read_doubtful(
-        self, messages: pa.Array, index: Sequence[int] | Indices
-    ) -> tuple[pl.DataFrame, Indices, dict[int, str]]:
+    def _read_doubtful(self, messages: pa.Array, index: Indices) -> tuple[pl.DataFrame, Indices, dict[int, str]]:
         """Reads messages, whose places in the batch are `index`: the good rows, their places, the bad ones' reasons."""
         rows, places, bad = [], [], {}
-        for place, raw in zip(np.asarray(index).tolist(), messages.to_pylist(), strict=True):
+        for place, raw in zip(index.tolist(), messages.to_pylist(), strict=True):
             try:
                 rows.append(self._reader.read(raw))
                 places.append(place)

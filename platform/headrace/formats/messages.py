@@ -11,11 +11,9 @@ import polars as pl
 import pyarrow as pa
 
 from headrace.connect.format import Decoded
-from headrace.core.arrow_arrays import mask_of, number_array
+from headrace.core.arrow_arrays import BINARY_BYTES_MAX, mask_of, number_array
 
 Indices = npt.NDArray[np.int64]
-BINARY_BYTES_MAX = (1 << 31) - 1
-"""Capacity in bytes of an Arrow binary array with 32-bit offsets."""
 
 
 def live_messages(values: pa.Array) -> tuple[pa.Array, Indices | None]:

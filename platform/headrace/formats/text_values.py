@@ -11,6 +11,8 @@ import decimal
 import re
 from functools import lru_cache
 
+from headrace.core.types import MICROSECONDS, TimestampUnit
+
 _RFC3339 = re.compile(
     r"([0-9]{4}-[0-9]{2}-[0-9]{2})[Tt ]([0-9]{2}):([0-9]{2}):([0-9]{2})(?:\.([0-9]{1,9}))?"
     r"(?:[Zz]|([+-])([0-9]{2}):([0-9]{2}))?"
@@ -19,8 +21,6 @@ _DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 _DECIMAL = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]{1,4})?")
 _EPOCH = dt.date(1970, 1, 1).toordinal()
 _DAY_US = 86_400_000_000
-MICROSECONDS = {"s": 1_000_000, "ms": 1_000, "us": 1}
-"""Microseconds in one unit of an integer timestamp."""
 INT64_MIN, INT64_MAX = -(1 << 63), (1 << 63) - 1
 INT32_MIN, INT32_MAX = -(1 << 31), (1 << 31) - 1
 FLOAT32_LIMIT = float((1 << 128) - (1 << 103))
@@ -46,7 +46,7 @@ def parse_timestamp(text: str) -> int | None:
     return days * _DAY_US + seconds * 1_000_000 + micros
 
 
-def scale_timestamp(value: int, unit: str) -> int | None:
+def scale_timestamp(value: int, unit: TimestampUnit) -> int | None:
     """An integer in `unit` to epoch microseconds; None if it exceeds 64 bits."""
     micros = value * MICROSECONDS[unit]
     return micros if INT64_MIN <= micros <= INT64_MAX else None

@@ -16,12 +16,11 @@ import numpy.typing as npt
 import polars as pl
 import pyarrow as pa
 
-from headrace.core.types import DataType, Decimal, Field, ListOf, Primitive, Schema, Struct, Timestamp
+from headrace.core.types import MICROSECONDS, DataType, Decimal, Field, ListOf, Primitive, Schema, Struct, Timestamp
 from headrace.kernels.bitmaps import packed_bits
 
 TEXT_BYTES_MAX = (1 << 31) - 1
 """Bytes that views of one buffer can lead to."""
-_MICROSECONDS = {"s": 1_000_000, "ms": 1_000, "us": 1}
 _ELEMENTS_MIN = 64
 _WASTE_MAX = 2
 """A text buffer that is used to less than this share of it is cut to its size."""
@@ -159,7 +158,7 @@ def _form(dtype: DataType) -> tuple[Kind, int, pa.DataType]:
 def _parameters(dtype: DataType) -> tuple[int, int]:
     match dtype:
         case Timestamp(unit):
-            return _MICROSECONDS[unit], 0
+            return MICROSECONDS[unit], 0
         case Decimal(precision, scale):
             return precision, scale
         case _:

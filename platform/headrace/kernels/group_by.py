@@ -22,7 +22,7 @@ import numpy.typing as npt
 import polars as pl
 import pyarrow as pa
 
-from headrace.kernels.arrow_stream import stream_address
+from headrace.kernels.arrow_columns import Form, key_form, stream_address, value_form
 from headrace.kernels.library import Kernel, kernel
 
 KEYS_MAX = 8
@@ -35,18 +35,6 @@ _PLACES_MAX = 64
 """Sets of columns whose places are kept."""
 _INT64 = (pa.int64(), 8)
 _OTHERS = ("nan", "pinf", "ninf")
-
-
-class Form(IntEnum):
-    """`enum form`: what the values of a column look like."""
-
-    INT32 = 0
-    INT64 = 1
-    INT128 = 2
-    FLOAT32 = 3
-    FLOAT64 = 4
-    TEXT = 5
-    ANY = 6
 
 
 class Action(IntEnum):
@@ -170,29 +158,6 @@ def _functions() -> _Functions:
         describe=kernel("headrace_groups_describe", number, address, address, number, address),
         write=kernel("headrace_groups_write", None, address, address, number, address, address),
     )
-
-
-def key_form(dtype: pl.DataType) -> Form | None:
-    """The form of a key column; None for types that no table takes."""
-    form = value_form(dtype)
-    if dtype in (pl.String, pl.Binary):
-        return Form.TEXT
-    return None if form is Form.ANY else form
-
-
-def value_form(dtype: pl.DataType) -> Form:
-    """The form of an argument column; ANY for types of which rows are only counted."""
-    if dtype == pl.Int64 or dtype == pl.Datetime("us") or dtype == pl.Datetime("us", "UTC"):
-        return Form.INT64
-    if dtype == pl.Float64:
-        return Form.FLOAT64
-    if dtype in (pl.Int32, pl.Date):
-        return Form.INT32
-    if dtype == pl.Float32:
-        return Form.FLOAT32
-    if dtype == pl.Int128 or dtype.is_decimal():
-        return Form.INT128
-    return Form.ANY
 
 
 class GroupTable:

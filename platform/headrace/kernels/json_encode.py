@@ -14,7 +14,7 @@ from enum import IntEnum
 import polars as pl
 import pyarrow as pa
 
-from headrace.kernels.arrow_stream import stream_address
+from headrace.kernels.arrow_columns import stream_address
 from headrace.kernels.library import Kernel, is_loaded, kernel
 
 _ARROW_SCHEMA_WORDS = 9

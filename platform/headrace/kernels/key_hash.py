@@ -14,8 +14,7 @@ import polars as pl
 
 from headrace.core import keygroups
 from headrace.core.keygroups import Hashes
-from headrace.kernels.arrow_stream import stream_address
-from headrace.kernels.group_by import key_form
+from headrace.kernels.arrow_columns import key_form, stream_address
 from headrace.kernels.library import is_loaded, kernel
 
 

@@ -10,12 +10,11 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from headrace.core.arrow_arrays import BINARY_BYTES_MAX
 from headrace.core.errors import ExternalError
 from headrace.kernels.bitmaps import packed_bits
 from headrace.kernels.library import is_loaded, kernel
 
-BINARY_BYTES_MAX = (1 << 31) - 1
-"""Capacity in bytes of an Arrow binary array; longer ones are large_binary."""
 _HEADER = pa.struct([("key", pa.large_string()), ("value", pa.large_binary())])
 
 

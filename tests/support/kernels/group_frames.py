@@ -9,8 +9,9 @@ from random import Random
 
 import polars as pl
 
-from headrace.kernels.group_by import LIMB_BITS, Action, Aggregate, Grouping, KeyColumn, value_form
-from headrace.kernels.group_by import Form as ValueForm
+from headrace.kernels.arrow_columns import Form as ValueForm
+from headrace.kernels.arrow_columns import value_form
+from headrace.kernels.group_by import LIMB_BITS, Action, Aggregate, Grouping, KeyColumn
 
 Cell = object
 Group = tuple[Cell, ...]

@@ -11,7 +11,7 @@ from ctypes import c_int64, c_void_p
 import polars as pl
 import pyarrow as pa
 
-from headrace.kernels.arrow_stream import stream_address
+from headrace.kernels.arrow_columns import stream_address
 from headrace.kernels.json_encode import EncodeState, Status
 from headrace.kernels.library import kernel
 from support.kernels.guarded import Guarded, guarded_copy

@@ -15,12 +15,11 @@ import pyarrow as pa
 from confluent_kafka import KafkaError
 
 from headrace.connect.source import Offsets, SplitId
+from headrace.core.arrow_arrays import BINARY_BYTES_MAX
 from headrace_connectors.kafka.clients.client import ClientWatch
 from headrace_connectors.kafka.source.runs import Piece
 
 T = TypeVar("T")
-BINARY_BYTES_MAX = (1 << 31) - 1
-"""Capacity in bytes of an Arrow binary array; longer ones are large_binary."""
 
 
 @dataclass(frozen=True, slots=True)

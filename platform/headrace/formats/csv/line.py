@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from headrace.core.types import DataType, Decimal, ListOf, Primitive, Schema, Struct, Timestamp
+from headrace.core.types import DataType, Decimal, ListOf, Primitive, Schema, Struct, Timestamp, TimestampUnit
 from headrace.formats import text_values as values
 from headrace.formats.doubtful_rows import BadMessageError
 
@@ -163,7 +163,7 @@ def _float32(text: str) -> float | None:
     return None if abs(value) >= values.FLOAT32_LIMIT else value
 
 
-def _timestamp(text: str, unit: str) -> int | None:
+def _timestamp(text: str, unit: TimestampUnit) -> int | None:
     micros = values.parse_timestamp(text)
     if micros is not None:
         return micros

@@ -11,17 +11,8 @@ from collections.abc import Mapping, Sequence
 
 import polars as pl
 
-from headrace.kernels.group_by import (
-    KEYS_MAX,
-    Action,
-    Aggregate,
-    Form,
-    Grouping,
-    GroupTable,
-    KeyColumn,
-    key_form,
-    value_form,
-)
+from headrace.kernels.arrow_columns import Form, key_form, value_form
+from headrace.kernels.group_by import KEYS_MAX, Action, Aggregate, Grouping, GroupTable, KeyColumn
 from headrace.kernels.library import is_loaded
 from headrace.operators.window.accumulator import columns
 from headrace.operators.window.accumulator.columns import MAX, MIN, NANMAX, SUM
