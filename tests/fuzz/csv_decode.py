@@ -12,7 +12,7 @@ from fuzz.decoding import Decoding, decoding_batch, decoding_verdict
 from fuzz.schemas import random_schema
 from headrace.core.types import Schema
 from headrace.formats.csv.line import ValueReader
-from headrace.kernels.csv_decode import csv_kernel
+from headrace.kernels.decode.csv_decode import csv_kernel
 
 
 def open_decoding(chance: Random) -> Decoding | None:

@@ -13,7 +13,7 @@ import numpy as np
 import polars as pl
 
 from fuzz.command import Fuzzer, FuzzError, command
-from headrace.kernels.group_by import Grouping, GroupTable, add_placed
+from headrace.kernels.group.group_by import Grouping, GroupTable, add_placed
 from support.kernels.group_frames import expected_groups, found_groups, in_pieces, random_frame
 
 

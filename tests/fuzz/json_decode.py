@@ -11,7 +11,7 @@ from fuzz.decoding import Decoding, decoding_batch, decoding_verdict
 from fuzz.json_documents import Documents
 from fuzz.schemas import random_schema
 from headrace.formats.json.rows import RowReader
-from headrace.kernels.json_decode import json_kernel
+from headrace.kernels.decode.json_decode import json_kernel
 
 
 def open_decoding(chance: Random) -> Decoding | None:

@@ -28,8 +28,8 @@ LIBRARIES = (
         (
             "unit/connectors/kafka/clients/test_client.py",
             "unit/connectors/kafka/librdkafka/test_native_library.py",
-            "unit/kernels/test_produce.py",
-            "unit/kernels/test_take.py",
+            "unit/kernels/kafka/test_produce.py",
+            "unit/kernels/kafka/test_take.py",
             "unit/connectors/kafka/transactions/test_errors.py",
             "integration/broker/test_kafka_commands.py",
             "integration/kafka",
@@ -56,8 +56,8 @@ LIBRARIES = (
         "numpy",
         (
             "unit/connectors/kafka/librdkafka/test_native_library.py",
-            "unit/kernels/test_produce.py",
-            "unit/kernels/test_take.py",
+            "unit/kernels/kafka/test_produce.py",
+            "unit/kernels/kafka/test_take.py",
             "unit/connectors/kafka/source/test_runs.py",
             "unit/core",
             "unit/exchange/test_partition.py",

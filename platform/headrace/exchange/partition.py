@@ -17,7 +17,7 @@ import numpy.typing as npt
 import polars as pl
 
 from headrace.core.keygroups import key_groups, subtask_of
-from headrace.kernels.key_hash import split_order
+from headrace.kernels.group.key_hash import split_order
 from headrace.plan.partitioning import Broadcast, Forward, Global, Hash, Partitioning, Rebalance, Rescale
 
 Split = Sequence[tuple[int, pl.DataFrame]]

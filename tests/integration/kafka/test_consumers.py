@@ -243,5 +243,5 @@ def test_without_kernels_records_come_one_by_one(
         reader = reader_of(broker, ["t"], wants_headers=wants_headers)
         kinds.append(type(reader._fetcher))
         reader.close()
-        monkeypatch.setattr("headrace.kernels.take.is_loaded", lambda: False)
+        monkeypatch.setattr("headrace.kernels.kafka.take.is_loaded", lambda: False)
     assert kinds == [NativeConsumer, ClientConsumer]

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from headrace.kernels.take import MessageFunctions
+from headrace.kernels.kafka.take import MessageFunctions
 from headrace_connectors.kafka.librdkafka.functions import MESSAGE
 from support.kernels.guarded import Guarded, guarded_copy
 

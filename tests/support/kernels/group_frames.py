@@ -11,7 +11,7 @@ import polars as pl
 
 from headrace.kernels.arrow_columns import Form as ValueForm
 from headrace.kernels.arrow_columns import value_form
-from headrace.kernels.group_by import LIMB_BITS, Action, Aggregate, Grouping, KeyColumn
+from headrace.kernels.group.group_by import LIMB_BITS, Action, Aggregate, Grouping, KeyColumn
 
 Cell = object
 Group = tuple[Cell, ...]

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from headrace.kernels import columns, messages
+from headrace.kernels.decode import columns, messages
 from support.kernels.guarded import Guarded
 
 _RUBBISH = 0xA5

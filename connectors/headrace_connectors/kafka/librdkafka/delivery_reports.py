@@ -7,7 +7,7 @@ from typing import Any
 
 from confluent_kafka import KafkaError
 
-from headrace.kernels.produce import Deliveries, delivery_counter
+from headrace.kernels.kafka.produce import Deliveries, delivery_counter
 from headrace_connectors.kafka.librdkafka.functions import DELIVERY_CALLBACK
 
 

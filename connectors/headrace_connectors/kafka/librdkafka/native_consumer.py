@@ -18,7 +18,7 @@ from confluent_kafka import KafkaError, KafkaException
 
 from headrace.connect.source import SplitId
 from headrace.core.errors import ExternalError
-from headrace.kernels.take import MessageFunctions, TakeKernel, Taken, take_kernel
+from headrace.kernels.kafka.take import MessageFunctions, TakeKernel, Taken, take_kernel
 from headrace_connectors.kafka.librdkafka import functions as librdkafka
 from headrace_connectors.kafka.librdkafka.functions import COMMIT_CALLBACK, MESSAGE, TopicPartitionList
 from headrace_connectors.kafka.librdkafka.native_client import NativeClient

@@ -11,7 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from headrace.core.arrow_arrays import mask_of
-from headrace.kernels.produce import produce_kernel
+from headrace.kernels.kafka.produce import produce_kernel
 from headrace_connectors.kafka.librdkafka.functions import ANY_PARTITION, COPY_PAYLOAD, MESSAGE
 
 

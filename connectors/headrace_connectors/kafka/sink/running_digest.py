@@ -6,8 +6,8 @@ from __future__ import annotations
 import pyarrow as pa
 
 from headrace.core.digest_text import add_digests, digest_text
+from headrace.kernels.kafka.row_digest import digest_of
 from headrace.kernels.library import is_loaded
-from headrace.kernels.row_digest import digest_of
 from headrace_connectors.kafka.sink.records import Records
 
 TOGETHER_ROWS = 8_192

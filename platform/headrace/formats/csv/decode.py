@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from headrace.core.types import Schema
 from headrace.formats.csv.line import Dialect, ValueReader
 from headrace.formats.doubtful_rows import MessageDecoder
-from headrace.kernels.csv_decode import csv_kernel
+from headrace.kernels.decode.csv_decode import csv_kernel
 
 
 def csv_decoder(schema: Schema, dialect: Dialect, columns: Sequence[str], *, kernels: bool = True) -> MessageDecoder:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from headrace.core.types import Schema
 from headrace.formats.doubtful_rows import MessageDecoder
 from headrace.formats.json.rows import RowReader
-from headrace.kernels.json_decode import json_kernel
+from headrace.kernels.decode.json_decode import json_kernel
 
 
 def json_decoder(schema: Schema, *, kernels: bool = True) -> MessageDecoder:

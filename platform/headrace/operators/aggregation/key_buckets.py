@@ -14,7 +14,7 @@ import numpy.typing as npt
 import polars as pl
 
 from headrace.core.keygroups import Hashes
-from headrace.kernels.key_hash import key_hash
+from headrace.kernels.group.key_hash import key_hash
 from headrace.operators.aggregation.deltas import Place
 
 BUCKET_ROWS_MAX = 4_096

@@ -26,7 +26,7 @@ import polars as pl
 
 from headrace.core.batch import TS
 from headrace.core.signals import TIME_MAX
-from headrace.kernels.group_by import PANES_MAX, GroupTable, add_placed
+from headrace.kernels.group.group_by import PANES_MAX, GroupTable, add_placed
 from headrace.operators.window.accumulator.layout import Layout
 from headrace.operators.window.assigner import Assigner, Span, windows_of
 from headrace.operators.window.due_windows import DueWindows

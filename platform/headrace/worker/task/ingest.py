@@ -21,7 +21,7 @@ from headrace.core.batch import TS, WM
 from headrace.core.errors import DataError, InternalError
 from headrace.core.signals import Signal
 from headrace.expr.compiler import compile_scalar
-from headrace.kernels.event_time import event_milliseconds
+from headrace.kernels.group.event_time import event_milliseconds
 from headrace.operators.chain import Receiver
 from headrace.operators.operator import OnError
 from headrace.plan.physical import RecordTime, RowTime, SourceSpec

@@ -28,7 +28,7 @@ import numpy.typing as npt
 from headrace.connect.source import Run, SplitId
 from headrace.core.signals import TIME_MAX, TIME_MIN
 from headrace.core.source_state import AppliedFloor, SourceState, SplitState, compacted
-from headrace.kernels.event_time import row_watermarks
+from headrace.kernels.group.event_time import row_watermarks
 
 Times = npt.NDArray[np.int64]
 

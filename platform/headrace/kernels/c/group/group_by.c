@@ -1,7 +1,7 @@
 /* Aggregates rows by key: a table with the groups of all rows that were added to it, in the order of their appearance.
  *
  * A table lives across calls. `headrace_groups_new` allocates it, `headrace_groups_free` frees it; its Python owner
- * (`kernels/group_by.py`) bounds its size and calls both. One thread at a time may use a table. A call that finds no
+ * (`kernels/group/group_by.py`) bounds its size and calls both. One thread at a time may use a table. A call that finds no
  * memory says so: rows of its batch may then be in the table, which is of no more use. */
 #include "group/accumulators.h"
 

@@ -1,4 +1,4 @@
-"""Partial aggregates and their merges by the group-by kernel (`kernels.group_by`), where it has all that a step needs.
+"""Partial aggregates and their merges by the group-by kernel (`kernels.group`), where it has all that a step needs.
 
 The state columns are those of polars' path (`columns`, `lanes`), and so are the results: frames of both merge with each
 other. The kernel knows keys of whole numbers, times, strings and binaries, and aggregates that are counts, sums, and
@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 import polars as pl
 
 from headrace.kernels.arrow_columns import Form, key_form, value_form
-from headrace.kernels.group_by import KEYS_MAX, Action, Aggregate, Grouping, GroupTable, KeyColumn
+from headrace.kernels.group.group_by import KEYS_MAX, Action, Aggregate, Grouping, GroupTable, KeyColumn
 from headrace.kernels.library import is_loaded
 from headrace.operators.window.accumulator import columns
 from headrace.operators.window.accumulator.columns import MAX, MIN, NANMAX, SUM

@@ -15,7 +15,7 @@ import numpy as np
 import polars as pl
 
 from headrace.kernels.arrow_columns import Form, value_form
-from headrace.kernels.group_by import Action, Aggregate
+from headrace.kernels.group.group_by import Action, Aggregate
 from headrace.operators.window.accumulator import limbs
 from headrace.operators.window.accumulator.columns import MAX, MIN, NANMAX, ROWS, SUM
 

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from headrace.kernels.exact_quotients import exact_quotients
+from headrace.kernels.group.exact_quotients import exact_quotients
 
 Floats = npt.NDArray[np.float64]
 Whole = npt.NDArray[np.int64]

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.kernels.exact_quotients import exact_quotients
+from headrace.kernels.group.exact_quotients import exact_quotients
 from headrace.operators.window.accumulator.rational import scaled_quotient
 from headrace.operators.window.accumulator.rounding import EXPONENT_MAX, Floats, Whole, float_quotients, quotients
 from support.suite.properties import weighted

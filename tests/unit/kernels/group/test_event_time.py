@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headrace.core.signals import TIME_MIN
-from headrace.kernels import event_time
-from headrace.kernels.event_time import event_milliseconds, row_watermarks
+from headrace.kernels.group import event_time
+from headrace.kernels.group.event_time import event_milliseconds, row_watermarks
 
 INT64 = st.one_of(st.integers(-2000, 2000), st.integers(-(2**63), 2**63 - 1))
 TIMES = st.lists(INT64, min_size=1, max_size=40).map(lambda values: np.array(values, dtype=np.int64))

@@ -8,7 +8,7 @@ from ctypes import c_int32, c_int64, c_void_p
 import numpy as np
 import pyarrow as pa
 
-from headrace.kernels.binary_column import BinaryColumn, binary_column
+from headrace.kernels.kafka.binary_column import BinaryColumn, binary_column
 from headrace.kernels.library import is_loaded, kernel, library
 
 _ROWS_MAX = 1 << 31

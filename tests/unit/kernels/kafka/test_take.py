@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headrace.core.errors import ExternalError
-from headrace.kernels import take as taking
-from headrace.kernels.take import TakeKernel, Taken, take_kernel
+from headrace.kernels.kafka import take as taking
+from headrace.kernels.kafka.take import TakeKernel, Taken, take_kernel
 from support.kernels.fake_messages import FakeMessages, Record
 
 NUMBERS = st.integers(-(2**31), 2**31 - 1)

@@ -8,9 +8,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from headrace.core.types import Schema
-from headrace.kernels.columns import ColumnLayout
+from headrace.kernels.decode.columns import ColumnLayout
+from headrace.kernels.decode.messages import MessageKernel
 from headrace.kernels.library import is_loaded, kernel
-from headrace.kernels.messages import MessageKernel
 
 
 class _Csv(ctypes.Structure):

@@ -10,7 +10,7 @@ import numpy.typing as npt
 import polars as pl
 import pyarrow as pa
 
-from headrace.kernels.columns import TEXT_BYTES_MAX, ColumnLayout, Columns
+from headrace.kernels.decode.columns import TEXT_BYTES_MAX, ColumnLayout, Columns
 
 DecodeCall = Callable[[int], int]
 """Takes the address of a `decode_t`; returns the next message to read."""

@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.kernels.group_by import Action, Aggregate, Grouping, GroupTable, KeyColumn, add_placed
+from headrace.kernels.group.group_by import Action, Aggregate, Grouping, GroupTable, KeyColumn, add_placed
 from support.kernels.group_frames import expected_groups, found_groups, in_pieces, random_frame
 from support.kernels.guarded import Guarded, guarded_copy
 
@@ -167,7 +167,7 @@ def test_memory_that_ends_at_an_unreadable_page(rows: int) -> None:
 _STARVED = """
 import resource
 import polars as pl
-from headrace.kernels.group_by import *
+from headrace.kernels.group.group_by import *
 table = GroupTable(Grouping((KeyColumn("k", pl.Int64()),), (Aggregate(Action.LIMBS, "s", "v", pl.Float64()),)))
 frames = [pl.DataFrame({"k": range(n << 18, n + 1 << 18)}).with_columns(v=pl.col("k") * 0.1) for n in range(16)]
 held = next(int(line.split()[1]) << 10 for line in open("/proc/self/status") if line.startswith("VmSize"))

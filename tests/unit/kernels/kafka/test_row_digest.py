@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headrace.core import digest
+from headrace.kernels.kafka.row_digest import digest_of
 from headrace.kernels.library import KERNELS_VARIABLE, is_loaded, library
-from headrace.kernels.row_digest import digest_of
 from support.kernels.guarded_inputs import TYPES, guarded_column
 
 VALUES = st.none() | st.text(max_size=20).map(str.encode)

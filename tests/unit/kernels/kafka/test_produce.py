@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.kernels.produce import ProduceKernel, produce_kernel
+from headrace.kernels.kafka.produce import ProduceKernel, produce_kernel
 from headrace_connectors.kafka.librdkafka.delivery_reports import DeliveryReports
 from headrace_connectors.kafka.librdkafka.functions import COPY_PAYLOAD, DELIVERY_CALLBACK, MESSAGE
 from headrace_connectors.kafka.librdkafka.produce_calls import ArrayCalls

@@ -7,9 +7,9 @@ import ctypes
 import orjson
 
 from headrace.core.types import DataType, ListOf, Schema, Struct
-from headrace.kernels.columns import ColumnLayout
+from headrace.kernels.decode.columns import ColumnLayout
+from headrace.kernels.decode.messages import MessageKernel
 from headrace.kernels.library import is_loaded, kernel
-from headrace.kernels.messages import MessageKernel
 
 _DEPTH_MAX = 32
 """Levels of lists and structs in a schema: the kernel calls itself once a level."""

@@ -16,9 +16,9 @@ import pytest
 from headrace.core.types import Schema, schema_of
 from headrace.formats.json.rows import RowReader
 from headrace.formats.staging import staged_frame
-from headrace.kernels import messages as batches
-from headrace.kernels.json_decode import json_kernel
-from headrace.kernels.messages import MessageKernel
+from headrace.kernels.decode import messages as batches
+from headrace.kernels.decode.json_decode import json_kernel
+from headrace.kernels.decode.messages import MessageKernel
 from support.kernels.guarded import guarded_copy
 
 FLAT = schema_of({"k": "int64", "ts": "timestamp", "v": "float64", "s": "string", "b": "bool"})

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from headrace.core.types import schema_of
 from headrace.formats.text_values import parse_base64, parse_date, parse_decimal, parse_timestamp
-from headrace.kernels.csv_decode import csv_kernel
+from headrace.kernels.decode.csv_decode import csv_kernel
 
 _ALPHABET = "0123456789-+:.TZ tz"
 _ZONES = ["", "Z", "z", "+00:00", "-23:59", "+24:00", "+01:60", "+0100"]

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from headrace.core import keygroups
 from headrace.core.keygroups import key_groups, subtask_of
-from headrace.kernels.key_hash import key_hash, split_order
+from headrace.kernels.group.key_hash import key_hash, split_order
 
 TYPES: dict[str, tuple[pl.DataType, st.SearchStrategy[object]]] = {
     "i": (pl.Int64(), st.integers(-(2**63), 2**63 - 1)),
@@ -67,7 +67,7 @@ def test_rows_come_by_their_subtask_and_in_order(
 
 
 def test_without_kernels_there_is_no_order(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("headrace.kernels.key_hash.is_loaded", lambda: False)
+    monkeypatch.setattr("headrace.kernels.group.key_hash.is_loaded", lambda: False)
     frame = pl.DataFrame({"k": [1, 2, 3]})
     assert split_order(frame, ["k"], 2, 128) is None
     assert key_hash(frame, ["k"]).tolist() == keygroups.key_hash(frame, ["k"]).tolist()

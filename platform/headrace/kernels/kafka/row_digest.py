@@ -8,7 +8,7 @@ from ctypes import c_int64, c_uint64, c_void_p
 import pyarrow as pa
 
 from headrace.core import digest
-from headrace.kernels.binary_column import BinaryColumn, binary_column
+from headrace.kernels.kafka.binary_column import BinaryColumn, binary_column
 from headrace.kernels.library import Kernel, is_loaded, kernel
 
 

@@ -1,0 +1,1 @@
+"""Messages to typed columns with a doubt mask: JSON and CSV."""

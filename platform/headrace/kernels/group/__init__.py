@@ -1,0 +1,1 @@
+"""Rows by key and time: groups with exact sums, key hashes, event times."""

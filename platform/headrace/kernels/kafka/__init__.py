@@ -1,0 +1,1 @@
+"""Records to and from librdkafka as columns, and the digest of what was written."""
