@@ -7,7 +7,7 @@ FROM ?= 0
 SEED ?= 1
 FAULTS ?= 30
 ROUNDS ?= 5
-SECONDS ?= 600
+SECONDS ?= 60
 CHAOS_SEEDS := 1 2 3 4 5 6 7 8 9 10
 VENV := .venv
 BIN := $(VENV)/bin
@@ -38,7 +38,7 @@ help:
 	@echo "make test-all  every test, with long properties, ten seeds of chaos, 10,000 of the simulation, fuzzers"
 	@echo "make libraries  tests of libraries with the lowest and highest version that pyproject.toml allows (ONLY=numpy)"
 	@echo "make sim     10,000 Spark drivers and clusters that fail in every way, simulated (SEEDS=10000 FROM=0)"
-	@echo "make fuzz    random input for the C loops, also under sanitizers (SECONDS=600 for each, SEED=the date)"
+	@echo "make fuzz    random input for the C loops, also under sanitizers (SECONDS=60 for each, SEED=the date)"
 	@echo "make chaos   random faults on a live cluster and broker, exactly once (SEED=1 FAULTS=30)"
 	@echo "make lint    ruff, mypy, import-linter"
 	@echo "make durations  take over what test files took in the last run (tests/durations.json)"
@@ -112,7 +112,7 @@ sim: $(READY)
 	PYTHONPATH=tests $(BIN)/python -m sim.registry.run --seeds $(SEEDS) --from $(FROM)
 	PYTHONPATH=tests $(BIN)/python -m sim.run --seeds $(SEEDS) --from $(FROM)
 
-# with new seeds each day; a finding names its own
+# Five fuzzers, each with and without sanitizers: ten minutes. New seeds each day; a finding names its own.
 fuzz: SEED = $(shell date +%Y%m%d)
 fuzz: $(READY) $(KERNELS)
 	PYTHONPATH=tests $(BIN)/python -m fuzz.run --seconds $(SECONDS) --seed $(SEED)
