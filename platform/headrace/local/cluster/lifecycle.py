@@ -48,7 +48,7 @@ ANSWER_SECONDS = 5.0
 SLOT_SECONDS = 15.0
 """A slot whose supervisor was killed ends within its lease."""
 LOG_TAIL_BYTES = 2_000
-_LOOK_SECONDS = 0.05
+_LOOK_SECONDS = 0.01
 
 
 def start(
