@@ -22,11 +22,11 @@ from typing import Any
 os.environ.setdefault("POLARS_MAX_THREADS", "1")
 
 import polars as pl
+from bare_steps.partition_runs import PartitionRun, partition_runs
+from bare_steps.window_state import WindowState
 from confluent_kafka import OFFSET_END, Consumer, Producer, TopicPartition
-from data import PARTITIONS, WINDOW_MS
-from measure import Stopwatch
-from partition_runs import PartitionRun, partition_runs
-from window_state import WindowState
+from measuring.figures import Stopwatch
+from workloads.data import PARTITIONS, WINDOW_MS
 
 SCHEMA = {"k": pl.Int64, "ts": pl.Int64, "v": pl.Float64}
 STEP_ROWS = {"k": 64_000, "p": 16_000}

@@ -21,7 +21,7 @@ os.environ.setdefault("POLARS_MAX_THREADS", "1")
 
 import numpy as np
 import polars as pl
-from measure import median
+from measuring.figures import median
 
 from headrace.checkpoint.stores.opening import open_store
 from headrace.core.signals import Barrier

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from confluent_kafka import Producer
-from measure import median
+from measuring.figures import median
 
 from headrace.connect.sink import Committable, SinkContext
 from headrace.core.types import schema_of

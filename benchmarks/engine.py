@@ -16,8 +16,8 @@ os.environ.setdefault("POLARS_MAX_THREADS", "1")
 
 import polars as pl
 import pyarrow as pa
-from measure import Stopwatch
-from pipelines import broken, passed, windowed
+from measuring.figures import Stopwatch
+from workloads.pipelines import broken, passed, windowed
 
 from headrace.connect.registry import format_named
 from headrace.core.types import schema_of

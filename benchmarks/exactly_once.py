@@ -20,14 +20,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from data import PARTITIONS, fill
 from latency import RATE
-from measure import Figure, alternating
-from output_reader import OutputReader
-from parts import on_broker
-from pipelines import passed, windowed
-from slot_run import Run, rows_per_cpu_s, started
-from steady_feed import Feed
+from measuring.figures import Figure, alternating
+from measuring.output_reader import OutputReader
+from measuring.parts import on_broker
+from measuring.slot_run import Run, rows_per_cpu_s, started
+from workloads.data import PARTITIONS, fill
+from workloads.pipelines import passed, windowed
+from workloads.steady_feed import Feed
 
 from headrace.checkpoint.journal.records import CheckpointRecord
 from headrace.local.topics.topics import create_topic

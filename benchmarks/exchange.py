@@ -22,7 +22,7 @@ os.environ.setdefault("POLARS_MAX_THREADS", "1")
 
 import numpy as np
 import polars as pl
-from measure import Stopwatch, median, spread
+from measuring.figures import Stopwatch, median, spread
 
 from headrace.core.signals import EndOfInput
 from headrace.exchange.mailbox import ChannelBounds, Mailbox

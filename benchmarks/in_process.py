@@ -14,8 +14,8 @@ os.environ.setdefault("POLARS_MAX_THREADS", "1")
 
 import numpy as np
 import polars as pl
-from data import WINDOW_MS, columns
-from measure import Stopwatch
+from measuring.figures import Stopwatch
+from workloads.data import WINDOW_MS, columns
 
 from headrace.local.engine.rows_run import run_on_rows
 from headrace.spec.reading.read import pipeline_from_dict

@@ -18,7 +18,7 @@ from contextlib import contextmanager
 
 import numpy as np
 from confluent_kafka import Consumer, Producer, TopicPartition
-from data import PARTITIONS
+from workloads.data import PARTITIONS
 
 from headrace.local.topics.topics import create_topic
 

@@ -12,12 +12,12 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import exactly_once
-import garbage
 import latency
-from data import PARTITIONS, fill
-from measure import Figure, alternating, median, spread
+from measuring.figures import Figure, alternating, median, spread
 from rich.console import Console
 from rich.table import Table
+from workloads import garbage
+from workloads.data import PARTITIONS, fill
 
 from headrace.local.topics.topics import create_topic
 from headrace_dev.broker import BrokerConfig, EmbeddedBroker

@@ -17,11 +17,11 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
-from data import PARTITIONS, fill
-from measure import Figure, alternating
-from parts import on_broker
-from pipelines import windowed
-from slot_run import rows_per_cpu_s, started
+from measuring.figures import Figure, alternating
+from measuring.parts import on_broker
+from measuring.slot_run import rows_per_cpu_s, started
+from workloads.data import PARTITIONS, fill
+from workloads.pipelines import windowed
 
 from headrace.local.topics.topics import create_topic
 

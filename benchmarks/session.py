@@ -24,8 +24,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from measure import Figure
-from slot_run import processes
+from measuring.figures import Figure
+from measuring.slot_run import processes
 
 from headrace.client.discovery import recorded_token
 from headrace.client.http import Client

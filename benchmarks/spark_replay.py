@@ -29,13 +29,13 @@ import numpy as np
 import psutil
 import pyarrow as pa
 import pyarrow.parquet as pq
-from data import PARTITIONS as KAFKA_PARTITIONS
-from data import fill
-from measure import median
-from pipelines import windowed
+from measuring.figures import median
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as sql
 from run import child
+from workloads.data import PARTITIONS as KAFKA_PARTITIONS
+from workloads.data import fill
+from workloads.pipelines import windowed
 
 from headrace.checkpoint.savepoints.savepoint import find
 from headrace.checkpoint.stores.opening import read_url

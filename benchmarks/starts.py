@@ -31,8 +31,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from measure import Figure, alternating
-from slot_run import processes
+from measuring.figures import Figure, alternating
+from measuring.slot_run import processes
 
 PAIRS, WAIT_S, LOOK_S = 5, 120.0, 0.002
 GENERATOR = {"columns": {"n": {"sequence": {}}, "k": {"int": {"max": 99}}, "at": {"time": {"step": "10ms"}}}}

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import headrace
 from headrace.kernels.library import library
-from peers.flink_build import FlinkBuild
+from peers.contenders.flink_build import FlinkBuild
 from peers.table import Conditions
 
 ROOT = Path(__file__).parent.parent.parent

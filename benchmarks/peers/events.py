@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import polars as pl
-from data import columns
+from workloads.data import columns
 
 CHUNK_ROWS = 100_000
 SCHEMA: dict[str, pl.DataType] = {"k": pl.Int64(), "ts": pl.Int64(), "v": pl.Float64()}

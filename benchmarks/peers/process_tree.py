@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
-from process_times import descendants, process_times
+from measuring.process_times import descendants, process_times
 
 from peers.phase import Phase
 

@@ -23,14 +23,14 @@ from headrace.core.errors import HeadraceError
 from headrace.local.topics.topics import delete_topic
 from headrace_dev.broker import BrokerConfig, EmbeddedBroker
 from peers import events, wide_rows
-from peers.bare_contender import BARE_LOOPS
 from peers.check import parsed, require_equal
 from peers.conditions import ROOT, conditions
-from peers.contender import Bout, Contender
+from peers.contenders.bare_contender import BARE_LOOPS
+from peers.contenders.contender import Bout, Contender
+from peers.contenders.flink_build import FlinkBuild, built, find_tools
+from peers.contenders.flink_contender import Flink
+from peers.contenders.headrace_contender import Headrace
 from peers.expected import RESULTS, expected, input_rows
-from peers.flink_build import FlinkBuild, built, find_tools
-from peers.flink_contender import Flink
-from peers.headrace_contender import Headrace
 from peers.jobs import JOBS, Job, Name, Work, sized
 from peers.phase import Measured
 from peers.table import replaced, section

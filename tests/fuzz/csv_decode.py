@@ -7,9 +7,9 @@ from functools import partial
 from random import Random
 
 from fuzz.command import Fuzzer, command
-from fuzz.csv_lines import Lines, random_dialect
 from fuzz.decoding import Decoding, decoding_batch, decoding_verdict
-from fuzz.schemas import random_schema
+from fuzz.generators.csv_lines import Lines, random_dialect
+from fuzz.generators.schemas import random_schema
 from headrace.core.types import Schema
 from headrace.formats.csv.line import ValueReader
 from headrace.kernels.decode.csv_decode import csv_kernel

@@ -8,8 +8,8 @@ from random import Random
 
 from fuzz.command import Fuzzer, command
 from fuzz.decoding import Decoding, decoding_batch, decoding_verdict
-from fuzz.json_documents import Documents
-from fuzz.schemas import random_schema
+from fuzz.generators.json_documents import Documents
+from fuzz.generators.schemas import random_schema
 from headrace.formats.json.rows import RowReader
 from headrace.kernels.decode.json_decode import json_kernel
 

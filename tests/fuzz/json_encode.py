@@ -14,8 +14,8 @@ from random import Random
 import polars as pl
 
 from fuzz.command import Fuzzer, FuzzError, command
-from fuzz.rows import random_frame
-from fuzz.schemas import random_schema
+from fuzz.generators.rows import random_frame
+from fuzz.generators.schemas import random_schema
 from headrace.formats.json.encode import TimestampStyle, encode_json_object
 from headrace.kernels.json_encode import json_encode_kernel
 from support.kernels.guarded_json import guarded_texts

@@ -76,7 +76,7 @@ def loaded_by(code: str, home: Path | None = None) -> Loaded:
 
 
 ENGINE = """
-from headrace.processes.template_process import preload
+from headrace.processes.template.process import preload
 preload(["headrace.worker.slot.main", "headrace.coordinator.connector_host.main"])
 """
 LIVE_HALVES = {"confluent_kafka", "fsspec", "grpc", "kafka", "psycopg", "s3fs", "sqlalchemy"}
@@ -129,7 +129,7 @@ from headrace.coordinator.rest.app import rest_app
 """,
     "worker": """
 from headrace.cli.cluster.worker import worker
-from headrace.processes.template_client import own_starter
+from headrace.processes.template.client import own_starter
 from headrace.rpc.time_settings import times_from
 from headrace.worker.supervision.advertise import address_towards
 from headrace.worker.supervision.slot_process import PROGRAM

@@ -206,7 +206,7 @@ def main(arguments: list[str] | None = None) -> None:
         parser.add_argument(f"--tls-{name}", type=Path)
     given = parser.parse_args(arguments)
     from headrace.coordinator.connector_host.connector_host import PROGRAM as HOST_PROGRAM
-    from headrace.processes.template_client import own_starter
+    from headrace.processes.template.client import own_starter
 
     logging.basicConfig(stream=sys.stderr, level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     try:

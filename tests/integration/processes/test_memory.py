@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from headrace.processes.spawning import SpawnStarter
-from headrace.processes.template_client import TemplateStarter
+from headrace.processes.template.client import TemplateStarter
 from support.processes.running import wait_until
 from support.processes.told import Told
 from support.processes.told_program import PROGRAM

@@ -12,7 +12,7 @@ import pytest
 
 import headrace
 from headrace.core.errors import UserError
-from headrace.processes.template_client import TemplateStarter
+from headrace.processes.template.client import TemplateStarter
 from support.clusters.worker_process import is_running
 from support.processes.running import wait_until
 from support.processes.told import Told
@@ -23,7 +23,7 @@ pytestmark = pytest.mark.usefixtures("told_importable")
 OWNER = """
 import os, sys
 from pathlib import Path
-from headrace.processes.template_client import own_starter
+from headrace.processes.template.client import own_starter
 starter = own_starter(["support.processes.told_program"])
 from support.processes.told import Told
 folder = Path(sys.argv[1])

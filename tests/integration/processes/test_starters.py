@@ -17,7 +17,7 @@ import pytest
 from headrace.core.errors import ExternalError
 from headrace.local.marked_process import command_line
 from headrace.processes.spawning import SpawnStarter, Starter
-from headrace.processes.template_client import TemplateStarter
+from headrace.processes.template.client import TemplateStarter
 from support.processes.running import WAIT_SECONDS
 from support.processes.told import Told
 from support.processes.told_program import PROGRAM, ROLE

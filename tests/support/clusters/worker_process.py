@@ -16,7 +16,7 @@ from support.control.server import TOKEN
 _PROGRAM = """
 import json, sys
 from pathlib import Path
-from headrace.processes.template_client import own_starter
+from headrace.processes.template.client import own_starter
 starter = own_starter(["headrace.worker.slot.main"])
 from headrace.rpc.time_settings import ClusterTimes
 from headrace.worker.supervision.supervisor import Supervisor, WorkerConfig

@@ -7,7 +7,7 @@ from functools import cache
 from headrace.coordinator.connector_host.connector_host import PROGRAM as HOST
 from headrace.processes.spawning import SpawnStarter, Starter
 from headrace.processes.start_method import StartMethod, start_method
-from headrace.processes.template_client import TemplateStarter
+from headrace.processes.template.client import TemplateStarter
 from headrace.worker.supervision.slot_process import PROGRAM as SLOT
 
 

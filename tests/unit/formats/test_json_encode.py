@@ -47,92 +47,50 @@ SCHEMA = Schema(
     )
 )
 _T = dt.datetime(2013, 1, 1, 5, tzinfo=dt.UTC)
+_MICRO = dt.timedelta(microseconds=1)
 _O = {"t": _T, "x": b"\x00\xff", "p": decimal.Decimal("-1.5"), "l": [dt.date(2013, 1, 1), None]}
 
 
 def _golden_frame() -> pl.DataFrame:
-    micro = dt.timedelta(microseconds=1)
-    rows = [
-        (
-            "plain",
-            True,
-            1,
-            1,
-            1.0,
-            1.0,
-            decimal.Decimal("1.50"),
-            b"ab",
-            dt.date(2013, 1, 1),
-            _T,
-            [_T, None],
-            _O,
-            [_O, None],
-        ),
-        (
-            '"\\/\n\r\t\b\f\0\x1f\x7f é😀\u2028<&>',
-            False,
-            -(2**31),
-            -(2**63),
-            0.1,
-            0.1,
-            decimal.Decimal("-0.01"),
-            b"",
-            dt.date(1, 1, 1),
-            _T + micro,
-            [],
-            None,
-            [],
-        ),
-        (
-            "",
-            None,
-            2**31 - 1,
-            2**63 - 1,
-            1e22,
-            1e-7,
-            decimal.Decimal("99999999.99"),
-            b"\xff",
-            dt.date(9999, 12, 31),
-            _T.replace(year=1, microsecond=123000),
-            None,
-            dict.fromkeys(_O),
-            None,
-        ),
-        (
-            None,
-            None,
-            None,
-            None,
-            math.nan,
-            math.nan,
-            None,
-            None,
-            None,
-            _T.replace(year=9999, microsecond=999999),
-            [_T + micro],
-            None,
-            None,
-        ),
-        (None, None, None, None, math.inf, -math.inf, None, None, None, None, None, None, None),
-        (
-            "5",
-            None,
-            0,
-            0,
-            -0.0,
-            16777216.0,
-            decimal.Decimal("0.00"),
-            None,
-            None,
-            dt.datetime(1969, 12, 31, 23, 59, 59, 999000, dt.UTC),
-            None,
-            None,
-            None,
-        ),
-        ("1e300", None, 0, 0, 1e300, 3.4028234663852886e38, None, None, None, None, None, None, None),
-        ("9007199254740993", None, 0, 9007199254740993, 5e-324, 1e-45, None, None, None, None, None, None, None),
-    ]
-    return pl.DataFrame(rows, schema=SCHEMA.polars(), orient="row")
+    columns = _texts_and_flags() | _numbers() | _times() | _nested()
+    return pl.DataFrame([pl.Series(name, columns[name], dtype=dtype) for name, dtype in SCHEMA.polars().items()])
+
+
+def _texts_and_flags() -> dict[str, list[object]]:
+    escapes = '"\\/\n\r\t\b\f\0\x1f\x7f é😀\u2028<&>'
+    return {
+        "text": ["plain", escapes, "", None, None, "5", "1e300", "9007199254740993"],
+        "b": [True, False, *[None] * 6],
+        "x": [b"ab", b"", b"\xff", *[None] * 5],
+    }
+
+
+def _numbers() -> dict[str, list[object]]:
+    prices = [decimal.Decimal(text) for text in ("1.50", "-0.01", "99999999.99", "0.00")]
+    return {
+        "i": [1, -(2**31), 2**31 - 1, None, None, 0, 0, 0],
+        "a": [1, -(2**63), 2**63 - 1, None, None, 0, 0, 2**53 + 1],
+        "f": [1.0, 0.1, 1e22, math.nan, math.inf, -0.0, 1e300, 5e-324],
+        "g": [1.0, 0.1, 1e-7, math.nan, -math.inf, 16777216.0, 3.4028234663852886e38, 1e-45],
+        "p": [*prices[:3], None, None, prices[3], None, None],
+    }
+
+
+def _times() -> dict[str, list[object]]:
+    first, last = _T.replace(year=1, microsecond=123000), _T.replace(year=9999, microsecond=999999)
+    before_epoch = dt.datetime(1969, 12, 31, 23, 59, 59, 999000, dt.UTC)
+    return {
+        "d": [dt.date(2013, 1, 1), dt.date(1, 1, 1), dt.date(9999, 12, 31), *[None] * 5],
+        "t": [_T, _T + _MICRO, first, last, None, before_epoch, None, None],
+        "l": [[_T, None], [], None, [_T + _MICRO], *[None] * 4],
+    }
+
+
+def _nested() -> dict[str, list[object]]:
+    return {
+        "o": [_O, None, dict.fromkeys(_O), *[None] * 5],
+        "s": [[_O, None], [], *[None] * 6],
+    }
 
 
 @pytest.mark.parametrize("kernels", [True, False])

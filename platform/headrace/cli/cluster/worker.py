@@ -43,7 +43,7 @@ def worker(
     """Run one worker of a cluster until Ctrl-C, SIGTERM or the coordinator's word."""
     import logging
 
-    from headrace.processes.template_client import own_starter
+    from headrace.processes.template.client import own_starter
     from headrace.worker.supervision.slot_process import PROGRAM
 
     # forked before this process has threads

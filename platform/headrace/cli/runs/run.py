@@ -169,7 +169,7 @@ def _in_threads(compiled: Compiled, floors: tuple[AppliedFloor, ...], started_s:
 def _own_starter() -> Starter:
     """Returns the starter of slots and the connector host. Called before planning, because planning starts threads."""
     from headrace.coordinator.connector_host.connector_host import PROGRAM as HOST
-    from headrace.processes.template_client import own_starter
+    from headrace.processes.template.client import own_starter
     from headrace.worker.supervision.slot_process import PROGRAM as SLOT
 
     return own_starter([SLOT, HOST], imports_too=True)

@@ -30,8 +30,8 @@ from queue import Full, Queue
 from typing import TYPE_CHECKING, NoReturn
 
 from headrace.core.errors import ExternalError
-from headrace.processes.template_process import die_with_parent
-from headrace.processes.title import replace_last_argument
+from headrace.processes.template.process import die_with_parent
+from headrace.processes.template.title import replace_last_argument
 from headrace.rpc import codec
 from headrace.rpc.messages import Address, Deploy, Failed, FromSlot, Left, SlotInfo
 from headrace.tls.files import TlsFiles, tls_files

@@ -4,7 +4,7 @@ polars allocates with jemalloc, whose background threads return freed pages afte
 those threads. Without them jemalloc returns pages only when it is called, so a forked slot whose windows have closed
 keeps their memory until rows come (measured: 222 MiB at a peak, 173 after it; 76 in a fresh interpreter, 62 with this).
 
-The template sets one arena for all threads (`processes.template_process`), so the calls of any thread count. jemalloc
+The template sets one arena for all threads (`processes.template.process`), so the calls of any thread count. jemalloc
 checks for decayed pages after a number of calls; twice as many calls cost 5 ms of CPU. They are made only while the
 process uses memory.
 """

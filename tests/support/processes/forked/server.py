@@ -19,7 +19,7 @@ from headrace.processes.child import Child
 from headrace.processes.order import ProcessOrder
 from headrace.processes.spawning import Starter
 from headrace.processes.start_method import METHOD_VARIABLE
-from headrace.processes.template_client import own_starter
+from headrace.processes.template.client import own_starter
 from support.processes.forked.program import PROGRAM, ROLE
 
 REQUEST_BYTES_MAX = 1 << 20

@@ -6,7 +6,7 @@ import json
 import sys
 from dataclasses import dataclass
 
-from peers.contender import Bout, child_environment, partition_end
+from peers.contenders.contender import Bout, child_environment, partition_end
 from peers.jobs import PARTITIONS
 from peers.phase import Measured, Phase
 from peers.pipelines import pipeline

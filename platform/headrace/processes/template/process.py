@@ -32,13 +32,13 @@ import traceback
 from collections.abc import Sequence
 from typing import NoReturn
 
-from headrace.processes.child_reset import reset
 from headrace.processes.double_fork import double_fork
 from headrace.processes.garbage_collection import defer_first_collection
 from headrace.processes.installation import import_path
 from headrace.processes.order import ProcessOrder, receive_order
+from headrace.processes.template.child_reset import reset
 
-PROGRAM, ROLE = "headrace.processes.template_process", "headrace-template"
+PROGRAM, ROLE = "headrace.processes.template.process", "headrace-template"
 PREPARE, READY = b"p", b"\x01"
 """The owner's message before the first order, and the answer."""
 PID = struct.Struct(">i")

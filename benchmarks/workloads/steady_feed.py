@@ -7,7 +7,8 @@ import time
 from typing import Self
 
 from confluent_kafka import Producer
-from data import PARTITIONS
+
+from workloads.data import PARTITIONS
 
 
 class Feed:

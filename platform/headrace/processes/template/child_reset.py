@@ -24,7 +24,7 @@ from contextlib import suppress
 from headrace.processes.garbage_collection import collect_as_usual
 from headrace.processes.installation import set_import_path
 from headrace.processes.order import ProcessOrder, place_descriptors
-from headrace.processes.title import set_command_line
+from headrace.processes.template.title import set_command_line
 
 _IGNORED = {signal.SIGPIPE, signal.SIGXFSZ}
 """Signals that Python ignores from its start."""

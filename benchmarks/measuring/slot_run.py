@@ -16,12 +16,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from process_times import descendants, process_times
-
 from headrace.checkpoint.journal.journal_store import JournalStore
 from headrace.checkpoint.journal.records import AttemptRecord, CheckpointRecord, CommittedRecord, Record
 from headrace.checkpoint.stores.opening import open_store
 from headrace.core.errors import HeadraceError
+from measuring.process_times import descendants, process_times
 
 SLOT = b"headrace.worker.slot.main"
 SAMPLE_S, LOOK_S, WAIT_S, WHOLE_S = 0.05, 0.05, 120.0, 600.0

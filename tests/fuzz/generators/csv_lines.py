@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from random import Random
 
-from fuzz.damage import damaged
-from fuzz.numbers import (
+from fuzz.generators.damage import damaged
+from fuzz.generators.numbers import (
     broken_number,
     edge_decimal,
     edge_float,
@@ -16,7 +16,7 @@ from fuzz.numbers import (
     plain_float,
     plain_integer,
 )
-from fuzz.text_values import (
+from fuzz.generators.text_values import (
     edge_base64,
     edge_date,
     edge_epoch,
@@ -26,7 +26,7 @@ from fuzz.text_values import (
     plain_epoch,
     plain_timestamp,
 )
-from fuzz.texts import BROKEN_UTF8, EDGE_PIECES, figures, pieces, plain_text
+from fuzz.generators.texts import BROKEN_UTF8, EDGE_PIECES, figures, pieces, plain_text
 from headrace.core.types import DataType, Decimal, Field, ListOf, Primitive, Schema, Struct, Timestamp
 from headrace.formats.csv.line import Dialect
 from headrace.formats.text_values import INT32_MAX, INT64_MAX

@@ -1,6 +1,6 @@
 """A job as a bare loop: consume, parse, work, serialise, produce, commit each second. No engine, one thread of Python.
 
-usage: python -m peers.bare_loop transactional|batch WORK BROKERS SOURCE SINK END FOLDER
+usage: python -m peers.contenders.bare_loop transactional|batch WORK BROKERS SOURCE SINK END FOLDER
 
 It reads each partition of SOURCE up to offset END. Nothing is checked on the way: late rows would be wrong here, and
 text of times, dates, decimals and bytes goes through as it is. FOLDER takes snapshots of open windows.
@@ -15,10 +15,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import polars as pl
-from window_state import WindowState
+from bare_steps.window_state import WindowState
 
 from peers import events, wide_rows
-from peers.bare_client import BareClient, Polled
+from peers.contenders.bare_client import BareClient, Polled
 from peers.jobs import CHECKPOINT_MS, OUT_OF_ORDER_MS, PARTITIONS, WINDOW_MS, Work
 
 BATCH_ROWS = {Work.WINDOW: 64_000, Work.FILTER: 16_000, Work.WIDE: 8_000}
@@ -89,10 +89,10 @@ class BareLoop:
 def open_client(kind: str, work: Work, brokers: str, source: str, sink: str) -> BareClient:
     schema = wide_rows.schema() if work is Work.WIDE else events.SCHEMA
     if kind == "batch":
-        from peers.batch_client import BatchClient
+        from peers.contenders.batch_client import BatchClient
 
         return BatchClient(brokers, source, sink, schema, batch_rows=BATCH_ROWS[work])
-    from peers.transactional_client import TransactionalClient
+    from peers.contenders.transactional_client import TransactionalClient
 
     return TransactionalClient(brokers, source, sink, schema, batch_rows=BATCH_ROWS[work])
 

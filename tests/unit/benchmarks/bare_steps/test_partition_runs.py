@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import cast
 
 import pytest
+from bare_steps.partition_runs import PartitionRun, partition_runs
 from confluent_kafka import KafkaError, KafkaException, Message
 from hypothesis import given
 from hypothesis import strategies as st
-from partition_runs import PartitionRun, partition_runs
 
 
 class Read:

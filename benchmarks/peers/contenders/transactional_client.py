@@ -10,10 +10,10 @@ from collections.abc import Mapping
 from itertools import repeat
 
 import polars as pl
+from bare_steps.partition_runs import PartitionRun, partition_runs
 from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
-from partition_runs import PartitionRun, partition_runs
 
-from peers.bare_client import CONSUMER, PRODUCER, QUEUED_MAX, SEND_ROWS, Polled, Schema
+from peers.contenders.bare_client import CONSUMER, PRODUCER, QUEUED_MAX, SEND_ROWS, Polled, Schema
 from peers.jobs import PARTITIONS
 
 CALL_MESSAGES, WAIT_S, TRANSACTION_S = 2_000, 0.02, 60.0

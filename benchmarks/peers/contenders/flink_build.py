@@ -17,7 +17,7 @@ from headrace.core.errors import ExternalError
 from headrace.core.settings import cache_folder
 from headrace_dev.broker.java import Java, find_java
 
-SOURCES = Path(__file__).with_name("flink")
+SOURCES = Path(__file__).parent.parent / "flink"
 LEAVE_OUT = "WITHOUT=flink leaves Flink out"
 BUILD_S = 1_800.0
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 import polars as pl
-from partition_runs import PartitionRun
+from bare_steps.partition_runs import PartitionRun
 
 Schema = dict[str, pl.DataType]
 CONSUMER = {

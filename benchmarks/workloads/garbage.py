@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 from confluent_kafka import Producer
-from data import PARTITIONS, columns
+
+from workloads.data import PARTITIONS, columns
 
 BROKEN: list[bytes | None] = [
     b'{"k": 1, "ts": 17000000',

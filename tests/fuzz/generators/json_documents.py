@@ -8,9 +8,9 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from random import Random
 
-from fuzz.damage import damaged
-from fuzz.json_strings import broken_string, edge_string, escaped, plain_string
-from fuzz.json_values import any_value, broken_value, forms, wrong_value
+from fuzz.generators.damage import damaged
+from fuzz.generators.json_strings import broken_string, edge_string, escaped, plain_string
+from fuzz.generators.json_values import any_value, broken_value, forms, wrong_value
 from headrace.core.types import DataType, Field, ListOf, Schema, Struct
 
 _TOKENS = (*'{}[]:,"\\', "null", "true", "false", "0", "-1", "1.5", '"a"', '"b":', '{"a":', " ", "\n", "\0")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from random import Random
 
-from fuzz.texts import BROKEN_UTF8, EDGE_PIECES, WORDS, figures, pieces, plain_text
+from fuzz.generators.texts import BROKEN_UTF8, EDGE_PIECES, WORDS, figures, pieces, plain_text
 
 _PLAIN_ESCAPES = ("\\n", '\\"', "\\\\", "\\/", "\\t", "\\u00e9", "\\r")
 _EDGE_PIECES = (

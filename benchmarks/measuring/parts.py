@@ -8,9 +8,8 @@ from collections.abc import Collection
 from pathlib import Path
 from typing import Protocol
 
-from measure import Figure
-
 from headrace_dev.broker import BrokerConfig, EmbeddedBroker
+from measuring.figures import Figure
 
 
 class Measure(Protocol):

@@ -8,7 +8,7 @@ import time
 from typing import Self
 
 from confluent_kafka import Consumer, TopicPartition
-from data import PARTITIONS
+from workloads.data import PARTITIONS
 
 
 class OutputReader:

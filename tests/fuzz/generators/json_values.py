@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from random import Random
 
-from fuzz.damage import damaged
-from fuzz.json_strings import broken_string, edge_string, escaped, plain_string
-from fuzz.numbers import (
+from fuzz.generators.damage import damaged
+from fuzz.generators.json_strings import broken_string, edge_string, escaped, plain_string
+from fuzz.generators.numbers import (
     broken_number,
     edge_decimal,
     edge_float,
@@ -16,7 +16,7 @@ from fuzz.numbers import (
     plain_float,
     plain_integer,
 )
-from fuzz.text_values import (
+from fuzz.generators.text_values import (
     edge_base64,
     edge_date,
     edge_epoch,

@@ -17,11 +17,11 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 import pyarrow as pa
-from partition_runs import PartitionRun
+from bare_steps.partition_runs import PartitionRun
 
 from headrace_connectors.kafka.librdkafka import functions as librdkafka
 from headrace_connectors.kafka.librdkafka.functions import MESSAGE
-from peers.bare_client import CONSUMER, PRODUCER, QUEUED_MAX, SEND_ROWS, Polled
+from peers.contenders.bare_client import CONSUMER, PRODUCER, QUEUED_MAX, SEND_ROWS, Polled
 from peers.jobs import PARTITIONS
 
 WAIT_MS, FLUSH_MS, SPAN_BITS, WORD_BYTES = 20, 60_000, 30, 8

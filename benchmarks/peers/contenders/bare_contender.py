@@ -7,16 +7,16 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from peers.contender import Bout, child_environment, partition_end
+from peers.contenders.contender import Bout, child_environment, partition_end
 from peers.phase import Measured, Phase
 from peers.process_tree import whole_run
 
-BENCHMARKS = Path(__file__).parent.parent
+BENCHMARKS = Path(__file__).parent.parent.parent
 
 
 @dataclass(frozen=True, slots=True)
 class Bare:
-    """One kind of `peers.bare_loop`."""
+    """One kind of `peers.contenders.bare_loop`."""
 
     kind: str
     name: str
@@ -32,7 +32,7 @@ class Bare:
         arguments = [self.kind, bout.job.work, bout.brokers, bout.source, sink, str(partition_end(rows)), str(folder)]
         path = os.pathsep.join((str(BENCHMARKS), os.environ.get("PYTHONPATH", "")))
         environment = child_environment(PYTHONPATH=path, POLARS_MAX_THREADS="1")
-        command = [sys.executable, "-m", "peers.bare_loop", *arguments]
+        command = [sys.executable, "-m", "peers.contenders.bare_loop", *arguments]
         return whole_run(command, folder, rows=rows, environment=environment)
 
 

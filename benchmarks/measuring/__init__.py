@@ -1,0 +1,1 @@
+"""What benchmarks measure with: figures, CPU times of processes, watched runs of the engine, readers of outputs."""

@@ -1,0 +1,1 @@
+"""The contenders: Headrace, Flink, and bare loops with their Kafka clients."""

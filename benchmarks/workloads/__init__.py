@@ -1,0 +1,1 @@
+"""What the Kafka benchmarks run: their data, good and broken, its feed, and their pipelines."""

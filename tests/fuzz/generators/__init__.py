@@ -1,0 +1,1 @@
+"""Generators of random input: schemas, frames, and messages whole or damaged."""
