@@ -18,7 +18,7 @@ from typing import Any
 
 from process_times import descendants, process_times
 
-from headrace.checkpoint.journal.journal_store import JournalStore
+from headrace.checkpoint.job_folder.journal_store import JournalStore
 from headrace.checkpoint.journal.records import AttemptRecord, CheckpointRecord, CommittedRecord, Record
 from headrace.checkpoint.stores.opening import open_store
 from headrace.core.errors import HeadraceError

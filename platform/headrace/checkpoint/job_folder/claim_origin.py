@@ -6,8 +6,8 @@ A shell; `resolve.require_claimable` decides whether the checkpoint may be claim
 
 from __future__ import annotations
 
+from headrace.checkpoint.job_folder.journal_store import JournalStore
 from headrace.checkpoint.journal.journal import Replaced
-from headrace.checkpoint.journal.journal_store import JournalStore
 from headrace.checkpoint.journal.records import AttemptRecord, FinishedRecord
 from headrace.checkpoint.savepoints.savepoint import Found
 from headrace.checkpoint.stores.opening import open_store
