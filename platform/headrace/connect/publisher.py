@@ -18,7 +18,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
-from headrace.connect.sink import SinkBatch
+from headrace.connect.sink_batch import SinkBatch
 
 
 @dataclass(frozen=True, slots=True)
