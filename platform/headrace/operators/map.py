@@ -18,7 +18,7 @@ from headrace.core.types import Schema
 from headrace.operators.lossless import castable
 from headrace.operators.operator import Collector, OnError, Operator, Stateless
 from headrace.operators.row_errors import RowErrors
-from headrace.operators.user_function import MapFunction, exception_text, imported
+from headrace.operators.user_function import MapFunction, exception_text, import_function
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ class MapConfig:
 
     def open(self) -> Operator:
         """A new operator of this step. Raises UserError if the function cannot be imported."""
-        return _Map(self, imported(self.node, self.function))
+        return _Map(self, import_function(self.node, self.function))
 
 
 class _RaisedError(Exception):

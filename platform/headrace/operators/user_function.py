@@ -19,7 +19,7 @@ from headrace.core.errors import UserError, did_you_mean
 MapFunction = Callable[[pl.DataFrame], pl.DataFrame]
 
 
-def imported(node: str, path: str) -> MapFunction:
+def import_function(node: str, path: str) -> MapFunction:
     """Imports the function that `pkg.mod:fn` names. Raises UserError with the step's name and a remedy."""
     module_name, colon, attribute = path.partition(":")
     if not (colon and module_name and attribute):
