@@ -1,7 +1,7 @@
 """Claims another job's checkpoint before a new job starts from it: writes records into the other job's journal, so that
 a coordinator that still runs that job is superseded and stops.
 
-A shell; `resolve.require_claimable` decides whether the checkpoint may be claimed.
+A shell; `journal.resolve.require_claimable` decides whether the checkpoint may be claimed.
 """
 
 from __future__ import annotations
