@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from headrace.checkpoint.journal.journal_store import JournalStore
+from headrace.checkpoint.job_folder.journal_store import JournalStore
 from headrace.checkpoint.journal.records import AttemptRecord, CheckpointRecord, CommittedRecord, Record
 from headrace.checkpoint.stores.opening import open_store
 from headrace.core.errors import HeadraceError

@@ -11,7 +11,7 @@ import pytest
 
 from headrace.core.errors import UserError
 from headrace.plan.logical import plan_logical
-from headrace.spec.reading.load import load_pipeline
+from headrace.spec.reading.load_file import load_pipeline
 
 FOLDER = Path(__file__).parent
 FILES = sorted(FOLDER.glob("*.yaml"))

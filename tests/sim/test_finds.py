@@ -28,10 +28,10 @@ from headrace.execution.epochs import Pending
 from headrace.rpc.messages import CancelSlot, Deployed, InputEnded
 from headrace.worker.slot.attempt import machine
 from headrace.worker.slot.attempt.effects import CancelSubtasks, GiveUpEpoch, Say, Warn
+from headrace.worker.slot.attempt.epochs import SlotEpochs
 from headrace.worker.slot.attempt.events import Connected
 from headrace.worker.slot.attempt.events import Event as SlotEvent
 from headrace.worker.slot.attempt.machine import AttemptMachine
-from headrace.worker.slot.epochs import SlotEpochs
 from headrace_connectors.kafka.transactions import committer
 from headrace_connectors.kafka.transactions.names import TransactionName, names_of
 from headrace_connectors.kafka.transactions.rules import Fate

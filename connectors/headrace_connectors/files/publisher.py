@@ -60,7 +60,7 @@ class FilesPublisher:
     def finish(self) -> None:
         """Syncs the files and gives them their final names. Raises ExternalError if another publisher has removed them,
         which is how it fences this one."""
-        assert self._written == self._share.rows, "all rows were written"
+        self._share.require_whole(self._written)
         if self._published == self._share.rows:
             return
         try:

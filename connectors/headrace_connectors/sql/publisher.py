@@ -39,7 +39,7 @@ class SqlPublisher(DirectWriter):
     def finish(self) -> None:
         """Stores the buffered rows."""
         self._store()
-        assert self._published == self._share.rows, "all rows were written"
+        self._share.require_whole(self._published)
 
     def _store(self) -> None:
         rows = self._buffer.taken()

@@ -11,6 +11,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, TypeAdapter
 
+from headrace.checkpoint.paths import joined
 from headrace.connect.sink import Committable
 from headrace.connect.source import Split, SplitId
 from headrace.core.source_state import SourceState
@@ -197,3 +198,13 @@ class Manifest(Document):
     def bytes(self) -> int:
         """Size of all files named, each once."""
         return sum({part.path: part.bytes for handle in self.states for part in handle.files}.values())
+
+
+def located(manifest: Manifest, folder: str) -> Manifest:
+    """The manifest with every path absolute: relative ones lie below `folder`."""
+    return manifest.model_copy(update={"states": tuple(_located(handle, folder) for handle in manifest.states)})
+
+
+def _located(handle: StateHandle, folder: str) -> StateHandle:
+    files = tuple(part.model_copy(update={"path": joined(folder, part.path)}) for part in handle.files)
+    return handle.model_copy(update={"files": files})

@@ -1,5 +1,4 @@
-"""The names of all objects in checkpoint storage; no other module defines one. Pure but for `unique_part` and
-`staged_path`, which draw random numbers.
+"""The names of all objects in checkpoint storage; no other module defines one.
 
     <storage>/<job>/journal/00000001.json                                  records, by number
                     state/<attempt>-<epoch>-<task>-<subtask>-<random>.parquet
@@ -9,17 +8,16 @@
                                                  manifest.json             written last
 
 All names are relative to the folder of the job or savepoint. Two writers can put an object of the same name only if it
-is a journal record, or user code, which is equal then: other names contain a random part, and are written once.
+is a journal record, or user code, which is equal then: other names contain a random part (`unique_names`), and are
+written once. `absolute` completes a relative path by the working directory and the user's home; nothing else here reads
+the environment.
 """
 
 from __future__ import annotations
 
 import re
-import secrets
 from dataclasses import dataclass
 from pathlib import Path
-
-from headrace.core.settings import Home
 
 JOURNAL = "journal/"
 STATE = "state/"
@@ -39,16 +37,6 @@ class StateFile:
     epoch: int
     task: str
     subtask: int
-
-
-def unique_part() -> str:
-    """A random part of a name: 16 hex digits."""
-    return secrets.token_hex(8)
-
-
-def default_storage(home: Home) -> str:
-    """Default location of checkpoints: `$HEADRACE_HOME/checkpoints`."""
-    return str(home.root / "checkpoints")
 
 
 def joined(base: str, path: str) -> str:
@@ -93,9 +81,9 @@ def state_path(attempt: int, epoch: int, task: str, subtask: int, unique: str) -
     return f"{STATE}{attempt}-{epoch}-{task}-{subtask}-{unique}.parquet"
 
 
-def staged_path(attempt: int, epoch: int, sink: str, subtask: int, number: int) -> str:
-    """A file of result rows to be published, relative to the job's folder. Every call returns another name."""
-    return f"{STAGED}{attempt}-{epoch}-{sink}-{subtask}-{number}-{unique_part()}.parquet"
+def staged_path(attempt: int, epoch: int, sink: str, subtask: int, number: int, unique: str) -> str:
+    """A file of result rows to be published, relative to the job's folder."""
+    return f"{STAGED}{attempt}-{epoch}-{sink}-{subtask}-{number}-{unique}.parquet"
 
 
 def state_file(path: str) -> StateFile | None:

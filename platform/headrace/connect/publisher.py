@@ -18,7 +18,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
-from headrace.connect.sink import SinkBatch
+from headrace.connect.sink_batch import SinkBatch
+from headrace.core.errors import InternalError
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +32,19 @@ class Share:
 
     epoch: int
     rows: int
+
+    def require_whole(self, rows: int) -> None:
+        """Raises InternalError unless `rows`, the number written, is the whole share. `finish` calls it: the staged
+        rows of a share that counts as published are deleted."""
+        if rows != self.rows:
+            raise self.error(rows)
+
+    def error(self, rows: int) -> InternalError:
+        """The error of a publisher that was given another number of rows than the share has."""
+        return InternalError(
+            f"a share of epoch {self.epoch} has {self.rows:,} rows, and its publisher was given {rows:,}",
+            remedy="the share does not count as published, and its staged rows are kept; please report this",
+        )
 
 
 class Publisher(Protocol):

@@ -28,31 +28,28 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, runtime_checkable
 
+from headrace.connect.sink_batch import SinkBatch
 from headrace.core.config import Config
 
 if TYPE_CHECKING:
-    import polars as pl
-    import pyarrow as pa
-
     from headrace.connect.publisher import Publisher, Share
     from headrace.connect.row_check import Encode, RowCheck
     from headrace.core.types import Schema
 
-
-@dataclass(frozen=True, slots=True)
-class SinkBatch:
-    """n rows to write.
-
-    rows      polars frame with the visible columns and the hidden `__ts` and, where rows are deletes, `__op`
-    messages  the rows encoded by the sink's format: Arrow large_binary, large_string or string_view of length n;
-              None if the sink takes rows (`takes = "rows"`)
-    """
-
-    rows: pl.DataFrame
-    messages: pa.Array | None = None
-
-    def __len__(self) -> int:
-        return self.rows.height
+__all__ = [
+    "SinkBatch",
+    "Committable",
+    "CheckpointTerms",
+    "SinkContext",
+    "OpenTransaction",
+    "Writer",
+    "CommittedWriter",
+    "Committer",
+    "OutputSeen",
+    "OutputAudit",
+    "AuditedCommitter",
+    "SinkConfig",
+]
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,7 +31,7 @@ from headrace.tls.files import TlsFiles
 if TYPE_CHECKING:
     from uvicorn import Server
 
-    from headrace.coordinator.rest.access import Tokens
+    from headrace.coordinator.rest.access.tokens import Tokens
     from headrace.coordinator.rest.service import ClusterService
     from headrace.processes.spawning import Starter
 
@@ -156,7 +156,7 @@ def _tokens(config: CoordinatorConfig) -> Tokens:
     """Returns the cluster's tokens, which are the same for all runs of a home's coordinator. A file named in the
     configuration must exist, because workers and clients use its token too.
     """
-    from headrace.coordinator.rest.access import Tokens
+    from headrace.coordinator.rest.access.tokens import Tokens
 
     home, full, metrics = Home(config.home), config.token_file, config.metrics_token_file
     return Tokens(

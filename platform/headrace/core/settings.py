@@ -6,8 +6,6 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-WHERE_A_TOKEN_LIES = "The token lies in $HEADRACE_HOME/cluster/token of the coordinator, or where its --token-file says"
-
 
 @dataclass(frozen=True, slots=True)
 class Home:
@@ -29,6 +27,11 @@ class Home:
     def jobs(self) -> Path:
         """One folder per job."""
         return self.root / "jobs"
+
+    @property
+    def checkpoints(self) -> Path:
+        """Checkpoint storage of jobs whose pipeline names none."""
+        return self.root / "checkpoints"
 
 
 def cache_folder() -> Path:

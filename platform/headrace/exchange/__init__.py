@@ -1,2 +1,2 @@
-"""The data exchange between subtasks: partitioning (pure), the gate (pure), and the bounded channels that transport
+"""The data exchange between subtasks: the pure rules of an edge (`edge`), and the bounded channels that transport
 rows."""

@@ -21,8 +21,8 @@ import polars as pl
 
 from headrace.core.batch import concat_batches
 from headrace.core.signals import Element, Signal, Watermark
-from headrace.exchange.adaptive_bounds import AdaptiveBounds, ChannelBounds
-from headrace.exchange.gate import Gate
+from headrace.exchange.edge.adaptive_bounds import AdaptiveBounds, ChannelBounds
+from headrace.exchange.edge.gate import Gate
 from headrace.exchange.wait_time import WaitTime
 
 __all__ = ["TaskCancelledError", "ChannelBounds", "Mailbox", "OnDrained"]

@@ -10,9 +10,9 @@ import polars as pl
 
 from headrace.core.batch import ORDER_COLUMNS, hidden_columns
 from headrace.core.signals import Element, Signal
+from headrace.exchange.edge.partition import Partitioner
 from headrace.exchange.mailbox import Mailbox
 from headrace.exchange.outlet import Outlet
-from headrace.exchange.partition import Partitioner
 
 
 @dataclass(frozen=True, slots=True)

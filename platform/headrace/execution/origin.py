@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from headrace.checkpoint.journal.claim_origin import claim
+from headrace.checkpoint.job_folder.claim_origin import claim
 from headrace.checkpoint.journal.resolve import require_claimable
 from headrace.checkpoint.manifest import Manifest
 from headrace.checkpoint.savepoints.savepoint import Found, find

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from headrace.core.errors import UserError, did_you_mean
 from headrace.spec.pipeline import Pipeline
-from headrace.spec.reading.load import load_pipeline
+from headrace.spec.reading.load_file import load_pipeline
 
 if TYPE_CHECKING:
     from headrace.plan.problems import Locator

@@ -1,30 +1,24 @@
 """Map: a vectorised Python function, named by import path, over the visible columns of a batch.
 
-Owns the import of the function and the check of its result: it must have the same number of rows and exactly the
-declared columns. The function must also keep the order of the rows; that cannot be checked.
+Owns the check of the function's result: it must have the same number of rows and exactly the declared columns. The
+function must also keep the order of the rows; that cannot be checked. `user_function` imports it.
 """
 
 from __future__ import annotations
 
-import importlib
-import sys
 import traceback
-from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
-from types import ModuleType
 from typing import NoReturn
 
 import polars as pl
 
 from headrace.core.batch import hidden_columns, visible_columns
-from headrace.core.errors import DataError, UserError, did_you_mean
+from headrace.core.errors import DataError, UserError
 from headrace.core.types import Schema
 from headrace.operators.lossless import castable
 from headrace.operators.operator import Collector, OnError, Operator, Stateless
 from headrace.operators.row_errors import RowErrors
-
-MapFunction = Callable[[pl.DataFrame], pl.DataFrame]
+from headrace.operators.user_function import MapFunction, exception_text, import_function
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,48 +41,7 @@ class MapConfig:
 
     def open(self) -> Operator:
         """A new operator of this step. Raises UserError if the function cannot be imported."""
-        return _Map(self, imported(self.node, self.function))
-
-
-def imported(node: str, path: str) -> MapFunction:
-    """Imports the function that `pkg.mod:fn` names. Raises UserError with the step's name and a remedy."""
-    module_name, colon, attribute = path.partition(":")
-    if not (colon and module_name and attribute):
-        raise UserError(f"map step {node!r}: {path!r} names no function", remedy="write package.module:function")
-    target: object = _module(node, module_name)
-    for part in attribute.split("."):
-        if not hasattr(target, part):
-            names = [name for name, value in vars(target).items() if callable(value) and not name.startswith("_")]
-            near = did_you_mean(part, names)
-            has = f"it has: {', '.join(names[:20])}" if names else "it has no functions"
-            raise UserError(
-                f"map step {node!r}: {module_name} has no {attribute!r}", remedy=f"{near} {has}" if near else has
-            )
-        target = getattr(target, part)
-    if not callable(target):
-        raise UserError(f"map step {node!r}: {path} is {type(target).__name__}, not a function")
-    return target
-
-
-def _module(node: str, name: str) -> ModuleType:
-    try:
-        return importlib.import_module(name)
-    except ModuleNotFoundError as cause:
-        first = Path(sys.path[0] or ".").absolute()
-        if cause.name is not None and (name == cause.name or name.startswith(f"{cause.name}.")):
-            raise UserError(
-                f"map step {node!r}: there is no module {name!r}",
-                remedy=f"put it into {first}, which is searched first, or install the package that has it",
-            ) from cause
-        raise UserError(
-            f"map step {node!r}: module {name!r} imports {cause.name!r}, which is not there",
-            remedy=f"install it, or put it into {first}, which is searched first",
-        ) from cause
-    except Exception as cause:
-        where = traceback.extract_tb(cause.__traceback__)[-1]
-        raise UserError(
-            f"map step {node!r}: importing {name!r} raised {_exception_text(cause)} ({where.filename}:{where.lineno})"
-        ) from cause
+        return _Map(self, import_function(self.node, self.function))
 
 
 class _RaisedError(Exception):
@@ -189,7 +142,7 @@ class _Map(Stateless):
                     bad.setdefault(number, f"{self._config.function} gave NULL in {name!r}, which is not null")
 
     def _reason(self, cause: BaseException) -> str:
-        return f"{self._config.function} raised {_exception_text(cause)} ({self._place(cause)})"
+        return f"{self._config.function} raised {exception_text(cause)} ({self._place(cause)})"
 
     def _place(self, cause: BaseException) -> str:
         """file:line of the innermost frame in the function's own file."""
@@ -208,7 +161,3 @@ class _Map(Stateless):
             f"step {self._config.node!r} failed: {self._reason(cause)}",
             remedy=f"it raised for {batch.height} rows together, for none of them alone: it depends on the batch",
         ) from cause
-
-
-def _exception_text(cause: BaseException) -> str:
-    return f"{type(cause).__name__}: {cause}" if str(cause) else type(cause).__name__

@@ -1,4 +1,4 @@
-"""Partitionings of an edge's rows over the reading subtasks. Data only; `exchange.partition` implements them."""
+"""Partitionings of an edge's rows over the reading subtasks. Data only; `exchange.edge.partition` implements them."""
 
 from __future__ import annotations
 

@@ -123,14 +123,19 @@ def dead_letter_sinks(
                 made = origin.config.dead_letter_sink(
                     member.on_error.topic, exactly_once=bool(exact), commit_within_ms=commit_within_ms
                 )
+                remedy = f"use `divert`, and a sink that reads from {name}.bad"
                 if made is None:
-                    problems.add(
-                        path,
-                        f"dead letters go to the source's brokers, and a {origin.connector} source has none",
-                        "use `divert`, and a sink that reads from " + f"{name}.bad",
-                    )
+                    text = f"dead letters go to the source's brokers, and a {origin.connector} source has none"
+                    problems.add(path, text, remedy)
                     continue
-                node = _dead_letter_node(name, nodes[name], *made)
+                connector, fields = made
+                sink = registry.connector(connector).sink
+                if sink is None:
+                    # a mistake of the package that provides the source's connector
+                    text = f"the {origin.connector} source sends dead letters to {connector}, which has no sink"
+                    problems.add(path, text, remedy)
+                    continue
+                node = _dead_letter_node(name, nodes[name], connector, sink, fields)
                 for message in _check_made(node, pipeline):
                     problems.add(path, message)
                 yield node
@@ -149,7 +154,9 @@ def _first_source(name: str, nodes: Mapping[str, LogicalNode]) -> SourceSpec | N
     return node.spec if node is not None and isinstance(node.spec, SourceSpec) else None
 
 
-def _dead_letter_node(name: str, node: LogicalNode, connector: str, fields: dict[str, Any]) -> LogicalNode:
+def _dead_letter_node(
+    name: str, node: LogicalNode, connector: str, sink: type[SinkConfig], fields: dict[str, Any]
+) -> LogicalNode:
     schema = node.outputs[BAD].schema
     if isinstance(node.spec, SourceSpec):
         headers = {"topic": "topic", "partition": "partition", "offset": "offset", "reason": REASON}
@@ -162,9 +169,7 @@ def _dead_letter_node(name: str, node: LogicalNode, connector: str, fields: dict
         # a writer receives only its schema's columns, and the headers need the row's source position
         place = (Field(O_TEXT, Primitive.STRING), Field(O_MAJOR, Primitive.INT64), Field(O_MINOR, Primitive.INT64))
         schema = Schema((*schema, *place))
-    sink = registry.connector(connector).sink
-    assert sink is not None, f"connector {connector} offers dead letters and has no sink"
-    config: SinkConfig = sink.model_validate({**fields, **extra, "headers": headers})
+    config = sink.model_validate({**fields, **extra, "headers": headers})
     form = registry.format_named(format_name).config()
     spec = SinkSpec(
         f"{name}.bad", connector, config, FormatSpec(format_name, form), schema, encoded, None, implicit=True

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Literal
 
 from pydantic import TypeAdapter
 
 from headrace.checkpoint.manifest import Document, SplitDocument, StateHandle
+from headrace.core.config import FileForm
 from headrace.core.source_state import AppliedFloor, SplitState
 
 
@@ -34,7 +35,7 @@ class Deployment(Document):
     hand_over    the end of the input closes no window: sources send no +inf
     """
 
-    pipeline: dict[str, Any]
+    pipeline: FileForm
     plan_hash: str
     slot: int
     slots: int

@@ -27,10 +27,10 @@ import grpc.aio
 
 from headrace import __version__
 from headrace.core.errors import ExternalError, UserError
+from headrace.core.network.cluster_token import WHERE_A_TOKEN_LIES
 from headrace.core.network.entrance import Entrance
 from headrace.core.network.hosts import is_loopback
 from headrace.core.network.mutual_proof import NONCE_BYTES, MutualProof, Role
-from headrace.core.settings import WHERE_A_TOKEN_LIES
 from headrace.rpc import codec
 from headrace.rpc.credentials import server_credentials
 from headrace.rpc.introduction import terms_of

@@ -1,6 +1,6 @@
 """The configuration of a one-node development broker: its `server.properties` and its logging.
 
-Pure text; knows nothing of processes. By default it binds only loopback, because this broker has no passwords.
+Only text: reads no file and knows no process. By default it binds only loopback, because this broker has no passwords.
 """
 
 from __future__ import annotations

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from headrace.checkpoint.job_folder.journal_store import JournalStore
 from headrace.checkpoint.journal.journal import Verdict
-from headrace.checkpoint.journal.journal_store import JournalStore
 from headrace.checkpoint.journal.records import FinishedRecord, Record
 from headrace.client.models import SubmitRequest
 from headrace.coordinator.dispatch import dispatcher as dispatcher_module

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 
 import pytest
 
+from headrace.checkpoint.job_folder.journal_store import JournalStore
 from headrace.checkpoint.journal.journal import Replaced, Written
-from headrace.checkpoint.journal.journal_store import JournalStore
 from headrace.checkpoint.stores.opening import open_store, read_url
 from headrace.checkpoint.stores.store import ObjectNotFoundError
 from headrace.core.errors import ExternalError, UserError

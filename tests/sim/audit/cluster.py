@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import assert_never
 
-from headrace.checkpoint.journal.journal_store import parse_record
+from headrace.checkpoint.job_folder.journal_store import parse_record
 from headrace.checkpoint.journal.records import (
     AttemptRecord,
     CheckpointRecord,

@@ -16,8 +16,8 @@ import re
 from collections.abc import Sequence
 from typing import assert_never
 
+from headrace.checkpoint.job_folder.journal_store import parse_record
 from headrace.checkpoint.journal.journal import own_files
-from headrace.checkpoint.journal.journal_store import parse_record
 from headrace.checkpoint.journal.records import (
     AttemptRecord,
     CheckpointRecord,

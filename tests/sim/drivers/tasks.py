@@ -11,8 +11,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
-from headrace.checkpoint.manifest import CommittableDocument, FilePart, Manifest, StateHandle
-from headrace.checkpoint.savepoints.savepoint import located
+from headrace.checkpoint.manifest import CommittableDocument, FilePart, Manifest, StateHandle, located
 from headrace.core.errors import ExternalError
 from headrace.core.source_state import SourceState, SplitState
 from headrace.spark.driver.manifest import STAGED_FILES

@@ -7,8 +7,8 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, assert_never
 
+from headrace.checkpoint.job_folder.journal_store import JournalStore
 from headrace.checkpoint.journal.journal import Journal, Replaced, Settled, Written
-from headrace.checkpoint.journal.journal_store import JournalStore
 from headrace.checkpoint.manifest import SUBTASK_DOCUMENTS, Manifest
 from headrace.coordinator.fleet.slot_pool import Changed, Grant, PooledSlot, SlotPool
 from headrace.coordinator.job import effects as do

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from headrace.checkpoint.manifest import SUBTASK_DOCUMENTS, FilePart, StateHandle, SubtaskDocument
 from headrace.rpc.messages import Acked, Declined, Failure
-from headrace.worker.slot.epochs import SlotEpochs, Upload
+from headrace.worker.slot.attempt.epochs import SlotEpochs, Upload
 from sim.names import JOB
 from sim.processes.chunks import chunk
 

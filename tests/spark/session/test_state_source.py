@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 import pytest
 
-from headrace.checkpoint.journal.journal_store import JournalStore
+from headrace.checkpoint.job_folder.journal_store import JournalStore
 from headrace.checkpoint.savepoints.kept_state import chosen_state, rows_of
 from headrace.checkpoint.savepoints.savepoint import find
 from headrace.checkpoint.stores.opening import open_store

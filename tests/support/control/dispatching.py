@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from headrace.checkpoint.journal.journal_store import JournalStore
-from headrace.checkpoint.paths import default_storage, job_url
+from headrace.checkpoint.job_folder.journal_store import JournalStore
+from headrace.checkpoint.paths import job_url
 from headrace.checkpoint.stores.opening import open_store
 from headrace.client.models import JobStatus, SubmitRequest, Trigger
 from headrace.coordinator.dispatch.dispatcher import Dispatcher
@@ -76,7 +76,7 @@ async def canceled(dispatcher: Dispatcher, name: str) -> str:
 
 def stored(home: Home, from_savepoint: str, *, checkpoints: bool, job: str = JOB, name: str = "driven") -> None:
     """A job of an earlier coordinator, with a checkpoint of its own or without."""
-    storage = job_url(default_storage(home), job)
+    storage = job_url(str(home.checkpoints), job)
     options = SubmissionOptions(parallelism=1, from_savepoint=from_savepoint)
     submission = JobSubmission(
         job=job, name=name, pipeline=pipeline(name), options=options, submitted_at_ms=1, storage=storage

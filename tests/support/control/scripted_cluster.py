@@ -44,7 +44,7 @@ from headrace.client.output_models import (
 )
 from headrace.coordinator.dispatch.job_reference import NamedJob, find_job
 from headrace.coordinator.main import KEEP_ALIVE_SECONDS
-from headrace.coordinator.rest.access import Tokens
+from headrace.coordinator.rest.access.tokens import Tokens
 from headrace.coordinator.rest.app import rest_app
 from headrace.coordinator.rest.metrics import JobSample, metrics_text
 from headrace.coordinator.rest.service import JobConflictError, JobNotFoundError

@@ -13,8 +13,9 @@ from typing import Any
 
 from headrace import __version__
 from headrace.checkpoint.manifest import Manifest, SplitDocument, StateHandle
-from headrace.checkpoint.paths import savepoint_url, unique_part
+from headrace.checkpoint.paths import savepoint_url
 from headrace.checkpoint.savepoints.savepoint import find, write_savepoint
+from headrace.checkpoint.unique_names import unique_part
 from headrace.core.source_state import AppliedFloor, SourceState
 from headrace.execution.connectors import JobConnectors
 from headrace.execution.manifests import savepoint_of

@@ -20,7 +20,7 @@ from confluent_kafka import Producer
 from headrace.core.source_state import AppliedFloor
 from headrace.local.engine.compile import compile_pipeline
 from headrace.spec.pipeline import Pipeline
-from headrace.spec.reading.load import load_pipeline
+from headrace.spec.reading.load_file import load_pipeline
 from headrace.spec.reading.read import pipeline_from_dict
 from headrace_dev.broker import EmbeddedBroker
 from support.flows.inputs import TOPICS, Part, write_files

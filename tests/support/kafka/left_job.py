@@ -8,7 +8,7 @@ from pathlib import Path
 
 from confluent_kafka import Producer
 
-from headrace.checkpoint.journal.journal_store import JournalStore
+from headrace.checkpoint.job_folder.journal_store import JournalStore
 from headrace.checkpoint.journal.records import AttemptRecord, CheckpointRecord, FinishedRecord
 from headrace.checkpoint.manifest import CommittableDocument, Manifest, OutputTotal
 from headrace.checkpoint.stores.opening import open_store

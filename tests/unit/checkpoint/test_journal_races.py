@@ -12,8 +12,8 @@ from typing import TypeVar
 from hypothesis import given
 from hypothesis import strategies as st
 
+from headrace.checkpoint.job_folder.journal_store import JournalStore, parse_record
 from headrace.checkpoint.journal.journal import Journal, Replaced, Settled, Written
-from headrace.checkpoint.journal.journal_store import JournalStore, parse_record
 from headrace.checkpoint.journal.records import AttemptRecord, CheckpointRecord, Record, StoppingRecord
 from headrace.checkpoint.journal.resolve import resolve
 from headrace.checkpoint.paths import JOURNAL, record_number

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from headrace.checkpoint import paths
+from headrace.checkpoint.unique_names import unique_part
 from headrace.core.settings import Home
 
 
@@ -14,7 +15,7 @@ def test_names_are_read_as_they_are_made() -> None:
     assert paths.record_path(7) == "journal/00000007.json"
     assert paths.record_number("s3://bucket/job/journal/00000007.json") == 7
     assert paths.record_number(paths.record_path(123_456_789)) == 123_456_789
-    name = paths.state_path(2, 15, "late.bad", 3, paths.unique_part())
+    name = paths.state_path(2, 15, "late.bad", 3, unique_part())
     assert paths.state_file(name) == paths.StateFile(2, 15, "late.bad", 3)
 
 
@@ -37,5 +38,4 @@ def test_savepoints_and_jobs_have_folders_of_their_own(tmp_path: Path, monkeypat
     monkeypatch.chdir(tmp_path)
     assert paths.job_url("storage", "job") == f"{tmp_path}/storage/job"
     assert paths.savepoint_url("s3://b/sp", "job", 4, "ab") == "s3://b/sp/savepoint-job-4-ab"
-    assert paths.default_storage(Home(tmp_path)) == f"{tmp_path}/checkpoints"
-    assert paths.unique_part() != paths.unique_part()
+    assert str(Home(tmp_path).checkpoints) == f"{tmp_path}/checkpoints"

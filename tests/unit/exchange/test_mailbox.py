@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headrace.core.signals import TIME_MIN, Barrier, Element, EndOfInput, Watermark
-from headrace.exchange.adaptive_bounds import ROWS_LEAST
+from headrace.exchange.edge.adaptive_bounds import ROWS_LEAST
 from headrace.exchange.mailbox import ChannelBounds, Mailbox, TaskCancelledError
 from support.processes.running import WAIT_SECONDS, wait_until
 from support.suite.properties import weighted

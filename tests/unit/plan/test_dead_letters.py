@@ -8,7 +8,7 @@ from headrace.core.errors import InvalidPipelineError
 from headrace.local.engine.compile import compile_pipeline
 from headrace.plan.physical import SinkSpec
 from headrace.spec.reading.read import pipeline_from_dict
-from headrace_connectors.kafka import KafkaSinkConfig
+from headrace_connectors.kafka import KafkaSinkConfig, KafkaSourceConfig
 
 
 def made(sink: dict[str, Any], **settings: Any) -> dict[str, KafkaSinkConfig]:
@@ -54,3 +54,13 @@ def test_exactly_once_without_checkpoints_is_refused_with_its_place() -> None:
     assert problem.path == ("sinks", "out", "kafka")
     assert problem.message.startswith("delivery: exactly-once makes rows visible when a checkpoint is committed")
     assert {each.path for each in others} == {("sources", "a", "on_error"), ("steps", "b", "on_error")}
+
+
+def test_a_source_that_names_a_connector_without_a_sink(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(KafkaSourceConfig, "dead_letter_sink", lambda *_, **__: ("generator", {}))
+    with pytest.raises(InvalidPipelineError) as raised:
+        made(kafka())
+    assert {problem.path: problem.message for problem in raised.value.problems} == dict.fromkeys(
+        (("sources", "a", "on_error"), ("steps", "b", "on_error")),
+        "the kafka source sends dead letters to generator, which has no sink",
+    )

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 from confluent_kafka import KafkaError
 
+from headrace.core.errors import ExternalError
 from headrace_connectors.kafka.librdkafka import functions as librdkafka
 from headrace_connectors.kafka.librdkafka.functions import DELIVERY_CALLBACK, MESSAGE
 
@@ -71,7 +72,10 @@ def _message_problem(library: ctypes.CDLL) -> str | None:
     # the second record has neither value nor key
     sent["payload"][0], sent["len"][0] = ctypes.addressof(payload), len(_PAYLOAD)
     sent["key"][0], sent["key_len"][0] = ctypes.addressof(key), len(_KEY)
-    reports = _reported(library, sent)
+    try:
+        reports = _reported(library, sent)
+    except ExternalError as error:
+        return error.message
     if len(reports) != len(sent):
         return f"{len(sent)} records were queued, {len(reports)} reported"
     for index, report in enumerate(reports):
@@ -125,7 +129,8 @@ def _producer(library: ctypes.CDLL, callback: ctypes._FuncPointer) -> Iterator[i
     library.rd_kafka_conf_set(conf, b"log_level", b"0", text, len(text))
     library.rd_kafka_conf_set_dr_msg_cb(conf, callback)
     handle = library.rd_kafka_new(librdkafka.PRODUCER, conf, text, len(text))
-    assert handle, f"librdkafka opens no producer: {text.value!r}"
+    if not handle:
+        raise ExternalError(f"librdkafka opens no producer: {text.value.decode(errors='replace')}")
     try:
         yield handle
     finally:

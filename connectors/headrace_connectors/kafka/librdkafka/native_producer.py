@@ -26,6 +26,7 @@ from headrace_connectors.kafka.sink.records import (
     Records,
     delivery_failed,
     rows_allowed,
+    undelivered,
 )
 from headrace_connectors.kafka.transactions.errors import ABORT_TIMEOUT_MS, init_outcome
 
@@ -153,7 +154,8 @@ class NativeProducer:
 
     def drop(self) -> None:
         """Releases the client alone: see TransactionalQueue."""
-        assert not self._lib.rd_kafka_outq_len(self._handle), "a producer is dropped when all it had is delivered"
+        if queued := self._lib.rd_kafka_outq_len(self._handle):
+            raise undelivered(queued, self._topic)
         handle, self._handle = self._handle, None
         self._destroy(handle)
 

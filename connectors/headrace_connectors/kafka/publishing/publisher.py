@@ -90,7 +90,8 @@ class KafkaPublisher:
 
     def _commit(self) -> None:
         rows = self._published + self._open_rows
-        assert rows <= self._share.rows, "no more rows are written than the share has"
+        if rows > self._share.rows:
+            raise self._share.error(rows)
         self._producer.commit(marked(self._topic, ShareMarker(self._share.epoch, rows, self._share.rows)), self._group)
         self._published, self._open_rows = rows, 0
 
@@ -98,7 +99,7 @@ class KafkaPublisher:
         """Commits the last transaction."""
         if self._open_rows:
             self._commit()
-        assert self._published == self._share.rows, "all rows were written"
+        self._share.require_whole(self._published)
 
     def close(self) -> None:
         """Aborts an open transaction. Idempotent."""

@@ -27,6 +27,7 @@ from headrace_connectors.kafka.sink.records import (
     Records,
     delivery_failed,
     rows_allowed,
+    undelivered,
 )
 from headrace_connectors.kafka.transactions.errors import ABORT_TIMEOUT_MS, init_outcome
 
@@ -170,7 +171,8 @@ class ClientProducer:
 
     def drop(self) -> None:
         """Releases the client only: see TransactionalQueue."""
-        assert not len(self._producer), "a producer is dropped when all it had is delivered"
+        if queued := len(self._producer):
+            raise undelivered(queued, self._topic)
         self._release()
 
     def _release(self) -> None:

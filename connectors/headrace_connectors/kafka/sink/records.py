@@ -8,7 +8,7 @@ from typing import Any, Protocol
 import pyarrow as pa
 from confluent_kafka import KafkaError
 
-from headrace.core.errors import ExternalError, HeadraceError
+from headrace.core.errors import ExternalError, HeadraceError, InternalError
 from headrace_connectors.kafka.clients.client import UNKNOWN_TOPIC_CODES, translated
 
 QUEUED_ROWS_MAX = 200_000
@@ -129,6 +129,14 @@ def rows_allowed(rows: int, size: int) -> int:
     """Most such rows that may be queued at once: `rows` of them have `size` bytes."""
     mean = max(size // max(rows, 1), 1)
     return max(min(QUEUED_ROWS_MAX, QUEUED_BYTES_MAX // mean), 1)
+
+
+def undelivered(queued: int, topic: str) -> InternalError:
+    """The error of a `drop` before every record was delivered: a commit of that transaction would lose the others."""
+    return InternalError(
+        f"a transaction for topic {topic!r} was to be prepared with {queued:,} records that are not delivered",
+        remedy="nothing of it is committed; please report this",
+    )
 
 
 def delivery_failed(error: KafkaError, topic: str, brokers: str) -> HeadraceError:

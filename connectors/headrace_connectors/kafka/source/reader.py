@@ -222,8 +222,7 @@ class KafkaReader:
     def _on_event(self, event: FetchEvent, gathered: _Gathered) -> None:
         error, split = event.error, event.split
         match error.code():
-            case KafkaError._PARTITION_EOF:
-                assert split is not None
+            case KafkaError._PARTITION_EOF if split is not None:
                 self._on_end(split, event.offset, gathered)
             case KafkaError._AUTO_OFFSET_RESET | KafkaError.OFFSET_OUT_OF_RANGE if split in self._positions:
                 raise self._out_of_range(split)

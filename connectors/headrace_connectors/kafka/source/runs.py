@@ -1,4 +1,4 @@
-"""From consumed messages to offsets and pieces of one partition each. Pure: reads messages, never calls the client."""
+"""From consumed messages to offsets and pieces of one partition each. Reads messages, never calls the client."""
 
 from __future__ import annotations
 

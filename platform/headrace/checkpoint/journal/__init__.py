@@ -1,1 +1,2 @@
-"""The journal of a job: its records, the decisions that follow from them, write access, recovery, orphaned files."""
+"""The journal of a job: its records, and the pure decisions that follow from them. `checkpoint.job_folder` reads and
+appends it."""

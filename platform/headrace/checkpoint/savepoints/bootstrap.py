@@ -18,10 +18,11 @@ from dataclasses import dataclass, field
 import polars as pl
 
 from headrace.checkpoint.manifest import FilePart, Manifest, SplitDocument, StateHandle
-from headrace.checkpoint.paths import MANIFEST, STATE, savepoint_url, state_path, unique_part
+from headrace.checkpoint.paths import MANIFEST, STATE, savepoint_url, state_path
 from headrace.checkpoint.savepoints.savepoint import write_savepoint
 from headrace.checkpoint.stores.opening import open_folder
 from headrace.checkpoint.stores.store import ObjectStore
+from headrace.checkpoint.unique_names import unique_part
 from headrace.connect.source import Split, SplitId
 from headrace.core.errors import UserError, did_you_mean
 from headrace.core.keygroups import key_groups

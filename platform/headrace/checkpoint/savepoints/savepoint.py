@@ -15,10 +15,10 @@ from dataclasses import dataclass
 
 from pydantic import ValidationError
 
+from headrace.checkpoint.job_folder.journal_store import JournalStore, parse_record, require_format
 from headrace.checkpoint.journal.journal import Journal
-from headrace.checkpoint.journal.journal_store import JournalStore, parse_record, require_format
 from headrace.checkpoint.journal.records import CheckpointRecord
-from headrace.checkpoint.manifest import FilePart, Manifest, StateHandle
+from headrace.checkpoint.manifest import FilePart, Manifest, located
 from headrace.checkpoint.paths import JOURNAL, MANIFEST, STATE, absolute, joined, parted, record_number, record_path
 from headrace.checkpoint.stores.opening import open_folder, read_url
 from headrace.checkpoint.stores.store import ObjectNotFoundError, ObjectStore
@@ -104,16 +104,6 @@ def find(path: str, epoch: int | None = None) -> Found:
         remedy=f"name a savepoint's folder (it holds {MANIFEST}), a job's folder in checkpoint storage, "
         "or one of its journal's records",
     )
-
-
-def located(manifest: Manifest, folder: str) -> Manifest:
-    """The manifest with every path absolute: relative ones lie below `folder`."""
-    return manifest.model_copy(update={"states": tuple(_located(handle, folder) for handle in manifest.states)})
-
-
-def _located(handle: StateHandle, folder: str) -> StateHandle:
-    files = tuple(part.model_copy(update={"path": joined(folder, part.path)}) for part in handle.files)
-    return handle.model_copy(update={"files": files})
 
 
 def damage(manifest: Manifest) -> str | None:

@@ -80,8 +80,8 @@ def _token(home: Home, coordinator: str, file: Path | None, token: str) -> str:
     from headrace.client.discovery import recorded_token
     from headrace.client.token_files import given_token
     from headrace.core.errors import UserError
+    from headrace.core.network.cluster_token import WHERE_A_TOKEN_LIES
     from headrace.core.network.hosts import is_loopback
-    from headrace.core.settings import WHERE_A_TOKEN_LIES
     from headrace.worker.supervision.advertise import split_address
 
     found = given_token(file, token)

@@ -16,7 +16,7 @@ from tempfile import TemporaryDirectory
 
 import typer
 
-from headrace.checkpoint.paths import absolute, default_storage
+from headrace.checkpoint.paths import absolute
 from headrace.cli.errors import FAILED
 from headrace.cli.spark.kubernetes_driver import DriverPod, driver_files
 from headrace.cli.spark.settings import BEGINS_ANEW, Teller, interruptible
@@ -62,7 +62,7 @@ class SentReplay:
         The pipeline travels as it was read here, with the modules beside its file. Raises UserError, typer.Exit.
         """
         master = self._master()
-        storage = self.options.storage or self.pipeline.checkpoint.storage or default_storage(Home.from_environment())
+        storage = self.options.storage or self.pipeline.checkpoint.storage or str(Home.from_environment().checkpoints)
         self.options.require_consistent()
         require_replayable(plan_logical(self.pipeline))
         if is_kubernetes(master):

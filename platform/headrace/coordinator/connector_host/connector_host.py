@@ -20,7 +20,7 @@ from typing import Any
 from headrace.checkpoint.manifest import CommittableDocument, SplitDocument
 from headrace.client.output_models import DeadLetterList, DeadLettersRequest, Redriven, RedriveRequest
 from headrace.connect.sink import OpenTransaction, OutputSeen
-from headrace.core.errors import ExternalError, HeadraceError
+from headrace.core.errors import ExternalError, HeadraceError, InternalError
 from headrace.core.files.private_files import private_opener
 from headrace.core.network.frames import LENGTH_BYTES, decode_length
 from headrace.execution.connector_messages import (
@@ -224,21 +224,24 @@ class ConnectorHost:
         of all calls. Raises as `open`."""
         request = AuditRequest(sink=sink, begin=dict(begin), timeout_ms=timeout_ms)
         answer = await self._ask_or_kill(request, self._times.commit_s)
-        assert answer.seen is not None, "an audit's answer says what was seen"
+        if answer.seen is None:
+            raise self._empty_answer(request)
         return answer.seen.seen()
 
     async def letters(self, pipeline: Mapping[str, Any], asked: DeadLettersRequest) -> DeadLetterList:
         """Reads dead letters of a pipeline. Raises as `open`."""
         request = LettersRequest(pipeline=dict(pipeline), node=asked.node, limit=asked.limit)
         answer = await self._ask_or_kill(request, self._times.commit_s)
-        assert answer.letters is not None, "the answer holds the letters"
+        if answer.letters is None:
+            raise self._empty_answer(request)
         return answer.letters
 
     async def resend(self, pipeline: Mapping[str, Any], asked: RedriveRequest) -> Redriven:
         """Resends a node's dead letters. Raises as `open`."""
         request = ResendRequest(pipeline=dict(pipeline), node=asked.node, to=asked.to, limit=asked.limit, yes=asked.yes)
         answer = await self._ask_or_kill(request, self._times.commit_s)
-        assert answer.redriven is not None, "the answer says what was sent"
+        if answer.redriven is None:
+            raise self._empty_answer(request)
         return answer.redriven
 
     async def close(self) -> None:
@@ -312,6 +315,12 @@ class ConnectorHost:
                     pending.answer.set_exception(self._gone())
                     pending.answer.exception()
             self._pending.clear()
+
+    def _empty_answer(self, request: Request) -> InternalError:
+        return InternalError(
+            f"the connector host of job {self._job} was asked to {request.do}, and its answer has no content",
+            remedy="please report this",
+        )
 
     def _gone(self) -> ExternalError:
         return ExternalError(f"the connector host of job {self._job} is gone: {self.reason}", retry=True)

@@ -10,7 +10,7 @@ import hashlib
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from headrace.checkpoint.journal.journal_store import JournalStore
+from headrace.checkpoint.job_folder.journal_store import JournalStore
 from headrace.checkpoint.paths import code_path, joined
 from headrace.checkpoint.stores.opening import open_store
 from headrace.client.models import SubmitRequest

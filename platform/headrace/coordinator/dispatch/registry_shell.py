@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, TypeVar, assert_never
 
-from headrace.checkpoint.paths import default_storage, job_url, joined, savepoint_url
+from headrace.checkpoint.paths import job_url, joined, savepoint_url
 from headrace.client.models import JobStatus
 from headrace.coordinator.dispatch.accepted_job import Prepared, Request, Surroundings, options_of
 from headrace.coordinator.dispatch.job_reference import new_job_id
@@ -189,7 +189,7 @@ class RegistryShell:
 
     def savepoint_folder(self, driver: JobDriver, directory: str | None) -> str:
         """Returns the URL of a new savepoint folder, below the user's directory or the default storage."""
-        where = directory or joined(default_storage(self._surroundings.home), "savepoints")
+        where = directory or joined(str(self._surroundings.home.checkpoints), "savepoints")
         return savepoint_url(where, driver.job, driver.machine.job.epoch + 1, secrets.token_hex(8))
 
     def let_go_of_storage(self, known: KnownJob) -> None:
@@ -203,7 +203,7 @@ class RegistryShell:
         """Accepts a job and returns its id once it is durable. Raises JobConflictError, UserError, ExternalError."""
         job = new_job_id()
         model = request.model
-        storage = JobStorage(job, job_url(model.checkpoint.storage or default_storage(self._surroundings.home), job))
+        storage = JobStorage(job, job_url(model.checkpoint.storage or str(self._surroundings.home.checkpoints), job))
         self.handle(on.SubmitAsked(job, model.name, request.asked.allow_duplicate))
         # Shielded: a client that disconnects cancels this call, perhaps after job.json was written. Without the shield
         # the job would be on disk without a driver and without an entry that holds its name.

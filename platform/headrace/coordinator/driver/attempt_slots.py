@@ -18,8 +18,7 @@ from typing import assert_never
 
 from pydantic import ValidationError
 
-from headrace.checkpoint.manifest import SUBTASK_DOCUMENTS, StateHandle
-from headrace.checkpoint.savepoints.savepoint import located
+from headrace.checkpoint.manifest import SUBTASK_DOCUMENTS, StateHandle, located
 from headrace.coordinator.driver.job_setup import JobSetup
 from headrace.coordinator.fleet.fleet import Fleet
 from headrace.coordinator.fleet.slot_pool import PooledSlot

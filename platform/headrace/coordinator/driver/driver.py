@@ -22,12 +22,12 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, assert_never
 
+from headrace.checkpoint.job_folder.journal_store import JournalStore
+from headrace.checkpoint.job_folder.orphans import GRACE_MS, delete_orphans
+from headrace.checkpoint.job_folder.usable import damaged_epochs
 from headrace.checkpoint.journal.journal import Replaced as JournalReplaced
 from headrace.checkpoint.journal.journal import Settled, Verdict, Written
-from headrace.checkpoint.journal.journal_store import JournalStore
-from headrace.checkpoint.journal.orphans import GRACE_MS, delete_orphans
 from headrace.checkpoint.journal.records import CheckpointRecord, Record
-from headrace.checkpoint.journal.usable import damaged_epochs
 from headrace.checkpoint.savepoints.savepoint import checkpoint_url, delete_savepoint, write_savepoint
 from headrace.coordinator.connector_host.lifecycle import JobHost
 from headrace.coordinator.driver.attempt_slots import AttemptSlots

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from headrace.checkpoint.job_folder.journal_store import JournalStore
 from headrace.checkpoint.journal.journal import Journal
-from headrace.checkpoint.journal.journal_store import JournalStore
 from headrace.checkpoint.stores.opening import open_store
 from headrace.coordinator.connector_host.connector_host import ConnectorHost, HostTimes
 from headrace.coordinator.dispatch.job_store import JobSubmission

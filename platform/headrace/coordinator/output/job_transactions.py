@@ -10,8 +10,8 @@ import asyncio
 import secrets
 from collections.abc import Sequence
 
+from headrace.checkpoint.job_folder.journal_store import JournalStore
 from headrace.checkpoint.journal.journal import Replaced
-from headrace.checkpoint.journal.journal_store import JournalStore
 from headrace.checkpoint.journal.records import CommittedRecord
 from headrace.checkpoint.manifest import CommittableDocument
 from headrace.checkpoint.stores.opening import open_store

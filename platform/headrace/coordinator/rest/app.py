@@ -40,8 +40,8 @@ from headrace.client.models import (
     Submitted,
     Trigger,
 )
-from headrace.coordinator.rest.access import Tokens, denial
-from headrace.coordinator.rest.cross_site import refusal
+from headrace.coordinator.rest.access.cross_site import refusal
+from headrace.coordinator.rest.access.tokens import Tokens, denial
 from headrace.coordinator.rest.metrics import MEDIA_TYPE
 from headrace.coordinator.rest.output_routes import output_routes
 from headrace.coordinator.rest.service import ClusterService, JobConflictError, JobNotFoundError

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from headrace.checkpoint.journal.journal_store import JournalStore
+from headrace.checkpoint.job_folder.journal_store import JournalStore
 from headrace.checkpoint.journal.records import CheckpointRecord
 from headrace.checkpoint.savepoints.savepoint import checkpoint_url
 from headrace.checkpoint.stores.opening import open_store

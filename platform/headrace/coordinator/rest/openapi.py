@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from typing import cast
 
-from headrace.coordinator.rest.access import Tokens
+from headrace.coordinator.rest.access.tokens import Tokens
 from headrace.coordinator.rest.app import rest_app
 from headrace.coordinator.rest.service import ClusterService
 from headrace.spec.render import write_rendered

@@ -19,7 +19,7 @@ from pathlib import Path
 
 from headrace.core.errors import ExternalError, HeadraceError, InternalError, UnreachableError
 from headrace.core.network.entrance import Entrance
-from headrace.exchange.adaptive_bounds import ChannelBounds
+from headrace.exchange.edge.adaptive_bounds import ChannelBounds
 from headrace.exchange.mailbox import Mailbox, TaskCancelledError
 from headrace.exchange.network.dialling import Address, prepare_tcp
 from headrace.exchange.network.encryption import PLAIN_REFUSED, Encryption, is_plain_call

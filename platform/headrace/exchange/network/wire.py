@@ -28,7 +28,7 @@ import pyarrow as pa
 
 from headrace.core.errors import InternalError
 from headrace.core.signals import Barrier, EndOfInput, Signal, Watermark
-from headrace.exchange.adaptive_bounds import ChannelBounds
+from headrace.exchange.edge.adaptive_bounds import ChannelBounds
 
 HEADER = struct.Struct("<IB3xI")
 PAYLOAD_MAX = 1 << 30

@@ -56,7 +56,7 @@ class RowReader:
         parsed = self._parse(raw)
         try:
             return self._convert(parsed)
-        except _NeedsExactNumber:
+        except _InexactNumberError:
             return self._convert_exactly(raw, parsed)
 
     def _parse(self, raw: bytes) -> dict[str, object]:
@@ -77,14 +77,14 @@ class RowReader:
     def _convert_exactly(self, raw: bytes, parsed: dict[str, object]) -> list[object]:
         try:
             return self._convert(_parse_exactly(raw, parsed))
-        except _NeedsExactNumber:
+        except _InexactNumberError:
             raise BadValueError("nested too deeply to read an integer that has a fraction or exponent") from None
 
     def _convert(self, parsed: dict[str, object]) -> list[object]:
         return _convert_fields(parsed, self._fields)
 
 
-class _NeedsExactNumber(Exception):  # noqa: N818 - a signal inside this module
+class _InexactNumberError(Exception):
     """An integer column met a number with a fraction or exponent, whose exact value only its text tells."""
 
 
@@ -146,7 +146,7 @@ def _bool(value: object) -> object:
 def _int_converter(name: str, low: int, high: int) -> Convert:
     def convert(value: object) -> object:
         if type(value) is float:
-            raise _NeedsExactNumber
+            raise _InexactNumberError
         if type(value) is decimal.Decimal and _is_integer(value):
             value = int(value)
         if type(value) is not int:
@@ -232,7 +232,7 @@ def _timestamp_converter(dtype: Timestamp) -> Convert:
         elif type(value) is int:
             found = text.scale_timestamp(value, dtype.unit)
         elif type(value) is float:
-            raise _NeedsExactNumber
+            raise _InexactNumberError
         elif type(value) is decimal.Decimal and _is_integer(value):
             found = text.scale_timestamp(int(value), dtype.unit)
         if found is None:

@@ -17,9 +17,10 @@ from functools import partial
 from pathlib import Path
 
 from headrace import __version__
-from headrace.checkpoint.journal.journal_store import JournalStore
-from headrace.checkpoint.paths import default_storage, job_url, savepoint_url, unique_part
+from headrace.checkpoint.job_folder.journal_store import JournalStore
+from headrace.checkpoint.paths import job_url, savepoint_url
 from headrace.checkpoint.stores.opening import open_store
+from headrace.checkpoint.unique_names import unique_part
 from headrace.coordinator.dispatch.job_reference import new_job_id
 from headrace.coordinator.driver.daemon_threads import DaemonThreads
 from headrace.coordinator.driver.driver import JobDriver, JobWatch
@@ -113,7 +114,7 @@ class SlotRun:
         self._plans = JobPlans(pipeline.to_dict())
         self._parallelism = pipeline.parallelism
         self._job = options.resume or new_job_id()
-        self._storage = job_url(pipeline.checkpoint.storage or default_storage(home), self._job)
+        self._storage = job_url(pipeline.checkpoint.storage or str(home.checkpoints), self._job)
         self._stop_asked = False
         self._told_to_stop = False
         self._driver: JobDriver | None = None

@@ -7,9 +7,10 @@ from __future__ import annotations
 import json
 from dataclasses import asdict, dataclass
 
-from headrace.checkpoint.paths import joined, parted, unique_part
+from headrace.checkpoint.paths import joined, parted
 from headrace.checkpoint.stores.opening import open_folder
 from headrace.checkpoint.stores.store import ObjectNotFoundError
+from headrace.checkpoint.unique_names import unique_part
 from headrace.core.errors import HeadraceError
 
 TAIL_CHARACTERS = 200_000

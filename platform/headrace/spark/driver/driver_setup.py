@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from headrace.checkpoint.paths import unique_part
+from headrace.checkpoint.unique_names import unique_part
 from headrace.core.clock import Clock
 from headrace.core.source_state import AppliedFloor
 from headrace.execution.origin import Origin

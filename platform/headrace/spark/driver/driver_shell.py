@@ -12,11 +12,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Protocol, assert_never
 
+from headrace.checkpoint.job_folder.journal_store import JournalStore
+from headrace.checkpoint.job_folder.usable import damaged_epochs
 from headrace.checkpoint.journal.journal import Replaced, Settled, Written
-from headrace.checkpoint.journal.journal_store import JournalStore
 from headrace.checkpoint.journal.records import CheckpointRecord, Record
 from headrace.checkpoint.journal.resolve import resolve
-from headrace.checkpoint.journal.usable import damaged_epochs
 from headrace.checkpoint.manifest import Manifest, StateHandle
 from headrace.checkpoint.paths import STAGED
 from headrace.checkpoint.savepoints.savepoint import finish_savepoint

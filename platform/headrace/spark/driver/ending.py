@@ -6,8 +6,8 @@ from __future__ import annotations
 import secrets
 from typing import assert_never
 
+from headrace.checkpoint.job_folder.journal_store import JournalStore
 from headrace.checkpoint.journal.journal import Journal, Replaced, Settled, Written
-from headrace.checkpoint.journal.journal_store import JournalStore
 from headrace.checkpoint.journal.records import Record
 from headrace.checkpoint.stores.store import ObjectStore
 from headrace.spark.driver_machine.errors import ReplacedError

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from headrace.checkpoint.paths import unique_part
 from headrace.checkpoint.stores.opening import open_store
+from headrace.checkpoint.unique_names import unique_part
 from headrace.core.clock import Clock
 from headrace.core.source_state import AppliedFloor, SourceState
 from headrace.execution.planning import JobPlans

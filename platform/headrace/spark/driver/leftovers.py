@@ -13,8 +13,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 
+from headrace.checkpoint.job_folder.orphans import GRACE_MS
 from headrace.checkpoint.journal.journal import Journal, own_files
-from headrace.checkpoint.journal.orphans import GRACE_MS
 from headrace.checkpoint.manifest import StateHandle
 from headrace.checkpoint.paths import MANIFEST, STAGED, STATE
 from headrace.checkpoint.stores.store import ObjectStore

@@ -13,8 +13,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from headrace.checkpoint.journal.records import CheckpointRecord
-from headrace.checkpoint.paths import parted, unique_part
+from headrace.checkpoint.paths import parted
 from headrace.checkpoint.stores.opening import open_store
+from headrace.checkpoint.unique_names import unique_part
 from headrace.core.clock import Clock
 from headrace.core.errors import ExternalError
 from headrace.core.source_state import AppliedFloor, SourceState

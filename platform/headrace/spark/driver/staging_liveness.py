@@ -18,8 +18,8 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from headrace.checkpoint.manifest import Document
-from headrace.checkpoint.paths import unique_part
 from headrace.checkpoint.stores.store import ObjectStore
+from headrace.checkpoint.unique_names import unique_part
 from headrace.core.errors import ExternalError
 
 OWNER = "owner/"

@@ -48,8 +48,7 @@ from headrace.checkpoint.journal.records import (
     StoppingRecord,
 )
 from headrace.checkpoint.journal.resolve import Resolution
-from headrace.checkpoint.manifest import Manifest
-from headrace.checkpoint.savepoints.savepoint import located
+from headrace.checkpoint.manifest import Manifest, located
 from headrace.core.errors import ExternalError
 from headrace.spark.driver_machine import effects as do
 from headrace.spark.driver_machine import events as on

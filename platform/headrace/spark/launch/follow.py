@@ -12,8 +12,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from headrace.checkpoint.journal.journal_store import JournalStore
-from headrace.checkpoint.paths import default_storage, job_url
+from headrace.checkpoint.job_folder.journal_store import JournalStore
+from headrace.checkpoint.paths import job_url
 from headrace.checkpoint.stores.opening import open_store
 from headrace.core.clock import SystemClock
 from headrace.core.errors import UserError
@@ -117,7 +117,7 @@ def prepare_follow(pipeline: Pipeline, options: FollowOptions, home: Home) -> Pr
     replay.require_consistent()
     require_replayable(plan_logical(pipeline))
     limits = begun(pipeline, replay.begin)
-    storage = pipeline.checkpoint.storage or default_storage(home)
+    storage = pipeline.checkpoint.storage or str(home.checkpoints)
     origin = None if replay.origin is None else replay.origin.key
     job = replay_job(storage, pipeline.name, replay_key(limits, {"follow": True, "origin": origin}, replay.floors))
     _require_not_handed_out(storage, job)

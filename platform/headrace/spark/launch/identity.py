@@ -14,9 +14,10 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from headrace.checkpoint.journal.journal_store import JournalStore
-from headrace.checkpoint.paths import job_url, unique_part
+from headrace.checkpoint.job_folder.journal_store import JournalStore
+from headrace.checkpoint.paths import job_url
 from headrace.checkpoint.stores.opening import open_store
+from headrace.checkpoint.unique_names import unique_part
 from headrace.core.source_state import AppliedFloor
 
 _PREFIX = "replay"

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
-from headrace.checkpoint.paths import default_storage, job_url
+from headrace.checkpoint.paths import job_url
 from headrace.checkpoint.savepoints.savepoint import find
 from headrace.core.clock import SystemClock
 from headrace.core.errors import UserError
@@ -173,7 +173,7 @@ def prepare(pipeline: Pipeline, options: ReplayOptions, home: Home) -> Prepared:
     end = options.end
     document = bounded(pipeline, begin=options.begin, end=find(end).manifest if end and "/" in end else end)
     model = pipeline_from_dict(document)
-    storage = options.storage or model.checkpoint.storage or default_storage(home)
+    storage = options.storage or model.checkpoint.storage or str(home.checkpoints)
     asked = {
         "savepoint": options.savepoint,
         "final": options.final,

@@ -15,6 +15,7 @@ import polars as pl
 
 from headrace.checkpoint.paths import job_url, staged_path
 from headrace.checkpoint.stores.opening import open_store
+from headrace.checkpoint.unique_names import unique_part
 from headrace.core.batch import OP, concat_batches
 from headrace.core.errors import UserError, did_you_mean
 from headrace.core.last_rows import last_rows
@@ -87,7 +88,7 @@ class StagedRows:
         store = open_store(self.outcome.storage)
         paths = [part.path for share in self.outcome.staged if share.sink == spec.node for part in share.files]
         if not paths:
-            paths = [staged_path(0, 0, f"{spec.node}-{_NOWHERE}", 0, 0)]
+            paths = [staged_path(0, 0, f"{spec.node}-{_NOWHERE}", 0, 0, unique_part())]
             store.write(paths[0], encode_staged(spec.schema.empty()))
         return [f"{_spark_url(store.url)}/{path}" for path in paths]
 

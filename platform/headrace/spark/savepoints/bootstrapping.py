@@ -23,7 +23,6 @@ import polars as pl
 
 from headrace import __version__
 from headrace.checkpoint.manifest import StateHandle
-from headrace.checkpoint.paths import unique_part
 from headrace.checkpoint.savepoints.bootstrap import (
     Bootstrap,
     Positions,
@@ -36,6 +35,7 @@ from headrace.checkpoint.savepoints.bootstrap import (
     write_time,
 )
 from headrace.checkpoint.stores.store import ObjectStore
+from headrace.checkpoint.unique_names import unique_part
 from headrace.connect.source import Split
 from headrace.core.clock import SystemClock
 from headrace.core.errors import UserError
@@ -47,7 +47,7 @@ from headrace.plan.physical import PhysicalPlan, SourceSpec
 from headrace.spark.launch.bounds import START
 from headrace.spark.launch.replay import exchange_for
 from headrace.spec.pipeline import Pipeline
-from headrace.spec.reading.load import load_pipeline
+from headrace.spec.reading.load_file import load_pipeline
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -25,7 +25,7 @@ import polars as pl
 
 from headrace.core.keygroups import key_groups
 from headrace.core.signals import TIME_MIN, Barrier, Watermark
-from headrace.exchange.partition import Split, split_by
+from headrace.exchange.edge.partition import Split, split_by
 from headrace.operators.aggregation.combining import CombiningOperator, Partials, split_partials
 from headrace.plan.partitioning import Hash
 from headrace.spark.levels.envelope import decode_partials, decode_rows, encode_partials, encode_rows

@@ -11,9 +11,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from headrace.checkpoint.manifest import FilePart, StateHandle
-from headrace.checkpoint.paths import state_path, unique_part
+from headrace.checkpoint.paths import state_path
 from headrace.checkpoint.stores.opening import open_folder, read_url
 from headrace.checkpoint.stores.store import ObjectStore
+from headrace.checkpoint.unique_names import unique_part
 from headrace.operators.aggregation.deltas import DeltaOperator, Portion
 from headrace.operators.operator import Operator
 from headrace.plan.physical import PhysicalPlan, Task

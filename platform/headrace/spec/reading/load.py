@@ -1,14 +1,13 @@
-"""Loads a pipeline file: YAML text -> tree -> variables and `--set` -> plain data -> Pipeline.
+"""Loads a pipeline from text: YAML -> tree -> variables and `--set` -> plain data -> Pipeline.
 
-The only module of this package that reads a file. All problems are raised together as InvalidPipelineError, in file
-order, each with its line and column.
+`load_file` reads the text from a file. All problems are raised together as InvalidPipelineError, in file order, each
+with its line and column.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path as FilePath
 
 from headrace.core.errors import InvalidPipelineError, Location, Problem, UserError
 from headrace.spec.pipeline import Pipeline
@@ -37,16 +36,12 @@ class LoadedPipeline:
         return self.places.locate_in(path, offset)
 
 
-def load_pipeline(path: FilePath, *, set_: Sequence[str] = (), environ: Mapping[str, str]) -> LoadedPipeline:
-    """Reads and checks a pipeline file; `set_` holds `path=value` texts that override fields.
-
-    Raises UserError if the file cannot be read, InvalidPipelineError with every problem otherwise.
-    """
-    return load_text(_read_text(path), str(path), set_=set_, environ=environ)
-
-
 def load_text(text: str, file: str, *, set_: Sequence[str] = (), environ: Mapping[str, str]) -> LoadedPipeline:
-    """As `load_pipeline`, from text; `file` is the file name in problems."""
+    """Reads and checks the text of a pipeline file; `set_` holds `path=value` texts that override fields. `file` is the
+    file name in problems.
+
+    Raises InvalidPipelineError with every problem.
+    """
     tree = compose(text, file)
     if tree.root is None:
         flaws = tree.flaws or [
@@ -68,27 +63,6 @@ def load_text(text: str, file: str, *, set_: Sequence[str] = (), environ: Mappin
     if pipeline is None or located:
         raise InvalidPipelineError(_in_order(located or [_located(finding, places) for finding in findings]))
     return LoadedPipeline(pipeline, places)
-
-
-def _read_text(path: FilePath) -> str:
-    if path.is_dir():
-        raise UserError(f"{path} is a folder", remedy="name the pipeline file inside of it")
-    try:
-        body = path.read_bytes()
-    except FileNotFoundError as error:
-        raise UserError(
-            f"there is no file {path}", remedy="check the path; `headrace init` makes a pipeline"
-        ) from error
-    except OSError as error:
-        raise UserError(f"{path} cannot be read: {error.strerror}", remedy="check its permissions") from error
-    try:
-        return body.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        line = body.count(b"\n", 0, error.start) + 1
-        before = body[body.rfind(b"\n", 0, error.start) + 1 : error.start]
-        location = Location(str(path), line, len(before.decode("utf-8", "replace")) + 1)
-        problem = Problem("this is not UTF-8 text", (), location, "save the file as UTF-8")
-        raise InvalidPipelineError([problem]) from error
 
 
 def _problem_of(flaw: Flaw) -> Problem:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from headrace.exchange.partition import Partitioner, open_partitioner
+from headrace.exchange.edge.partition import Partitioner, open_partitioner
 from headrace.plan.physical import PhysicalPlan, TaskEdge
 
 

@@ -3,7 +3,7 @@
     snapshotted(..) ──> waiting epochs ──> upload thread ──> Acked(epoch), or Declined(epoch) if storage refuses
     order(..), give_up(..) ──┘
 
-`slot.epochs` decides which snapshot is next and when an epoch is complete.
+`slot.attempt.epochs` decides which snapshot is next and when an epoch is complete.
 """
 
 from __future__ import annotations
@@ -14,14 +14,15 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from headrace.checkpoint.manifest import SUBTASK_DOCUMENTS, CommittableDocument, FilePart, StateHandle, SubtaskDocument
-from headrace.checkpoint.paths import state_path, unique_part
+from headrace.checkpoint.paths import state_path
 from headrace.checkpoint.stores.store import ObjectStore
+from headrace.checkpoint.unique_names import unique_part
 from headrace.core.errors import ExternalError, HeadraceError
 from headrace.rpc.failure import failure_of
 from headrace.rpc.messages import Acked, Declined
 from headrace.state.redistribute import group_span
 from headrace.state.snapshot import StateSnapshot
-from headrace.worker.slot.epochs import EPOCHS_MAX, SlotEpochs, Upload
+from headrace.worker.slot.attempt.epochs import EPOCHS_MAX, SlotEpochs, Upload
 from headrace.worker.state.state_files import StateFiles, Write, write_whole
 from headrace.worker.task.control import SubtaskSnapshot
 

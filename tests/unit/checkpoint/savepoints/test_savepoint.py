@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from headrace.checkpoint.journal.journal_store import JournalStore
+from headrace.checkpoint.job_folder.journal_store import JournalStore
 from headrace.checkpoint.journal.records import Record
 from headrace.checkpoint.manifest import FORMAT, Manifest
 from headrace.checkpoint.savepoints.savepoint import checkpoint_url, damage, delete_savepoint, find, write_savepoint

@@ -12,7 +12,7 @@ import pytest
 
 from headrace.connect.publisher import Share
 from headrace.connect.sink import SinkBatch, SinkContext
-from headrace.core.errors import ExternalError
+from headrace.core.errors import ExternalError, InternalError
 from headrace.core.types import schema_of
 from headrace_connectors.files import FilesSinkConfig
 from headrace_connectors.files.parts.share_record import ShareRecord, ShareRecords
@@ -160,3 +160,13 @@ def test_another_share_of_that_epoch_is_refused(tmp_path: Path) -> None:
     written(tmp_path).finish()
     with pytest.raises(ExternalError, match="9 of 9 rows of epoch 1 are published"):
         opened(tmp_path, rows=4)
+
+
+def test_a_short_share_is_not_published(tmp_path: Path) -> None:
+    publisher = opened(tmp_path)
+    publisher.write(SinkBatch(pl.DataFrame({"n": range(3)})))
+    with pytest.raises(InternalError, match="has 9 rows, and its publisher was given 3"):
+        publisher.finish()
+    publisher.close()
+    assert seen(tmp_path) == []
+    assert opened(tmp_path).published == 0

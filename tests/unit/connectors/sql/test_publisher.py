@@ -13,7 +13,7 @@ import pytest
 from headrace.connect.publisher import Publisher, Share
 from headrace.connect.sink import SinkBatch, SinkContext
 from headrace.core.batch import OP
-from headrace.core.errors import ExternalError
+from headrace.core.errors import ExternalError, InternalError
 from headrace.core.types import schema_of
 from headrace_connectors.sql import SqlSinkConfig
 from headrace_connectors.sql.client import Database
@@ -105,3 +105,15 @@ def test_other_databases_have_no_publisher(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr("headrace_connectors.sql.connector._open_database", refuse)
     config = SqlSinkConfig.model_validate({"url": "mysql://h/d", "table": "results"})
     assert config.open_publisher(CONTEXT, Share(1, 1)) is None
+
+
+def test_a_short_share_does_not_count_as_published(database: Tables) -> None:
+    publisher = opened(database, 3)
+    publisher.write(batch(("a", 1, False), ("b", 2, False)))
+    with pytest.raises(InternalError, match="has 3 rows, and its publisher was given 2"):
+        publisher.finish()
+    publisher.close()
+    # the next publisher continues behind the rows that are in the table
+    again = opened(database, 3)
+    assert again.published == 2
+    again.close()

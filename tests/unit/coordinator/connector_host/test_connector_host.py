@@ -6,10 +6,15 @@ import asyncio
 import os
 import socket
 import threading
+from collections.abc import Awaitable, Callable
 
 import pytest
 
+from headrace.client.output_models import DeadLettersRequest, RedriveRequest
 from headrace.coordinator.connector_host.connector_host import ConnectorHost
+from headrace.core.errors import InternalError
+from headrace.core.network.frames import receive_frame
+from headrace.execution.connector_messages import FRAME_BYTES_MAX, AnswerFrame, RequestFrame, framed
 from headrace.processes.child import Child
 from headrace.processes.order import ProcessOrder
 
@@ -34,10 +39,23 @@ class RunningChild:
         raise AssertionError("a child that is not wanted sees its pipe closed")
 
 
+class EndedChild(RunningChild):
+    """Ends at once; its socket is still served."""
+
+    def poll(self) -> int | None:
+        """It has ended."""
+        return 0
+
+    def wait(self, timeout_s: float | None = None) -> int | None:
+        """It has ended."""
+        return 0
+
+
 class SlowStarter:
     """Starts once it is let; the child's end is `theirs` from then on."""
 
-    def __init__(self) -> None:
+    def __init__(self, child: Child | None = None) -> None:
+        self._child = child or RunningChild()
         self.begun, self.let = threading.Event(), threading.Event()
         self.theirs: socket.socket | None = None
 
@@ -50,7 +68,7 @@ class SlowStarter:
         self.begun.set()
         assert self.let.wait(WAIT_SECONDS)
         self.theirs = socket.socket(fileno=os.dup(order.keep[0]))
-        return RunningChild()
+        return self._child
 
     def close(self) -> None:
         """Nothing runs."""
@@ -71,5 +89,35 @@ def test_the_child_of_a_cancelled_start_is_told_to_leave() -> None:
         starter.theirs.settimeout(WAIT_SECONDS)
         assert await asyncio.to_thread(starter.theirs.recv, 1) == b"", "its pipe is closed: it leaves"
         starter.theirs.close()
+
+    asyncio.run(test())
+
+
+@pytest.mark.parametrize("call", ["audit", "letters", "resend"])
+def test_an_answer_without_its_content_is_an_error(call: str) -> None:
+    starter = SlowStarter(EndedChild())
+    starter.let.set()
+
+    def answer() -> None:
+        assert starter.theirs is not None
+        starter.theirs.setblocking(True)
+        body = receive_frame(starter.theirs.recv_into, bytes_max=FRAME_BYTES_MAX)
+        assert body is not None
+        starter.theirs.sendall(framed(AnswerFrame(number=RequestFrame.model_validate_json(body).number)))
+
+    async def test() -> None:
+        host = await ConnectorHost.start("0123456789ab", starter=starter)
+        calls: dict[str, Callable[[], Awaitable[object]]] = {
+            "audit": lambda: host.audit("out", {}, 10),
+            "letters": lambda: host.letters({}, DeadLettersRequest(node="in", limit=1)),
+            "resend": lambda: host.resend({}, RedriveRequest(node="in", to="in", limit=1, yes=True)),
+        }
+        answering = asyncio.create_task(asyncio.to_thread(answer))
+        with pytest.raises(InternalError, match="and its answer has no content"):
+            await calls[call]()
+        await answering
+        assert starter.theirs is not None
+        starter.theirs.close()
+        await host.close()
 
     asyncio.run(test())

@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 import httpx
 import pytest
 
-from headrace.coordinator.rest.access import Tokens
+from headrace.coordinator.rest.access.tokens import Tokens
 from headrace.coordinator.rest.app import BODY_BYTES_MAX
 from headrace.coordinator.rest.openapi import TARGET, main, rendered
 from headrace.core.errors import ExternalError, InternalError, InvalidPipelineError, Location, Problem, UserError

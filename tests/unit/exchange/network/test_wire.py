@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from headrace.core.errors import InternalError
 from headrace.core.signals import TIME_MAX, TIME_MIN, Barrier, EndOfInput, Signal, Watermark
-from headrace.exchange.adaptive_bounds import ChannelBounds
+from headrace.exchange.edge.adaptive_bounds import ChannelBounds
 from headrace.exchange.network.wire import (
     HEADER,
     PAYLOAD_MAX,

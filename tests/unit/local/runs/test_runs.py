@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from headrace.checkpoint.journal.journal_store import JournalStore
+from headrace.checkpoint.job_folder.journal_store import JournalStore
 from headrace.checkpoint.journal.records import Record
 from headrace.checkpoint.stores.opening import open_store
 from headrace.core.errors import UserError

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
+from headrace.checkpoint.job_folder.journal_store import JournalStore
 from headrace.checkpoint.journal.journal import Journal
-from headrace.checkpoint.journal.journal_store import JournalStore
 from headrace.checkpoint.journal.records import CheckpointRecord, FinishedRecord
 from headrace.checkpoint.paths import STAGED
 from headrace.checkpoint.stores.file import FileStore

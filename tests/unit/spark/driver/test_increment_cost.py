@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from headrace.checkpoint.journal.journal_store import JournalStore
+from headrace.checkpoint.job_folder.journal_store import JournalStore
 from headrace.checkpoint.paths import STATE
 from headrace.checkpoint.stores.file import FileStore
 from headrace.checkpoint.stores.store import Data

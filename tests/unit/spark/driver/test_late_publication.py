@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from typer.testing import Result
 
-from headrace.checkpoint.journal.journal_store import JournalStore
+from headrace.checkpoint.job_folder.journal_store import JournalStore
 from headrace.checkpoint.journal.records import AttemptRecord
 from headrace.checkpoint.paths import job_url
 from headrace.checkpoint.stores.opening import open_store

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from headrace.checkpoint.job_folder.journal_store import JournalStore
 from headrace.checkpoint.journal.journal import Journal
-from headrace.checkpoint.journal.journal_store import JournalStore
 from headrace.checkpoint.stores.opening import open_store
 from headrace.checkpoint.stores.store import ObjectStore
 from headrace.core.batch import visible_columns

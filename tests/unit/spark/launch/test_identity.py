@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from headrace.checkpoint.journal.journal_store import JournalStore
+from headrace.checkpoint.job_folder.journal_store import JournalStore
 from headrace.checkpoint.journal.records import AttemptRecord, FinishedRecord, Record
 from headrace.checkpoint.paths import job_url
 from headrace.checkpoint.stores.opening import open_store

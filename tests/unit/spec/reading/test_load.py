@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from textwrap import dedent
 
 import pytest
 
 from headrace.core.errors import InvalidPipelineError, Location, UserError
-from headrace.spec.reading.load import LoadedPipeline, load_pipeline, load_text
+from headrace.spec.reading.load import LoadedPipeline, load_text
 from headrace.spec.reading.read import pipeline_from_dict
 from headrace.spec.verbs import Aggregate, Filter, Select, WithColumns
 
@@ -196,41 +195,6 @@ def test_a_wrong_override_shows_its_path_and_not_its_value() -> None:
     )
     assert "hush" not in str(raised.value)
     assert "did you mean 'password'?" in str(raised.value)
-
-
-def test_a_file(tmp_path: Path) -> None:
-    path = tmp_path / "p.yaml"
-    path.write_bytes(b"\xef\xbb\xbf" + FLIGHTS.replace("\n", "\r\n").encode())
-    loaded = load_pipeline(path, environ={})
-    assert loaded.locate(("name",)) == Location(str(path), 1, 7)
-    assert loaded.locate(("steps", "departed", "filter")) == Location(str(path), 21, 13)
-
-
-@pytest.mark.parametrize(
-    ("body", "message"),
-    [
-        (b"", ":1:1: the file is empty"),
-        (b"# only a comment\n", ":1:1: the file is empty"),
-        (b"name: \xff\n", ":1:7: this is not UTF-8 text"),
-        (b"name: p\nx: \x01\n", ":2:4: the character U+0001 cannot stand in YAML"),
-        (b"- a\n", ":1:1: a pipeline is a mapping, not a list"),
-        (b"just text\n", ":1:1: a pipeline is a mapping, not 'just text'"),
-        (b"name: p\n---\nname: q\n", ":2:1: a second YAML document begins here"),
-    ],
-)
-def test_a_file_that_is_no_pipeline(tmp_path: Path, body: bytes, message: str) -> None:
-    path = tmp_path / "p.yaml"
-    path.write_bytes(body)
-    with pytest.raises(InvalidPipelineError) as raised:
-        load_pipeline(path, environ={})
-    assert str(raised.value).startswith(f"{path}{message}")
-
-
-def test_no_file_and_a_folder(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="there is no file"):
-        load_pipeline(tmp_path / "none.yaml", environ={})
-    with pytest.raises(UserError, match="is a folder"):
-        load_pipeline(tmp_path, environ={})
 
 
 @pytest.mark.parametrize(

@@ -17,8 +17,8 @@ import polars as pl
 
 from headrace.core.batch import concat_batches
 from headrace.core.signals import Signal
+from headrace.exchange.edge.partition import Partitioner
 from headrace.exchange.output import EdgeOutput
-from headrace.exchange.partition import Partitioner
 from headrace.operators.aggregation.combining import Combiner, CombiningConfig, Partials, split_partials
 from headrace.plan.partitioning import Global, Hash
 from headrace.plan.physical import PhysicalPlan, StepSpec, TaskEdge

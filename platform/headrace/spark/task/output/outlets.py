@@ -14,8 +14,8 @@ import polars as pl
 
 from headrace.core.batch import concat_batches
 from headrace.core.signals import TIME_MIN, Element, Watermark
+from headrace.exchange.edge.partition import Partitioner, Split, open_partitioner
 from headrace.exchange.output import EdgeOutput
-from headrace.exchange.partition import Partitioner, Split, open_partitioner
 from headrace.operators.aggregation.combining import Partials, concat_partials
 from headrace.operators.chain import Receiver
 from headrace.plan.partitioning import Forward, Rebalance, Rescale

@@ -16,6 +16,7 @@ import polars as pl
 from headrace.checkpoint.manifest import FilePart
 from headrace.checkpoint.paths import staged_path
 from headrace.checkpoint.stores.store import ObjectStore
+from headrace.checkpoint.unique_names import unique_part
 from headrace.core.batch import OP, TS, concat_batches
 from headrace.core.errors import ExternalError
 from headrace.core.signals import Barrier, EndOfInput, Signal, Watermark
@@ -76,7 +77,7 @@ class StagedSink:
         rows = concat_batches(self._parts)
         data = encode_staged(rows)
         # the name has the attempt and a random part: tries of one task never overwrite each other's files
-        path = staged_path(self._attempt, self._epoch, self._spec.node, self._subtask, len(self._files))
+        path = staged_path(self._attempt, self._epoch, self._spec.node, self._subtask, len(self._files), unique_part())
         self._store.write(path, data)
         self._files.append(
             FilePart(path=path, row_groups=(0,), rows=rows.height, bytes=len(data), checksum=checksum(data))

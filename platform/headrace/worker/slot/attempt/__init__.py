@@ -1,1 +1,2 @@
-"""The pure decisions of a slot in its one attempt: no threads, no clock, no I/O. `slot.runtime` executes them."""
+"""The pure decisions of a slot in its one attempt and its open epochs: no threads, no clock, no I/O. `slot.runtime` and
+`worker.state.uploader` execute them."""

@@ -152,3 +152,15 @@ def test_a_library_that_is_unfit_gives_way_to_the_slow_clients(
     assert len(said) == 1
     assert "len of a message" in said[0]
     assert "pip install 'confluent-kafka>=2.11,<2.17'" in said[0]
+
+
+def test_a_library_that_opens_no_producer_is_unfit(found: ctypes.CDLL) -> None:
+    class Refusing:
+        def rd_kafka_new(self, _kind: int, _conf: int, text: Any, size: int) -> None:
+            text.value = b"out of threads"[:size]
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(found, name)
+
+    problem = layout_problem(Refusing())  # type: ignore[arg-type]
+    assert problem == "librdkafka opens no producer: out of threads"

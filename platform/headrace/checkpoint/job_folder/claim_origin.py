@@ -1,13 +1,13 @@
 """Claims another job's checkpoint before a new job starts from it: writes records into the other job's journal, so that
 a coordinator that still runs that job is superseded and stops.
 
-A shell; `resolve.require_claimable` decides whether the checkpoint may be claimed.
+A shell; `journal.resolve.require_claimable` decides whether the checkpoint may be claimed.
 """
 
 from __future__ import annotations
 
+from headrace.checkpoint.job_folder.journal_store import JournalStore
 from headrace.checkpoint.journal.journal import Replaced
-from headrace.checkpoint.journal.journal_store import JournalStore
 from headrace.checkpoint.journal.records import AttemptRecord, FinishedRecord
 from headrace.checkpoint.savepoints.savepoint import Found
 from headrace.checkpoint.stores.opening import open_store

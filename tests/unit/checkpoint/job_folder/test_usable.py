@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from headrace.checkpoint.journal.claim_origin import claim
+from headrace.checkpoint.job_folder.claim_origin import claim
+from headrace.checkpoint.job_folder.journal_store import JournalStore
+from headrace.checkpoint.job_folder.usable import damaged_epochs
 from headrace.checkpoint.journal.journal import Replaced, Written
-from headrace.checkpoint.journal.journal_store import JournalStore
 from headrace.checkpoint.journal.records import FinishedRecord, Record
-from headrace.checkpoint.journal.usable import damaged_epochs
 from headrace.checkpoint.savepoints.savepoint import find
 from headrace.checkpoint.stores.opening import open_store
 from headrace.core.errors import UserError

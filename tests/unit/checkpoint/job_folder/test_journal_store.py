@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from headrace.checkpoint.job_folder.journal_store import JournalStore
 from headrace.checkpoint.journal.journal import Replaced, Written
-from headrace.checkpoint.journal.journal_store import JournalStore
 from headrace.checkpoint.stores.opening import open_store
 from support.storage.checkpoints import attempt
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from headrace.core.errors import InternalError
 from headrace.core.signals import TIME_MAX, TIME_MIN, Barrier, EndOfInput, Signal, Watermark
-from headrace.exchange.gate import UNALIGNED_EPOCHS_MAX, Gate
+from headrace.exchange.edge.gate import UNALIGNED_EPOCHS_MAX, Gate
 from support.suite.properties import weighted
 
 

@@ -1,4 +1,4 @@
-"""A job's journal in a store: reads it, and appends records by the protocol of `journal`. Decides nothing.
+"""A job's journal in a store: reads it, and appends records by the protocol of `journal.journal`. Decides nothing.
 
 append:  put-if-absent at head + 1 ─> taken? read its record ─> list higher numbers ─> Written | Settled | Replaced
 """

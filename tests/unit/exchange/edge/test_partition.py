@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headrace.core.keygroups import key_groups, subtask_of
-from headrace.exchange.partition import hash_split, open_partitioner
+from headrace.exchange.edge.partition import hash_split, open_partitioner
 from headrace.plan.partitioning import Broadcast, Forward, Global, Hash, Partitioning, Rebalance, Rescale
 
 

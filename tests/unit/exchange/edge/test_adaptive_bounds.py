@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.exchange.adaptive_bounds import BYTES_LEAST, ROWS_FIRST, ROWS_LEAST, AdaptiveBounds, ChannelBounds
+from headrace.exchange.edge.adaptive_bounds import BYTES_LEAST, ROWS_FIRST, ROWS_LEAST, AdaptiveBounds, ChannelBounds
 from support.suite.properties import weighted
 
 MOST = ChannelBounds(rows_max=100_000, bytes_max=10_000_000)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from headrace.checkpoint.manifest import SubtaskDocument
-from headrace.worker.slot.epochs import CLOSED_MAX, EPOCHS_MAX, SlotEpochs, Upload
+from headrace.worker.slot.attempt.epochs import CLOSED_MAX, EPOCHS_MAX, SlotEpochs, Upload
 
 
 def document(task: str) -> SubtaskDocument:

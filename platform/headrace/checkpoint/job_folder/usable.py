@@ -8,9 +8,9 @@ resolve(journal, damaged)                           decides whether an earlier c
 from __future__ import annotations
 
 from headrace.checkpoint.journal.journal import Journal
-from headrace.checkpoint.manifest import FilePart, Manifest
+from headrace.checkpoint.manifest import FilePart, Manifest, located
 from headrace.checkpoint.paths import STATE, is_absolute
-from headrace.checkpoint.savepoints.savepoint import damage, located
+from headrace.checkpoint.savepoints.savepoint import damage
 from headrace.checkpoint.stores.store import ObjectStore
 
 

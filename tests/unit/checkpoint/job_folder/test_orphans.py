@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from headrace.checkpoint.journal.orphans import delete_orphans, find_orphans
+from headrace.checkpoint.job_folder.orphans import delete_orphans, find_orphans
 from headrace.checkpoint.paths import state_path
 from headrace.checkpoint.stores.opening import open_store
 from support.storage.checkpoints import attempt, checkpoint, committed, history
