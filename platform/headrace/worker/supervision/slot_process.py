@@ -21,7 +21,8 @@ from headrace.rpc import codec
 from headrace.rpc.messages import SlotInfo, TellSlot
 from headrace.rpc.time_settings import ClusterTimes
 from headrace.tls.files import TlsFiles
-from headrace.worker.slot.main import FAILED, LEASE_EXPIRED, OVERRUN, SUPERVISOR_GONE, SlotOptions
+from headrace.worker.slot.lease import LEASE_EXPIRED
+from headrace.worker.slot.main import FAILED, OVERRUN, SUPERVISOR_GONE, SlotOptions
 from headrace.worker.supervision.slot_log import SlotLog
 from headrace.worker.supervision.slot_pipe import PipeFullError, SlotPipe
 

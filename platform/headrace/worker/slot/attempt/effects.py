@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from headrace.rpc.messages import FromSlot
+from headrace.rpc.messages import Deploy, FromSlot
 from headrace.worker.task.control import Command
 
 # ---- opening ---------------------------------------------------------------------------------------------------------
@@ -18,6 +18,8 @@ from headrace.worker.task.control import Command
 @dataclass(frozen=True, slots=True)
 class LoadPlan:
     """Read the deployment, fetch the user's code, plan again -> Planned."""
+
+    deploy: Deploy
 
 
 @dataclass(frozen=True, slots=True)

@@ -165,11 +165,17 @@ class AttemptMachine:
     # ---- opening -----------------------------------------------------------------------------------------------------
 
     def _on_waiting(self, event: Event, _now_ms: int) -> None:
-        """A command for an attempt that never began in this slot has nothing to act on."""
-        if isinstance(event, Deploy):
-            self._job, self._attempt = event.job, event.attempt
-            self._phase = Phase.LOADING
-            self._do(LoadPlan())
+        match event:
+            case Deploy():
+                self._job, self._attempt = event.job, event.attempt
+                self._phase = Phase.LOADING
+                self._do(LoadPlan(event))
+            case Broken(failure):
+                # the command that cannot be read may be the Deploy: the process ends, so that the attempt does not wait
+                self._do(Warn(f"no Deploy was received: {failure.trace or failure.message}"))
+                self._fail(failure)
+            case _:
+                pass  # a command for an attempt that never began in this slot has nothing to act on
 
     def _on_opening(self, event: Event, now_ms: int) -> None:
         match event:

@@ -104,13 +104,20 @@ def leave(machine: AttemptMachine, *, late: tuple[str, ...] = (), upload_late: b
 def test_an_attempt_opens_step_by_step() -> None:
     machine = AttemptMachine(GRACE_MS)
     assert machine.handle(CancelSlot(), 0) == []  # of an attempt that never began here
-    assert machine.handle(DEPLOY, 0) == [LoadPlan()]
+    assert machine.handle(DEPLOY, 0) == [LoadPlan(DEPLOY)]
     assert machine.handle(Planned(("read",), REPORT_MS), 0) == [Connect()]
     assert machine.handle(Connected(), 0) == [OpenSubtasks()]
     assert machine.due_ms is None
     assert machine.handle(SubtasksOpened(), 10) == [StartSubtasks(), Say(Deployed("j", 3)), NOTHING]
     assert machine.phase is Phase.RUNNING
     assert machine.due_ms == 10 + REPORT_MS
+
+
+def test_a_slot_that_cannot_read_its_first_command_ends() -> None:
+    machine = AttemptMachine(GRACE_MS)
+    assert machine.handle(Broken(BROKEN), 0) == [Warn("no Deploy was received: row 17"), *LEAVING]
+    assert leave(machine)[-1] == Say(Failed("", 0, BROKEN))
+    assert not machine.clean
 
 
 @pytest.mark.parametrize("phase", [Phase.LOADING, Phase.CONNECTING, Phase.OPENING])
