@@ -18,7 +18,7 @@ from headrace.processes.order import ProcessOrder
 from headrace.processes.spawning import Starter
 from headrace.processes.supervised import Ending, SupervisedChild, exited_with
 from headrace.rpc import codec
-from headrace.rpc.messages import SlotInfo, TellSlot
+from headrace.rpc.messages import SlotInfo, SlotSaid, TellSlot
 from headrace.rpc.time_settings import ClusterTimes
 from headrace.tls.files import TlsFiles
 from headrace.worker.slot.lease import LEASE_EXPIRED
@@ -77,12 +77,12 @@ class SlotHandlers:
     """Called in the thread that reads a slot's pipe.
 
     on_up      the slot is idle and listens
-    on_said    a message of the slot for the coordinator
+    send       sends the coordinator a message of the slot
     on_closed  the pipe is closed: the process has ended or is about to
     """
 
     on_up: Callable[[SlotProcess], None]
-    on_said: Callable[[SlotProcess, bytes], None]
+    send: Callable[[SlotSaid], None]
     on_closed: Callable[[SlotProcess], None]
 
 
@@ -194,5 +194,5 @@ class SlotProcess(SupervisedChild):
                 self.state = SlotState.IDLE
                 self._handlers.on_up(self)
             else:
-                self._handlers.on_said(self, frame.message)
+                self._handlers.send(SlotSaid(self.name, frame.message))
         self._handlers.on_closed(self)

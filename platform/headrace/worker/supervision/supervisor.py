@@ -4,7 +4,7 @@
                                                   ├── Supervisor ──┤
                                                   ┘                └ SlotProcess <── pipe ──> slot
 
-The thread that receives a message passes it on; messages of slots are not decoded here. One thread starts, kills and
+A slot's messages go from the thread that reads its pipe to the client, undecoded. One thread starts, kills and
 replaces slot processes: it checks all slots several times a second. A slot runs one attempt and exits; its replacement
 starts at once, so that the next attempt finds a slot with all modules loaded.
 """
@@ -35,7 +35,6 @@ from headrace.rpc.messages import (
     Registered,
     SlotDown,
     SlotInfo,
-    SlotSaid,
     SlotUp,
     StopWorker,
     TellSlot,
@@ -209,9 +208,6 @@ class Supervisor:
             _log.info("slot %s is up (pid %d)", slot.name, slot.pid)
             self._client.send(SlotUp(info))
 
-    def _on_said(self, slot: SlotProcess, payload: bytes) -> None:
-        self._client.send(SlotSaid(slot.name, payload))
-
     def _on_closed(self, _slot: SlotProcess) -> None:
         self._look.set()
 
@@ -281,7 +277,7 @@ class Supervisor:
         config = self._config
         places, starter = self._folder.places, config.starter
         setup = SlotSetup(config.host, places, config.times, starter, tls=config.tls, shows_output=config.shows_output)
-        handlers = SlotHandlers(self._on_up, self._on_said, self._on_closed)
+        handlers = SlotHandlers(self._on_up, self._client.send, self._on_closed)
         with self._lock:
             self._slots[name] = SlotProcess(name, setup, handlers)
 
