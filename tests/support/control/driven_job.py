@@ -112,17 +112,24 @@ class PromptHost:
     async def discover(self, source: str) -> None:
         self._break("discover")
 
-    async def describe(self, epoch: int, committables: tuple[CommittableDocument, ...]) -> None:
+    @property
+    def process(self) -> PromptHost:
+        return self
+
+    async def describe(
+        self, epoch: int, committables: tuple[CommittableDocument, ...]
+    ) -> tuple[CommittableDocument, ...]:
         self._break("describe")
-        self._post(on.Described(epoch, committables))
+        return committables
 
-    async def commit(self, epoch: int, committables: object) -> None:
+    async def commit(
+        self, epoch: int, committables: object, retries: Callable[[], bool]
+    ) -> tuple[CommittableDocument, ...]:
         self._break("commit")
-        self._post(on.Committed(epoch))
+        return ()
 
-    async def fence(self, attempt: int, names: object) -> None:
+    async def fence(self, names: object, retries: Callable[[], bool]) -> None:
         self._break("fence")
-        self._post(on.Fenced(attempt))
 
     async def sweep(self, attempt: int) -> None:
         self._break("sweep")
