@@ -125,7 +125,7 @@ def test_a_checkpoint_that_is_altered_is_found_once_a_slot_could_not_restore_it(
             made.fleet.left.set()
             await made.until(lambda: len(made.fleet.deployed) == 1, "an attempt")
             failure = Failure("damaged", "external", retry=False)
-            made.driver.attempt_slots.slot_said(SLOT.slot, from_slot_bytes(Failed(JOB, 2, failure)))
+            made.driver.attempt_slots.slot_message(SLOT.slot, from_slot_bytes(Failed(JOB, 2, failure)))
             await made.until(lambda: len(made.fleet.deployed) == 2, "another attempt")
             assert [restored_from(each) for each in made.fleet.deployed] == [{"1-2"}, {"1-1"}]
 
@@ -142,7 +142,7 @@ def test_a_coordinator_that_another_one_has_replaced_does_not_wait_for_slots(tmp
             other = JournalStore(open_store(str(tmp_path / "checkpoints")), "", "another")
             other.load()
             other.append(attempt(2))
-            made.driver.attempt_slots.slot_said(SLOT.slot, from_slot_bytes(lost(1)))
+            made.driver.attempt_slots.slot_message(SLOT.slot, from_slot_bytes(lost(1)))
             await made.until(lambda: made.driver.machine.state is JobState.SUSPENDED, "SUSPENDED")
 
     run(test)
@@ -157,7 +157,7 @@ def test_a_slot_whose_reports_cannot_be_read_has_failed(tmp_path: Path) -> None:
             made.fleet.left.set()
             await made.until(lambda: len(made.fleet.deployed) == 1, "an attempt")
             unread = Acked(JOB, 1, 1, b'[{"unknown": 1}]', 1, 0)
-            made.driver.attempt_slots.slot_said(SLOT.slot, from_slot_bytes(unread))
+            made.driver.attempt_slots.slot_message(SLOT.slot, from_slot_bytes(unread))
             await made.until(lambda: len(made.fleet.deployed) == 2, "another attempt")
             (failed,) = made.driver.history.exceptions
             assert "its report cannot be read" in failed.failure.message
@@ -191,7 +191,7 @@ def test_a_slot_whose_messages_are_not_known_has_failed(tmp_path: Path, payload:
             made.fleet.holder = made.driver.attempt_slots
             made.fleet.left.set()
             await made.until(lambda: len(made.fleet.deployed) == 1, "an attempt")
-            made.driver.attempt_slots.slot_said(SLOT.slot, payload)
+            made.driver.attempt_slots.slot_message(SLOT.slot, payload)
             await made.until(lambda: len(made.fleet.deployed) == 2, "another attempt")
             (failed,) = made.driver.history.exceptions
             assert message in failed.failure.message
@@ -207,12 +207,12 @@ def test_messages_of_an_older_attempt_and_of_unknown_slots_are_dropped(tmp_path:
             made.fleet.left.set()
             await made.until(lambda: len(made.fleet.deployed) == 1, "an attempt")
             slots = made.driver.attempt_slots
-            slots.slot_said(SLOT.slot, from_slot_bytes(lost(1)))
+            slots.slot_message(SLOT.slot, from_slot_bytes(lost(1)))
             await made.until(lambda: len(made.fleet.deployed) == 2, "another attempt")
-            slots.slot_said(SLOT.slot, from_slot_bytes(lost(1)))
-            slots.slot_said("another", from_slot_bytes(lost(2)))
+            slots.slot_message(SLOT.slot, from_slot_bytes(lost(1)))
+            slots.slot_message("another", from_slot_bytes(lost(2)))
             assert made.driver._events.empty()
-            slots.slot_said(SLOT.slot, from_slot_bytes(lost(2)))
+            slots.slot_message(SLOT.slot, from_slot_bytes(lost(2)))
             assert not made.driver._events.empty()
 
     run(test)

@@ -67,8 +67,8 @@ class SlowFleet(Fleet):
             assert count == 1
             self.holder.granted(attempt, (SLOT,))
 
-    def tell(self, slot: PooledSlot, told: ToSlot) -> None:
-        match told:
+    def send(self, slot: PooledSlot, message: ToSlot) -> None:
+        match message:
             case Deploy(job, attempt, deployment=deployment):
                 self.deployed.append(Deployment.model_validate_json(deployment))
                 self._attempt = attempt
@@ -81,7 +81,7 @@ class SlowFleet(Fleet):
 
     def _say(self, said: FromSlot) -> None:
         if self.prompt and self.holder is not None:
-            asyncio.get_running_loop().call_soon(self.holder.slot_said, SLOT.slot, codec.from_slot_bytes(said))
+            asyncio.get_running_loop().call_soon(self.holder.slot_message, SLOT.slot, codec.from_slot_bytes(said))
 
     async def retire(self, job: str, attempt: int, slots: Sequence[PooledSlot], *, cancel: bool) -> None:
         await self.left.wait()

@@ -291,11 +291,11 @@ class JobDriver:
                 self._spawn(self._host.discover(source), effect)
             case do.DeploySlots():
                 self.attempt_slots.deploy(effect)
-            case do.Tell(index, told):
-                self._fleet.tell(self.slots[index], told)
-            case do.TellAll(told):
+            case do.Send(index, message):
+                self._fleet.send(self.slots[index], message)
+            case do.SendAll(message):
                 for slot in self.slots:
-                    self._fleet.tell(slot, told)
+                    self._fleet.send(slot, message)
             case do.Describe() | do.Commit() | do.Fence():
                 # without a host the machine has received HostFailed
                 if (host := self._host.process) is not None and not self.over.is_set():
@@ -335,7 +335,7 @@ class JobDriver:
         try:
             callback(*arguments)
         except Exception:
-            LOG.exception("job %s: whoever watches it failed", self.job)
+            LOG.exception("job %s: a status callback failed", self.job)
 
     def _answer_path(self, path: str | None) -> str | None:
         return path or (None if self.checkpoint is None else self.checkpoint.path)

@@ -35,6 +35,8 @@ from headrace.worker.slot.attempt.effects import (
     CancelSubtasks,
     CloseLinks,
     CloseParts,
+    CommandAllSources,
+    CommandSources,
     Connect,
     Effect,
     FinishSubtasks,
@@ -46,11 +48,9 @@ from headrace.worker.slot.attempt.effects import (
     OrderEpoch,
     RemoveFolder,
     ReportStatus,
-    Say,
+    Send,
     StartSubtasks,
     StopUploader,
-    TellAllSources,
-    TellSources,
     Warn,
 )
 from headrace.worker.slot.attempt.events import (
@@ -207,14 +207,15 @@ class SlotRuntime:
 
     def _execute(self, effect: Effect) -> None:  # noqa: PLR0912 - one line an effect
         match effect:
-            case Say(word):
-                self._say(word)
+            case Send(message):
+                self._send_message(message)
             case ReportStatus(ended):
-                self._say_status(ended)
-            case TellSources(commands):
+                self._send_status(ended)
+            case CommandSources(commands):
                 self._running.tell(commands)
-            case TellAllSources(command):
-                self._running.tell(dict.fromkeys(self._running.sources, command))
+            case CommandAllSources(command):
+                for source in self._running.sources.values():
+                    source.tell(command)
             case OrderEpoch(epoch, savepoint):
                 assert self._uploader is not None, "there is an uploader before an epoch"
                 self._uploader.order(epoch, savepoint)
@@ -284,16 +285,16 @@ class SlotRuntime:
         assert self._slice is not None, "an attempt that runs has a slice"
         return self._slice
 
-    def _say(self, message: FromSlot) -> None:
+    def _send_message(self, message: FromSlot) -> None:
         # a process that was frozen may resume here, before the thread that watches the lease
         if self._lease is not None:
             self._lease.exit_if_expired()
         self._send(codec.from_slot_bytes(message))
 
-    def _say_status(self, ended: frozenset[str]) -> None:
+    def _send_status(self, ended: frozenset[str]) -> None:
         assert self._report is not None and self._deploy is not None, "an attempt that runs has a report"
         status = self._report.report(self._clock.monotonic_ms(), ended)
-        self._say(Status(self._deploy.job, self._deploy.attempt, status.model_dump_json().encode()))
+        self._send_message(Status(self._deploy.job, self._deploy.attempt, status.model_dump_json().encode()))
 
     # ---- opening -----------------------------------------------------------------------------------------------------
 
