@@ -27,7 +27,7 @@ from headrace.coordinator.job.states.transitions import STAY, Next
 from headrace.execution.epochs import Pending
 from headrace.rpc.messages import CancelSlot, Deployed, InputEnded
 from headrace.worker.slot.attempt import machine
-from headrace.worker.slot.attempt.effects import CancelSubtasks, GiveUpEpoch, Say, Warn
+from headrace.worker.slot.attempt.effects import CancelSubtasks, GiveUpEpoch, Send, Warn
 from headrace.worker.slot.attempt.epochs import SlotEpochs
 from headrace.worker.slot.attempt.events import Connected
 from headrace.worker.slot.attempt.events import Event as SlotEvent
@@ -255,7 +255,7 @@ def _input_ends_with_the_first_task(patch: pytest.MonkeyPatch) -> None:
     def broken(self: AttemptMachine, task: str) -> None:
         self._ended.add(task)
         self._report()
-        self._do(Say(InputEnded(self._job, self._attempt)))
+        self._do(Send(InputEnded(self._job, self._attempt)))
 
     patch.setattr(AttemptMachine, "_on_ended", broken)
 
@@ -288,7 +288,7 @@ def _a_slot_is_deployed_before_it_is_open(patch: pytest.MonkeyPatch) -> None:
 
     def broken(self: AttemptMachine, event: SlotEvent, now_ms: int) -> None:
         if isinstance(event, Connected):
-            self._do(Say(Deployed(self._job, self._attempt)))
+            self._do(Send(Deployed(self._job, self._attempt)))
         on_opening(self, event, now_ms)
 
     patch.setattr(AttemptMachine, "_on_opening", broken)

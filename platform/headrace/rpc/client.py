@@ -60,14 +60,14 @@ class CoordinatorAccess:
 class ClientHandlers:
     """The worker's callbacks, called in the client's stream thread.
 
-    register   the worker as it is now. A slot that starts or ends must be visible here before `send` reports it: a
-               session that starts anew drops the reports from before its registration
-    on_told    a message of the coordinator; each one is passed once and in order
-    on_refused the coordinator refused this worker; the client has ended
+    register    the worker as it is now. A slot that starts or ends must be visible here before `send` reports it: a
+                session that starts anew drops the reports from before its registration
+    on_message  a message of the coordinator; each one is passed once and in order
+    on_refused  the coordinator refused this worker; the client has ended
     """
 
     register: Callable[[], Register]
-    on_told: Callable[[ToWorker], None]
+    on_message: Callable[[ToWorker], None]
     on_refused: Callable[[Refused], None]
 
 
@@ -83,8 +83,8 @@ class ControlClient:
         self._changed = threading.Condition()
         self._outbox: Outbox[messages_pb2.FromWorker] = Outbox()
         self._session = secrets.token_hex(8)
-        self._heard = 0
-        self._heard_s = self._dialled_s = time.monotonic()
+        self._received = 0
+        self._received_s = self._dialled_s = time.monotonic()
         self._stream = 0
         self._registered = False
         self._joined_once = False
@@ -118,7 +118,7 @@ class ControlClient:
     def silent_s(self) -> float:
         """Seconds since the last frame of a coordinator that has proven itself; before the first one, since this client
         was constructed."""
-        return time.monotonic() - self._heard_s
+        return time.monotonic() - self._received_s
 
     def close(self, flush_s: float = 1.0) -> None:
         """Ends the client once all messages are acknowledged, or after `flush_s` seconds. Idempotent."""
@@ -168,7 +168,7 @@ class ControlClient:
                 if self._run_stream():
                     backoff_s = 0.0
             except Exception:  # the shell of a thread: if it died, the worker would never receive a message again
-                _log.exception("a word of the coordinator could not be dealt with: joining anew")
+                _log.exception("a coordinator message failed; registering again")
                 self._start_anew()
             backoff_s = BACKOFF.next_s(backoff_s)
             with self._changed:
@@ -180,7 +180,7 @@ class ControlClient:
             self._stream += 1
             stream, position = self._stream, self._outbox.last
             self._dialled_s = time.monotonic()
-            first = control_pb2.WorkerFrame(heard=self._heard, session=self._session)
+            first = control_pb2.WorkerFrame(acknowledged=self._received, session=self._session)
         # called without the lock: `register` takes the worker's lock, and the worker may call `send` while holding it
         first.message.CopyFrom(codec.from_worker_proto(self._handlers.register()))
         introduction = Introduction(first, self._coordinator.token)
@@ -256,12 +256,12 @@ class ControlClient:
             if self._stream != stream:
                 return
             if frame.resumed:
-                self._outbox.forget(frame.heard)
+                self._outbox.forget(frame.acknowledged)
                 self._outbox.rewind()
             else:
                 # messages from before the registration are obsolete: it contains the slots as they were then
                 self._outbox = self._outbox.renewed(position)
-                self._heard = 0
+                self._received = 0
             self._registered = True
             self._changed.notify_all()
 
@@ -269,13 +269,13 @@ class ControlClient:
         with self._changed:
             if self._stream != stream:
                 return
-            self._heard_s = time.monotonic()
-            self._outbox.forget(frame.heard)
+            self._received_s = time.monotonic()
+            self._outbox.forget(frame.acknowledged)
             self._changed.notify_all()
             # sent again on this stream, but received on an earlier one
-            if frame.number and frame.number <= self._heard:
+            if frame.number and frame.number <= self._received:
                 return
-            self._heard = max(self._heard, frame.number)
+            self._received = max(self._received, frame.number)
         try:
             message = codec.to_worker(frame.message)
         except ExternalError:
@@ -289,7 +289,7 @@ class ControlClient:
                 self._changed.notify_all()
             self._handlers.on_refused(message)
         elif not isinstance(message, Heartbeat):
-            self._handlers.on_told(message)
+            self._handlers.on_message(message)
 
     def _frames(self, stream: int, introduction: Introduction) -> Iterator[control_pb2.WorkerFrame]:
         """The frames that a stream sends. A thread of gRPC iterates over them."""
@@ -307,10 +307,12 @@ class ControlClient:
             while self._stream == stream and not self._closing:
                 if self._registered and self._beat_due:
                     self._beat_due = False
-                    return control_pb2.WorkerFrame(heard=self._heard, message=codec.from_worker_proto(Heartbeat()))
+                    return control_pb2.WorkerFrame(
+                        acknowledged=self._received, message=codec.from_worker_proto(Heartbeat())
+                    )
                 if self._registered and (taken := self._outbox.take()) is not None:
                     number, message = taken
-                    return control_pb2.WorkerFrame(number=number, heard=self._heard, message=message)
+                    return control_pb2.WorkerFrame(number=number, acknowledged=self._received, message=message)
                 self._changed.wait()
         return None
 

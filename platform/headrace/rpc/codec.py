@@ -21,8 +21,8 @@ from headrace.rpc.messages import (
     FinishSlot,
     FromSlot,
     FromWorker,
+    SlotCommand,
     SlotInfo,
-    TellSlot,
     ToSlot,
     ToWorker,
 )
@@ -61,11 +61,11 @@ def slot_info(data: bytes) -> SlotInfo:
     return cast("SlotInfo", _read(_parsed(data, messages_pb2.SlotInfo)))
 
 
-def tell_slot(slot: str, message: ToSlot) -> TellSlot:
+def slot_command(slot: str, message: ToSlot) -> SlotCommand:
     """Encodes a message for a slot, with the facts that its worker needs without decoding it."""
     payload = _union(message, messages_pb2.ToSlot()).SerializeToString()
     leaves = isinstance(message, CancelSlot | FinishSlot)
-    return TellSlot(slot, payload, deploys=isinstance(message, Deploy), leaves=leaves)
+    return SlotCommand(slot, payload, deploys=isinstance(message, Deploy), leaves=leaves)
 
 
 def to_slot(payload: bytes) -> ToSlot:

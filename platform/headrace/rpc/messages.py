@@ -269,7 +269,7 @@ class SlotDown:
 
 
 @dataclass(frozen=True, slots=True)
-class SlotSaid:
+class SlotMessage:
     """A message of a slot. payload: a FromSlot, which the worker does not decode."""
 
     slot: str
@@ -281,7 +281,7 @@ class WorkerLeaving:
     """The worker ends on request; its slots end now."""
 
 
-FromWorker = Register | Heartbeat | SlotUp | SlotDown | SlotSaid | WorkerLeaving
+FromWorker = Register | Heartbeat | SlotUp | SlotDown | SlotMessage | WorkerLeaving
 
 
 @dataclass(frozen=True, slots=True)
@@ -302,7 +302,7 @@ class Refused:
 
 
 @dataclass(frozen=True, slots=True)
-class TellSlot:
+class SlotCommand:
     """A message for a slot. Unknown slots are ignored: their SlotDown is on its way.
 
     payload  a ToSlot, which the worker does not decode
@@ -328,4 +328,4 @@ class StopWorker:
     """End all slots and the worker."""
 
 
-ToWorker = Registered | Refused | Heartbeat | TellSlot | KillSlot | StopWorker
+ToWorker = Registered | Refused | Heartbeat | SlotCommand | KillSlot | StopWorker

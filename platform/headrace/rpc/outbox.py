@@ -56,10 +56,10 @@ class Outbox(Generic[_Message]):
         self._sent.append(kept)
         return kept.number, kept.message
 
-    def forget(self, heard: int) -> None:
+    def forget(self, acknowledged: int) -> None:
         """Drops the messages up to the number that the other side has acknowledged."""
         for queue in (self._sent, self._unsent):
-            while queue and queue[0].number <= heard:
+            while queue and queue[0].number <= acknowledged:
                 self._bytes -= queue.popleft().size
 
     def rewind(self) -> None:

@@ -27,7 +27,7 @@ def in_parts(frame: control_pb2.WorkerFrame) -> Iterator[control_pb2.WorkerFrame
     for start in range(0, len(data), PART_BYTES):
         part = data[start : start + PART_BYTES]
         more = start + PART_BYTES < len(data)
-        yield control_pb2.WorkerFrame(number=frame.number, heard=frame.heard, part=part, more=more)
+        yield control_pb2.WorkerFrame(number=frame.number, acknowledged=frame.acknowledged, part=part, more=more)
 
 
 class Assembly:
@@ -50,4 +50,4 @@ class Assembly:
             message = messages_pb2.FromWorker.FromString(data)
         except DecodeError as error:
             raise ExternalError("a message of its session is malformed") from error
-        return control_pb2.WorkerFrame(number=frame.number, heard=frame.heard, message=message)
+        return control_pb2.WorkerFrame(number=frame.number, acknowledged=frame.acknowledged, message=message)

@@ -60,7 +60,7 @@ STREAM_OPTIONS = (
 STOP_GRACE_SECONDS = 2.0
 """How long `stop` waits until queued messages have been sent."""
 _STREAMS = itertools.count(1)
-_UNTOLD_MAX = 1_000
+_UNACKNOWLEDGED_MAX = 1_000
 """After this many messages of a worker an acknowledgement is sent before the next heartbeat is due."""
 
 
@@ -76,7 +76,7 @@ class WorkerConnected:
 
 
 @dataclass(frozen=True, slots=True)
-class WorkerSaid:
+class WorkerMessage:
     """A message of a connected worker. Each one is passed once and in order; registrations and heartbeats are not."""
 
     worker: str
@@ -92,7 +92,7 @@ class WorkerDisconnected:
     clean: bool
 
 
-WorkerEvent = WorkerConnected | WorkerSaid | WorkerDisconnected
+WorkerEvent = WorkerConnected | WorkerMessage | WorkerDisconnected
 
 
 class _Session:
@@ -100,35 +100,35 @@ class _Session:
 
     Used in the event loop only; times are the loop's, in seconds.
 
-    stream     number of the current stream; 0: none
-    heard_s    time of the last frame of the worker
-    dropped_s  time when the last stream ended
-    leaving    the worker has sent WorkerLeaving
-    confirmed  the worker has sent a frame in this session after Registered, so it counts messages in this session
-    over       nothing more is sent but what is queued
+    stream      number of the current stream; 0: none
+    received_s  time of the last frame of the worker
+    dropped_s   time when the last stream ended
+    leaving     the worker has sent WorkerLeaving
+    confirmed   the worker has sent a frame in this session after Registered, so it counts messages in this session
+    over        nothing more is sent but what is queued
     """
 
     def __init__(self, name: str, register: Register, now_s: float) -> None:
         self.name = name
         self.register = register
         self.stream = 0
-        self.heard_s = now_s
+        self.received_s = now_s
         self.dropped_s = now_s
         self.leaving = False
         self.confirmed = False
         self.over = False
         self._outbox: Outbox[messages_pb2.ToWorker] = Outbox()
-        self._heard = 0
-        self._told = 0
-        self._tell_heard = False
+        self._received = 0
+        self._acknowledged = 0
+        self._must_acknowledge = False
         self._wake = asyncio.Event()
 
-    def attach(self, heard: int) -> int:
-        """Begins a stream; a current one ends. `heard`: number of the last message that the worker has received.
+    def attach(self, acknowledged: int) -> int:
+        """Begins a stream; a current one ends. `acknowledged`: number of the last message that the worker has received.
 
         Returns the stream's number.
         """
-        self._outbox.forget(heard)
+        self._outbox.forget(acknowledged)
         self._outbox.rewind()
         self.stream = next(_STREAMS)
         self._wake.set()
@@ -153,30 +153,30 @@ class _Session:
         self._outbox.add(proto, proto.ByteSize())
         self._wake.set()
 
-    def hear(self, frame: control_pb2.WorkerFrame, now_s: float) -> bool:
+    def receive(self, frame: control_pb2.WorkerFrame, now_s: float) -> bool:
         """Notes a frame; returns whether its message is new and must be handled.
 
         Raises ExternalError if a message in between is missing.
         """
-        self.heard_s = now_s
+        self.received_s = now_s
         self.confirmed = True
-        self._outbox.forget(frame.heard)
-        if frame.number <= self._heard:
+        self._outbox.forget(frame.acknowledged)
+        if frame.number <= self._received:
             return False
-        if frame.number != self._heard + 1:
-            raise ExternalError(f"message {self._heard + 1} of its session is missing")
-        self._heard = frame.number
+        if frame.number != self._received + 1:
+            raise ExternalError(f"message {self._received + 1} of its session is missing")
+        self._received = frame.number
         self.leaving = self.leaving or frame.message.WhichOneof("kind") == "worker_leaving"
         # Heartbeats carry acknowledgements. A worker that waits to leave, or that keeps many unacknowledged messages,
         # needs one sooner.
-        self._tell_heard = self.leaving or frame.number - self._told >= _UNTOLD_MAX
-        if self._tell_heard:
+        self._must_acknowledge = self.leaving or frame.number - self._acknowledged >= _UNACKNOWLEDGED_MAX
+        if self._must_acknowledge:
             self._wake.set()
         return True
 
     def frame(self, message: ToWorker) -> control_pb2.CoordinatorFrame:
         """A frame without a number: it is not acknowledged and never sent again."""
-        return control_pb2.CoordinatorFrame(heard=self._heard, message=codec.to_worker_proto(message))
+        return control_pb2.CoordinatorFrame(acknowledged=self._received, message=codec.to_worker_proto(message))
 
     async def frames(self, stream: int, heartbeat_s: float) -> AsyncIterator[control_pb2.CoordinatorFrame]:
         """The frames of that stream, heartbeats included, until another stream replaces it or the session is over."""
@@ -184,13 +184,13 @@ class _Session:
         beat_s = loop.time()
         while self.stream == stream:
             self._wake.clear()
-            if self._tell_heard or loop.time() >= beat_s:
-                self._tell_heard, self._told = False, self._heard
+            if self._must_acknowledge or loop.time() >= beat_s:
+                self._must_acknowledge, self._acknowledged = False, self._received
                 beat_s = loop.time() + heartbeat_s
                 yield self.frame(Heartbeat())
             elif (taken := self._outbox.take()) is not None:
                 number, message = taken
-                yield control_pb2.CoordinatorFrame(number=number, heard=self._heard, message=message)
+                yield control_pb2.CoordinatorFrame(number=number, acknowledged=self._received, message=message)
             elif self.over:
                 return
             else:
@@ -272,7 +272,7 @@ class ControlServer(control_pb2_grpc.ControlServicer):
             yield control_pb2.CoordinatorFrame(message=codec.to_worker_proto(refused))
             return
         session, resumed = self._session(register, first.session)
-        stream = session.attach(first.heard if resumed else 0)
+        stream = session.attach(first.acknowledged if resumed else 0)
         reading = asyncio.create_task(self._read(session, stream, request_iterator))
         try:
             times = self._times
@@ -313,7 +313,7 @@ class ControlServer(control_pb2_grpc.ControlServicer):
         # another session while a stream of this worker id is attached: the same process may have begun a new session,
         # and a worker that no longer sends heartbeats may have been replaced; otherwise two workers have one id
         same = (known.register.host, known.register.pid) == (register.host, register.pid)
-        alive = asyncio.get_running_loop().time() - known.heard_s < 2 * self._times.heartbeat / 1_000
+        alive = asyncio.get_running_loop().time() - known.received_s < 2 * self._times.heartbeat / 1_000
         if same or not alive:
             return None
         reason = f"worker {register.worker!r} is here already (pid {known.register.pid} at {known.register.host})"
@@ -324,12 +324,12 @@ class ControlServer(control_pb2_grpc.ControlServicer):
         known = self._sessions.get(register.worker)
         now_s = asyncio.get_running_loop().time()
         if known is not None and known.name == name and known.confirmed:
-            known.heard_s = now_s
+            known.received_s = now_s
             return known, True
         if known is not None:
             # The same name without confirmation: Registered was lost with the stream, so the worker still numbers its
             # messages in the session before, and this one cannot be resumed.
-            self._lose(known, "it was started anew" if known.name != name else "it did not hear that it had joined")
+            self._lose(known, "it was started anew" if known.name != name else "it did not receive Registered")
         session = _Session(name, register, now_s)
         self._sessions[register.worker] = session
         self._on_event(WorkerConnected(register.worker, register))
@@ -348,17 +348,17 @@ class ControlServer(control_pb2_grpc.ControlServicer):
         self._dropped(session, stream)
 
     def _take(self, session: _Session, assembly: Assembly, part: control_pb2.WorkerFrame, now_s: float) -> None:
-        session.heard_s = now_s
+        session.received_s = now_s
         try:
             frame = assembly.add(part)
-            if frame is None or not session.hear(frame, now_s):
+            if frame is None or not session.receive(frame, now_s):
                 return
             message = codec.from_worker(frame.message)
         except ExternalError as error:
             self._lose(session, error.message)
             return
         if not isinstance(message, Heartbeat | Register):
-            self._on_event(WorkerSaid(session.register.worker, message))
+            self._on_event(WorkerMessage(session.register.worker, message))
 
     def _dropped(self, session: _Session, stream: int) -> None:
         session.detach(stream, asyncio.get_running_loop().time())
@@ -385,13 +385,13 @@ class ControlServer(control_pb2_grpc.ControlServicer):
             stood_still_s = max(now_s - last_s - 4 * every_s, 0.0)
             last_s = now_s
             for session in list(self._sessions.values()):
-                session.heard_s += stood_still_s
+                session.received_s += stood_still_s
                 session.dropped_s += stood_still_s
                 self._judge(session, now_s)
 
     def _judge(self, session: _Session, now_s: float) -> None:
         times = self._times
-        if now_s - session.heard_s > times.worker_lost / 1_000:
+        if now_s - session.received_s > times.worker_lost / 1_000:
             self._lose(session, f"no heartbeat for {times.worker_lost / 1_000:g} s")
         elif not session.stream and now_s - session.dropped_s > times.reconnect / 1_000:
             self._lose(session, f"its connection dropped and did not come back in {times.reconnect / 1_000:g} s")

@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from headrace.checkpoint.job_folder.journal_store import JournalStore
+from headrace.checkpoint.manifest import CommittableDocument
 from headrace.checkpoint.stores.opening import open_store
+from headrace.coordinator.driver.driver import JobDriver
 from headrace.coordinator.job import effects as do
 from headrace.coordinator.job import events as on
 from headrace.coordinator.job.history import JobHistory
 from headrace.coordinator.job.job_state import JobState
 from headrace.coordinator.job.states.shared.leaving import Leaving
+from headrace.core.errors import ExternalError
 from headrace.rpc.codec import from_slot_bytes
 from headrace.rpc.deployment import Deployment
 from headrace.rpc.messages import Acked, Failed, Failure
 from support.clusters.worker_process import all_pids, parent_of
-from support.control.driven_job import JOB, SLOT, driven, run
+from support.control.driven_job import JOB, SLOT, PromptHost, driven, run
 from support.storage.checkpoints import attempt, checkpoint, committed
 
 
@@ -120,7 +125,7 @@ def test_a_checkpoint_that_is_altered_is_found_once_a_slot_could_not_restore_it(
             made.fleet.left.set()
             await made.until(lambda: len(made.fleet.deployed) == 1, "an attempt")
             failure = Failure("damaged", "external", retry=False)
-            made.driver.attempt_slots.slot_said(SLOT.slot, from_slot_bytes(Failed(JOB, 2, failure)))
+            made.driver.attempt_slots.slot_message(SLOT.slot, from_slot_bytes(Failed(JOB, 2, failure)))
             await made.until(lambda: len(made.fleet.deployed) == 2, "another attempt")
             assert [restored_from(each) for each in made.fleet.deployed] == [{"1-2"}, {"1-1"}]
 
@@ -137,7 +142,7 @@ def test_a_coordinator_that_another_one_has_replaced_does_not_wait_for_slots(tmp
             other = JournalStore(open_store(str(tmp_path / "checkpoints")), "", "another")
             other.load()
             other.append(attempt(2))
-            made.driver.attempt_slots.slot_said(SLOT.slot, from_slot_bytes(lost(1)))
+            made.driver.attempt_slots.slot_message(SLOT.slot, from_slot_bytes(lost(1)))
             await made.until(lambda: made.driver.machine.state is JobState.SUSPENDED, "SUSPENDED")
 
     run(test)
@@ -152,7 +157,7 @@ def test_a_slot_whose_reports_cannot_be_read_has_failed(tmp_path: Path) -> None:
             made.fleet.left.set()
             await made.until(lambda: len(made.fleet.deployed) == 1, "an attempt")
             unread = Acked(JOB, 1, 1, b'[{"unknown": 1}]', 1, 0)
-            made.driver.attempt_slots.slot_said(SLOT.slot, from_slot_bytes(unread))
+            made.driver.attempt_slots.slot_message(SLOT.slot, from_slot_bytes(unread))
             await made.until(lambda: len(made.fleet.deployed) == 2, "another attempt")
             (failed,) = made.driver.history.exceptions
             assert "its report cannot be read" in failed.failure.message
@@ -186,7 +191,7 @@ def test_a_slot_whose_messages_are_not_known_has_failed(tmp_path: Path, payload:
             made.fleet.holder = made.driver.attempt_slots
             made.fleet.left.set()
             await made.until(lambda: len(made.fleet.deployed) == 1, "an attempt")
-            made.driver.attempt_slots.slot_said(SLOT.slot, payload)
+            made.driver.attempt_slots.slot_message(SLOT.slot, payload)
             await made.until(lambda: len(made.fleet.deployed) == 2, "another attempt")
             (failed,) = made.driver.history.exceptions
             assert message in failed.failure.message
@@ -202,12 +207,55 @@ def test_messages_of_an_older_attempt_and_of_unknown_slots_are_dropped(tmp_path:
             made.fleet.left.set()
             await made.until(lambda: len(made.fleet.deployed) == 1, "an attempt")
             slots = made.driver.attempt_slots
-            slots.slot_said(SLOT.slot, from_slot_bytes(lost(1)))
+            slots.slot_message(SLOT.slot, from_slot_bytes(lost(1)))
             await made.until(lambda: len(made.fleet.deployed) == 2, "another attempt")
-            slots.slot_said(SLOT.slot, from_slot_bytes(lost(1)))
-            slots.slot_said("another", from_slot_bytes(lost(2)))
+            slots.slot_message(SLOT.slot, from_slot_bytes(lost(1)))
+            slots.slot_message("another", from_slot_bytes(lost(2)))
             assert made.driver._events.empty()
-            slots.slot_said(SLOT.slot, from_slot_bytes(lost(2)))
+            slots.slot_message(SLOT.slot, from_slot_bytes(lost(2)))
             assert not made.driver._events.empty()
+
+    run(test)
+
+
+class AwayHost(PromptHost):
+    """Its commits fail once `back` is set."""
+
+    def __init__(self, driver: JobDriver) -> None:
+        super().__init__(driver, set())
+        self.back = asyncio.Event()
+        self.retries: list[bool] = []
+
+    async def commit(
+        self, epoch: int, committables: object, retries: Callable[[], bool]
+    ) -> tuple[CommittableDocument, ...]:
+        await self.back.wait()
+        self.retries.append(retries())
+        raise ExternalError("the broker is away", retry=True)
+
+
+@pytest.mark.parametrize("replaced", [False, True])
+def test_only_the_newest_request_to_committers_is_retried_and_fails(
+    replaced: bool,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def test() -> None:
+        async with driven(tmp_path) as made:
+            await made.until(lambda: made.driver.machine.state is JobState.SCHEDULING, "SCHEDULING")
+            host = AwayHost(made.driver)
+            made.driver._host = host  # type: ignore[assignment]
+            posted: list[on.Event] = []
+            with monkeypatch.context() as patch:
+                patch.setattr(made.driver, "post", posted.append)
+                made.driver._perform(do.Commit(1, ()))
+                await asyncio.sleep(0)
+                if replaced:
+                    made.driver._perform(do.Fence(2, {}))
+                    await made.until(lambda: on.Fenced(2) in posted, "the fence")
+                host.back.set()
+                await made.until(lambda: not made.driver._tasks, "the end of the commit")
+            assert host.retries == [not replaced]
+            assert any(isinstance(each, on.CommitFailed) for each in posted) is not replaced
 
     run(test)

@@ -66,7 +66,7 @@ async def live(made: Driven, folder: Path) -> None:
     await is_running(made)
     attempt = made.driver.machine.job.attempt
     failed = Failed(JOB, attempt, Failure("lost", "external", retry=True))
-    made.driver.attempt_slots.slot_said(SLOT.slot, from_slot_bytes(failed))
+    made.driver.attempt_slots.slot_message(SLOT.slot, from_slot_bytes(failed))
     await made.until(lambda: made.driver.machine.job.attempt > attempt, "another attempt")
 
     def savepoint(request: str) -> on.Asked:

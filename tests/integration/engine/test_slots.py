@@ -14,6 +14,7 @@ import pytest
 from headrace.exchange.network.incoming import Listener
 from headrace.local.engine.compile import compile_pipeline
 from headrace.plan.explain import plan_dict
+from headrace.rpc import codec
 from headrace.rpc.deployment import Deployment, PeerDocument
 from headrace.rpc.messages import CancelSlot, Deploy, FromSlot, Left
 from headrace.spec.pipeline import Pipeline
@@ -319,7 +320,9 @@ def test_a_cancel_is_heard_while_a_peer_is_missing(tmp_path: Path, feed: Feed, c
         storage=str(tmp_path),
     )
     said: list[FromSlot] = []
-    slot = SlotRuntime(Deploy("j", 1, "t", deployment.model_dump_json().encode()), mine, said.append)
+    slot = SlotRuntime(mine, lambda payload: said.append(codec.from_slot(payload)))
+    slot.obey(CancelSlot())  # of an attempt that never began here
+    slot.obey(Deploy("j", 1, "t", deployment.model_dump_json().encode()))
     wait_until(lambda: any(each.name == "connect-1" for each in threading.enumerate()), "it does not connect")
     slot.obey(CancelSlot())
     assert slot.left.wait(WAIT_SECONDS)

@@ -30,11 +30,11 @@ from headrace.rpc.messages import (
     InputEnded,
     KillSlot,
     Left,
+    SlotCommand,
     SlotDown,
     SlotInfo,
-    SlotSaid,
+    SlotMessage,
     StopWorker,
-    TellSlot,
     ToSlot,
     TriggerEpoch,
     WorkerLeaving,
@@ -102,7 +102,7 @@ def signal_to(pid: int, number: signal.Signals) -> None:
 
 
 def tell(server: ServerInThread, slot: SlotInfo, command: ToSlot) -> None:
-    server.send("w1", codec.tell_slot(slot.slot, command))
+    server.send("w1", codec.slot_command(slot.slot, command))
 
 
 def deploy(server: ServerInThread, slot: SlotInfo, folder: Path, *, plan_hash: str | None = None) -> None:
@@ -141,7 +141,7 @@ def deployed(server: ServerInThread, folder: Path) -> SlotInfo:
 
 
 def said_by(server: ServerInThread, slot: SlotInfo, kind: type) -> list[object]:
-    said = [message for message in server.said() if isinstance(message, SlotSaid) and message.slot == slot.slot]
+    said = [message for message in server.said() if isinstance(message, SlotMessage) and message.slot == slot.slot]
     words = [codec.from_slot(message.payload) for message in said]
     return [word for word in words if isinstance(word, kind)]
 
@@ -175,7 +175,7 @@ def test_a_slot_that_is_dead_is_not_offered(tmp_path: Path, monkeypatch: pytest.
         (slot,) = slots_up(server)
         # as when the supervisor wakes: it joins anew before it looks after its slots
         looked = threading.Event()
-        monkeypatch.setattr(supervisor, "_look_after", looked.set)
+        monkeypatch.setattr(supervisor, "_check_slots", looked.set)
         # a look that had begun before would bury the slot, and start another one
         assert looked.wait(WAIT_SECONDS)
         os.kill(slot.pid, signal.SIGKILL)
@@ -247,7 +247,7 @@ def test_a_slot_that_gets_a_message_of_another_version_fails_its_attempt_and_say
         (slot,) = slots_up(server)
         deploy(server, slot, tmp_path)
         wait_said(server, slot, Deployed)
-        server.send("w1", TellSlot(slot.slot, b"\x7a\x00", deploys=False, leaves=False))
+        server.send("w1", SlotCommand(slot.slot, b"\x7a\x00", deploys=False, leaves=False))
         failed = wait_said(server, slot, Failed)
         assert isinstance(failed, Failed)
         assert "of a kind that this version does not know" in failed.failure.message

@@ -210,9 +210,9 @@ class Coordinator(Process):
                 self._host.discover()
             case do.DeploySlots():
                 self._deploy(effect)
-            case do.Tell(index, told):
+            case do.Send(index, told):
                 self._tell(self._slots[index], told)
-            case do.TellAll(told):
+            case do.SendAll(told):
                 for slot in self._slots:
                     self._tell(slot, told)
                 if isinstance(told, TriggerEpoch) and self.world.happens(self._cluster.story.treachery):

@@ -117,7 +117,7 @@ class Slot(Process):
 
     def _execute(self, effect: do.Effect) -> None:
         match effect:
-            case do.Say(word):
+            case do.Send(word):
                 self._say(word)
             case do.ReportStatus():
                 self._auditor.reported()
@@ -141,9 +141,9 @@ class Slot(Process):
     def _on_running(self, effect: do.Effect) -> None:
         assert self.subtasks is not None and self.uploads is not None, "it runs"
         match effect:
-            case do.TellSources(commands):
+            case do.CommandSources(commands):
                 self.subtasks.tell(commands)
-            case do.TellAllSources(command):
+            case do.CommandAllSources(command):
                 self.subtasks.tell({SOURCE: command})
             case do.OrderEpoch(epoch, savepoint):
                 self.uploads.order(epoch, savepoint)

@@ -67,8 +67,8 @@ class SlowFleet(Fleet):
             assert count == 1
             self.holder.granted(attempt, (SLOT,))
 
-    def tell(self, slot: PooledSlot, told: ToSlot) -> None:
-        match told:
+    def send(self, slot: PooledSlot, message: ToSlot) -> None:
+        match message:
             case Deploy(job, attempt, deployment=deployment):
                 self.deployed.append(Deployment.model_validate_json(deployment))
                 self._attempt = attempt
@@ -81,7 +81,7 @@ class SlowFleet(Fleet):
 
     def _say(self, said: FromSlot) -> None:
         if self.prompt and self.holder is not None:
-            asyncio.get_running_loop().call_soon(self.holder.slot_said, SLOT.slot, codec.from_slot_bytes(said))
+            asyncio.get_running_loop().call_soon(self.holder.slot_message, SLOT.slot, codec.from_slot_bytes(said))
 
     async def retire(self, job: str, attempt: int, slots: Sequence[PooledSlot], *, cancel: bool) -> None:
         await self.left.wait()
@@ -112,17 +112,24 @@ class PromptHost:
     async def discover(self, source: str) -> None:
         self._break("discover")
 
-    async def describe(self, epoch: int, committables: tuple[CommittableDocument, ...]) -> None:
+    @property
+    def process(self) -> PromptHost:
+        return self
+
+    async def describe(
+        self, epoch: int, committables: tuple[CommittableDocument, ...]
+    ) -> tuple[CommittableDocument, ...]:
         self._break("describe")
-        self._post(on.Described(epoch, committables))
+        return committables
 
-    async def commit(self, epoch: int, committables: object) -> None:
+    async def commit(
+        self, epoch: int, committables: object, retries: Callable[[], bool]
+    ) -> tuple[CommittableDocument, ...]:
         self._break("commit")
-        self._post(on.Committed(epoch))
+        return ()
 
-    async def fence(self, attempt: int, names: object) -> None:
+    async def fence(self, names: object, retries: Callable[[], bool]) -> None:
         self._break("fence")
-        self._post(on.Fenced(attempt))
 
     async def sweep(self, attempt: int) -> None:
         self._break("sweep")

@@ -9,7 +9,7 @@ from types import TracebackType
 from typing import Any, TypeVar
 
 from headrace.rpc.messages import SlotDown, SlotInfo, SlotUp, ToWorker
-from headrace.rpc.server import ControlServer, WorkerConnected, WorkerDisconnected, WorkerEvent, WorkerSaid
+from headrace.rpc.server import ControlServer, WorkerConnected, WorkerDisconnected, WorkerEvent, WorkerMessage
 from headrace.rpc.time_settings import ClusterTimes
 from headrace.tls.files import TlsFiles
 from support.patience import CONTROL_TIMES, WAIT_SECONDS
@@ -72,7 +72,7 @@ class ServerInThread:
         return [event for event in self.events if isinstance(event, WorkerDisconnected)]
 
     def said(self) -> list[Any]:
-        return [event.message for event in self.events if isinstance(event, WorkerSaid)]
+        return [event.message for event in self.events if isinstance(event, WorkerMessage)]
 
     def slots(self) -> dict[str, SlotInfo]:
         """Slots that are up, by the newest connection's words; busy ones included."""
@@ -81,9 +81,9 @@ class ServerInThread:
             match event:
                 case WorkerConnected(_, register):
                     up = {info.slot: info for info in (*register.idle, *register.busy)}
-                case WorkerSaid(_, SlotUp(info)):
+                case WorkerMessage(_, SlotUp(info)):
                     up[info.slot] = info
-                case WorkerSaid(_, SlotDown(slot)):
+                case WorkerMessage(_, SlotDown(slot)):
                     up.pop(slot, None)
                 case WorkerDisconnected():
                     up = {}

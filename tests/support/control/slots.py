@@ -26,6 +26,7 @@ from headrace.local.engine.compile import compile_pipeline
 from headrace.plan.contexts import source_context
 from headrace.plan.explain import plan_dict
 from headrace.plan.physical import PhysicalPlan, SourceSpec
+from headrace.rpc import codec
 from headrace.rpc.deployment import ASSIGNED_SPLITS, AssignedSplitDocument, Deployment, PeerDocument
 from headrace.rpc.messages import (
     Acked,
@@ -38,7 +39,6 @@ from headrace.rpc.messages import (
     EpochCompleted,
     Failed,
     FinishSlot,
-    FromSlot,
     InputEnded,
     LimitTime,
     RelayHeights,
@@ -124,7 +124,8 @@ class Attempt:
                 watermark_interval_ms=5,
             )
             deploy = Deploy("job", number, "secret", change(deployment).model_dump_json().encode())
-            self.slots.append(SlotRuntime(deploy, listener, self._hear(index)))
+            self.slots.append(SlotRuntime(listener, self._hear(index)))
+            self.slots[index].obey(deploy)
         self._splits: dict[str, tuple[SplitDocument, ...]] = {}
         try:
             self._wait(lambda: len(self._said.deployed) == slots, "not every slot was deployed")
@@ -136,9 +137,9 @@ class Attempt:
 
     # ---- what slots say ----------------------------------------------------------------------------------------------
 
-    def _hear(self, index: int) -> Callable[[FromSlot], None]:
-        def hear(said: FromSlot) -> None:
-            heard = self._said
+    def _hear(self, index: int) -> Callable[[bytes], None]:
+        def hear(payload: bytes) -> None:
+            said, heard = codec.from_slot(payload), self._said
             with heard.changed:
                 match said:
                     case Deployed():

@@ -289,7 +289,7 @@ class Player:
                 self._asked.fences.append(effect)
             case do.DeploySlots():
                 self._prepared = {}
-            case do.TellAll(EpochCompleted(epoch)):
+            case do.SendAll(EpochCompleted(epoch)):
                 for slot, held in self._prepared.items():
                     self._prepared[slot] = [item for item in held if item.epoch > epoch]
             case do.WriteSavepoint():

@@ -70,9 +70,9 @@ def effect_words(effect: do.Effect) -> str:  # noqa: PLR0911, PLR0912 - one line
         case do.DeploySlots(attempt, parallelism, restore, own):
             origin = "nothing" if restore is None else f"{'' if own else 'foreign '}epoch {restore.epoch}"
             return f"deploy attempt {attempt} to {parallelism} slots from {origin}"
-        case do.Tell(index, told):
+        case do.Send(index, told):
             return f"tell {index}: {told_words(told)}"
-        case do.TellAll(told):
+        case do.SendAll(told):
             return f"tell all: {told_words(told)}"
         case do.Commit(epoch, committables):
             return f"commit epoch {epoch}: {_committables(committables)}"

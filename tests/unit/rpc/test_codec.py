@@ -65,7 +65,7 @@ def in_stream(encode: Callable[[Any], Any], decode: Callable[[Any], Any], proto:
         (FromWorker, in_stream(codec.from_worker_proto, codec.from_worker, messages_pb2.FromWorker)),
         (ToWorker, in_stream(codec.to_worker_proto, codec.to_worker, messages_pb2.ToWorker)),
         (FromSlot, lambda message: codec.from_slot(codec.from_slot_bytes(message))),
-        (ToSlot, lambda message: codec.to_slot(codec.tell_slot("slot", message).payload)),
+        (ToSlot, lambda message: codec.to_slot(codec.slot_command("slot", message).payload)),
     ],
 )
 def test_every_message_comes_back_as_it_was(union: Any, passed: Callable[[Any], Any]) -> None:
@@ -78,7 +78,7 @@ def test_every_message_comes_back_as_it_was(union: Any, passed: Callable[[Any], 
 
 def test_a_worker_learns_from_the_envelope_what_it_has_to_know() -> None:
     told: list[ToSlot] = [Deploy("job", 1, "token", b""), FinishSlot(), CancelSlot(), EpochAborted(1)]
-    facts = [(each.deploys, each.leaves) for each in (codec.tell_slot("slot", message) for message in told)]
+    facts = [(each.deploys, each.leaves) for each in (codec.slot_command("slot", message) for message in told)]
     assert facts == [(True, False), (False, True), (False, True), (False, False)]
 
 
@@ -104,5 +104,5 @@ def test_a_message_of_another_version_is_refused(decode: Callable[[bytes], objec
 
 def test_secrets_are_not_shown() -> None:
     deploy = Deploy("job", 1, "a secret", b"a secret")
-    shown = [repr(deploy), repr(codec.tell_slot("slot", deploy)), repr(CoordinatorAccess("h:1", "a secret"))]
+    shown = [repr(deploy), repr(codec.slot_command("slot", deploy)), repr(CoordinatorAccess("h:1", "a secret"))]
     assert "secret" not in " ".join(shown)

@@ -13,7 +13,7 @@ from headrace.rpc.v1 import control_pb2
 
 def frame(size: int) -> control_pb2.WorkerFrame:
     message = codec.from_worker_proto(SlotDown("s", "x" * size, clean=True))
-    return control_pb2.WorkerFrame(number=7, heard=3, message=message)
+    return control_pb2.WorkerFrame(number=7, acknowledged=3, message=message)
 
 
 @pytest.mark.parametrize("size", [0, PART_BYTES, 5 * PART_BYTES + 1])

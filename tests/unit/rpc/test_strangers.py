@@ -63,8 +63,10 @@ class Stranger:
         return call
 
 
-def registration(heard: int = 0) -> control_pb2.WorkerFrame:
-    return control_pb2.WorkerFrame(session="s", heard=heard, message=codec.from_worker_proto(Worker().register))
+def registration(acknowledged: int = 0) -> control_pb2.WorkerFrame:
+    return control_pb2.WorkerFrame(
+        session="s", acknowledged=acknowledged, message=codec.from_worker_proto(Worker().register)
+    )
 
 
 def test_a_worker_that_did_not_hear_that_it_had_joined_is_not_taken_to_have_heard_anything() -> None:
@@ -73,7 +75,7 @@ def test_a_worker_that_did_not_hear_that_it_had_joined_is_not_taken_to_have_hear
         lost = worker.attach(registration())
         wait_until(lambda: len(server.connected()) == 1, "it joins")
         lost.cancel()  # type: ignore[attr-defined]
-        call = worker.attach(registration(heard=57))
+        call = worker.attach(registration(acknowledged=57))
         assert next(call).resumed is False
         server.send("w1", KillSlot("a"))
         told = next(frame for frame in call if frame.number)

@@ -17,13 +17,13 @@ from headrace import __version__
 from headrace.core.errors import ExternalError, UserError
 from headrace.rpc import server as server_module
 from headrace.rpc.client import ClientHandlers, ControlClient, CoordinatorAccess
-from headrace.rpc.codec import tell_slot
+from headrace.rpc.codec import slot_command
 from headrace.rpc.messages import (
     EpochAborted,
     KillSlot,
+    SlotCommand,
     SlotDown,
     StopWorker,
-    TellSlot,
     ToWorker,
     WorkerLeaving,
 )
@@ -100,7 +100,7 @@ def proxied(times: ClusterTimes) -> Iterator[tuple[ServerInThread, Proxy]]:
 def test_words_go_both_ways_in_order() -> None:
     worker = Worker()
     downs = [SlotDown(f"s{n}", "ended", clean=True) for n in range(200)]
-    commands = [tell_slot("s1", EpochAborted(n)) for n in range(200)]
+    commands = [slot_command("s1", EpochAborted(n)) for n in range(200)]
     with ServerInThread() as server, connected(server, worker) as client:
         assert server.events == [WorkerConnected("w1", worker.register)]
         for down, command in zip(downs, commands, strict=True):
@@ -113,7 +113,7 @@ def test_words_go_both_ways_in_order() -> None:
 
 def test_a_large_message_passes() -> None:
     worker = Worker()
-    command = TellSlot("s", b"x" * (20 << 20), deploys=True, leaves=False)
+    command = SlotCommand("s", b"x" * (20 << 20), deploys=True, leaves=False)
     with ServerInThread() as server, connected(server, worker):
         server.send("w1", command)
         wait_until(lambda: command in worker.told, "it comes")
@@ -268,7 +268,7 @@ def test_a_worker_that_takes_no_commands_is_lost() -> None:
         client.start()
         wait_until(lambda: bool(server.connected()), "it registers")
         for _ in range(2 * MESSAGES_MAX):
-            server.send("w1", TellSlot("s", b"x" * 100, deploys=False, leaves=False))
+            server.send("w1", SlotCommand("s", b"x" * 100, deploys=False, leaves=False))
         wait_until(lambda: bool(server.lost()), "it is lost")
         assert server.lost()[0].reason == "it does not take its commands"
         goes_on.set()

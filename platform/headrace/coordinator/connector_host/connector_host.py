@@ -11,8 +11,9 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import logging
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -50,9 +51,12 @@ from headrace.rpc.failure import error_of
 
 __all__ = ["ConnectorHost", "DiscoveredSource", "HostTimes"]
 
+LOG = logging.getLogger("headrace.coordinator")
+
 PROGRAM = "headrace.coordinator.connector_host.main"
 _ROLE = "headrace-connector-host"
 STDERR = 2
+COMMIT_RETRY_S = 1.0
 LEAVING_S = 2.0
 """How long the process may take to exit after it has closed its socket, in seconds."""
 
@@ -194,16 +198,21 @@ class ConnectorHost:
         request = DescribeRequest(epoch=epoch, committables=tuple(committables))
         return (await self._ask_or_kill(request, self._times.commit_s)).committables
 
-    async def commit(self, epoch: int, committables: Sequence[CommittableDocument]) -> tuple[CommittableDocument, ...]:
+    async def commit(
+        self, epoch: int, committables: Sequence[CommittableDocument], retries: Callable[[], bool] = lambda: False
+    ) -> tuple[CommittableDocument, ...]:
         """Makes a complete epoch's output visible; a second call changes nothing. Returns the committables whose output
-        is lost. Raises as `open`."""
-        request = CommitRequest(epoch=epoch, committables=tuple(committables))
-        return (await self._ask_or_kill(request, self._times.commit_s)).committables
+        is lost. Raises as `open`.
 
-    async def fence(self, names: Mapping[str, Sequence[str]]) -> None:
-        """Aborts open transactions under these names, by sink, and fences their writers. Raises as `open`."""
-        request = FenceRequest(names={sink: tuple(own) for sink, own in names.items()})
-        await self._ask_or_kill(request, self._times.commit_s)
+        retries   whether a transient error is to be retried; asked after each one
+        """
+        request = CommitRequest(epoch=epoch, committables=tuple(committables))
+        return (await self._ask_again(request, retries)).committables
+
+    async def fence(self, names: Mapping[str, Sequence[str]], retries: Callable[[], bool] = lambda: False) -> None:
+        """Aborts open transactions under these names, by sink, and fences their writers. `retries`: as in `commit`.
+        Raises as `open`."""
+        await self._ask_again(FenceRequest(names={sink: tuple(own) for sink, own in names.items()}), retries)
 
     async def sweep(self, attempt: int) -> tuple[str, ...]:
         """Aborts open transactions of the job's attempts before this one, and returns their names. Raises as `open`."""
@@ -261,6 +270,20 @@ class ConnectorHost:
         await self._reading
 
     # ---- inside --------------------------------------------------------------------------------------------------
+
+    async def _ask_again(self, request: Request, retries: Callable[[], bool]) -> AnswerFrame:
+        """As `_ask_or_kill`. Repeats the request after a transient error, as long as the process lives and `retries`
+        returns True."""
+        while True:
+            try:
+                return await self._ask_or_kill(request, self._times.commit_s)
+            except HeadraceError as error:
+                if not error.retry or self.died.is_set() or not retries():
+                    raise
+                LOG.warning("job %s: %s: %s; trying again", self._job, request.do, error.message)
+                await asyncio.sleep(COMMIT_RETRY_S)
+                if not retries():
+                    raise
 
     async def _ask_or_kill(self, request: Request, timeout_s: float) -> AnswerFrame:
         try:

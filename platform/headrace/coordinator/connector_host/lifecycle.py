@@ -1,23 +1,22 @@
-"""A job's connector host over the job's life: starts it when it is needed, replaces it if it died, and sends it the
-requests of the job's machine.
+"""A job's connector host over the job's life: starts it when it is needed, replaces it if it died, and keeps the splits
+that it has found.
 
     open     ─> HostOpened, HostFailed; if it is open already, HostOpened is posted again
-    discover ─> SplitsFound;  describe ─> Described, DescribeFailed;  commit ─> Committed, CommitFailed
-    fence    ─> Fenced, FenceFailed;  sweep ─> nothing;  it dies ─> HostFailed
+    discover ─> SplitsFound;  sweep ─> nothing;  it dies ─> HostFailed
 
-Shell: it translates calls into events. The machine decides what the events mean; `main` is the host process.
+Shell: it translates calls into events. The machine decides what the events mean. The driver sends requests to the
+committers of `process` itself.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
-from headrace.checkpoint.manifest import CommittableDocument
 from headrace.coordinator.connector_host.connector_host import ConnectorHost
 from headrace.coordinator.job import events as on
 from headrace.core.errors import Domain, HeadraceError
@@ -26,9 +25,6 @@ from headrace.rpc.failure import failure_of
 from headrace.rpc.messages import Failure
 
 LOG = logging.getLogger("headrace.coordinator")
-
-COMMIT_RETRY_S = 1.0
-T = TypeVar("T")
 
 
 class JobHost:
@@ -59,8 +55,12 @@ class JobHost:
         self._opened: on.HostOpened | None = None
         self._opening = asyncio.Lock()
         self._openings = 0
-        self._insisting = 0
         self._watching: set[asyncio.Task[None]] = set()
+
+    @property
+    def process(self) -> ConnectorHost | None:
+        """The newest process; None before the first `open` and after `close`. It may have died."""
+        return self._host
 
     async def open(self, pipeline: Mapping[str, Any], known: on.Splits, *, foreign: bool) -> None:
         """Posts HostOpened or HostFailed. If several calls overlap, only the newest one posts."""
@@ -130,62 +130,6 @@ class JobHost:
             splits = {**self._opened.splits, source: (*self._opened.splits.get(source, ()), *found)}
             self._opened = replace(self._opened, splits=splits)
             self._post(on.SplitsFound(source, found))
-
-    async def describe(self, epoch: int, committables: Sequence[CommittableDocument]) -> None:
-        """Checks whether an epoch's output can be committed. A failure is not retried: nothing is decided yet, and a
-        new attempt costs less than retries during which the writers' transactions stay open.
-        """
-        host = self._host
-        if host is None or self._over.is_set():
-            return
-        try:
-            described = await host.describe(epoch, committables)
-        except HeadraceError as error:
-            self._post(on.DescribeFailed(epoch, failure_of(error)))
-        else:
-            self._post(on.Described(epoch, described))
-
-    async def commit(self, epoch: int, committables: Sequence[CommittableDocument]) -> None:
-        """Commits an epoch's output; retries transient failures until it succeeds."""
-        await self._insist(
-            f"commit of epoch {epoch}",
-            lambda host: host.commit(epoch, committables),
-            lambda lost: on.Committed(epoch, lost),
-            lambda failure: on.CommitFailed(epoch, failure),
-        )
-
-    async def fence(self, attempt: int, names: Mapping[str, Sequence[str]]) -> None:
-        """Ends open transactions under these names; retries transient failures until it succeeds."""
-        await self._insist(
-            "ending open transactions",
-            lambda host: host.fence(names),
-            lambda _: on.Fenced(attempt),
-            lambda failure: on.FenceFailed(attempt, failure),
-        )
-
-    async def _insist(
-        self,
-        what: str,
-        ask: Callable[[ConnectorHost], Awaitable[T]],
-        done: Callable[[T], on.Event],
-        refused: Callable[[Failure], on.Event],
-    ) -> None:
-        self._insisting += 1
-        turn = self._insisting
-        while (host := self._host) is not None and not self._over.is_set():
-            try:
-                answer = await ask(host)
-            except HeadraceError as error:
-                if turn != self._insisting:
-                    return  # a newer commit or fence has been requested meanwhile: it, not this one, is answered
-                if not error.retry or self._host is None or host.died.is_set():
-                    self._post(refused(failure_of(error)))
-                    return
-                LOG.warning("job %s: %s: %s; trying again", self._job, what, error.message)
-                await asyncio.sleep(COMMIT_RETRY_S)
-            else:
-                self._post(done(answer))
-                return
 
     async def sweep(self, attempt: int) -> None:
         """Ends transactions that writers of earlier attempts began after they were fenced. Best effort: the machine

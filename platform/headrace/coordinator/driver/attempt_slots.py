@@ -110,7 +110,7 @@ class AttemptSlots:
         self.deployed = True
         for index, slot in enumerate(self.slots):
             body = Deployment(slot=index, **common).model_dump_json().encode()  # type: ignore[arg-type]
-            self._fleet.tell(slot, Deploy(self._job, wanted.attempt, token, body))
+            self._fleet.send(slot, Deploy(self._job, wanted.attempt, token, body))
 
     async def retire(self) -> None:
         """Waits until the slots of a finished job have exited; kills those that do not exit in time."""
@@ -138,16 +138,16 @@ class AttemptSlots:
             failure = Failure(reason, Domain.EXTERNAL.value, retry=True, worker=worker)
             self._post(on.SlotFailed(index, failure))
 
-    def slot_said(self, slot: str, payload: bytes) -> None:
+    def slot_message(self, slot: str, payload: bytes) -> None:
         """Receives an encoded FromSlot message of one of the attempt's slots. Drops messages of other attempts."""
         index = self._index(slot)
         if index is None:
             return
         try:
-            said = codec.from_slot(payload)
+            message = codec.from_slot(payload)
             # a slot of an earlier attempt may still send: the machine must never see its events
-            if said.job == self._job and said.attempt == self.granted_for:
-                self._hear(index, said)
+            if message.job == self._job and message.attempt == self.granted_for:
+                self._on_message(index, message)
         except ValidationError as error:
             # the error must not be raised into the worker's stream: the coordinator would lose the worker with all of
             # its slots because of one message
@@ -158,8 +158,8 @@ class AttemptSlots:
             LOG.exception("job %s: a report of slot %s cannot be used", self._job, slot)
             self._post(on.SlotFailed(index, self._placed(failure_of(error), index)))
 
-    def _hear(self, index: int, said: FromSlot) -> None:
-        match said:
+    def _on_message(self, index: int, message: FromSlot) -> None:
+        match message:
             case Deployed():
                 self._post(on.SlotDeployed(index))
             case Failed(failure=failure):
@@ -178,7 +178,7 @@ class AttemptSlots:
             case Left():
                 pass
             case _:
-                assert_never(said)
+                assert_never(message)
 
     def _placed(self, failure: Failure, index: int) -> Failure:
         return failure if failure.worker else replace(failure, worker=self.slots[index].worker)

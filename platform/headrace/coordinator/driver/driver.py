@@ -29,6 +29,7 @@ from headrace.checkpoint.journal.journal import Replaced as JournalReplaced
 from headrace.checkpoint.journal.journal import Settled, Verdict, Written
 from headrace.checkpoint.journal.records import CheckpointRecord, Record
 from headrace.checkpoint.savepoints.savepoint import checkpoint_url, delete_savepoint, write_savepoint
+from headrace.coordinator.connector_host.connector_host import ConnectorHost
 from headrace.coordinator.connector_host.lifecycle import JobHost
 from headrace.coordinator.driver.attempt_slots import AttemptSlots
 from headrace.coordinator.driver.job_setup import JobSetup
@@ -43,11 +44,9 @@ from headrace.coordinator.job.job_state import JobState
 from headrace.coordinator.job.journaling import draft_of, journal_read
 from headrace.coordinator.job.machine import Machine
 from headrace.core.clock import Clock
-from headrace.core.errors import Domain, ExternalError, InternalError
+from headrace.core.errors import Domain, ExternalError, HeadraceError, InternalError
 from headrace.rpc.failure import failure_of
-from headrace.rpc.messages import (
-    Failure,
-)
+from headrace.rpc.messages import Failure
 from headrace.rpc.status import SlotStatus
 
 LOG = logging.getLogger("headrace.coordinator")
@@ -102,6 +101,8 @@ class JobDriver:
         """The failure of the machine or of this driver after which the machine is not called any more; None: none."""
         self._events: asyncio.Queue[on.Event] = asyncio.Queue(EVENTS_MAX)
         self._overflowed = False
+        self._requested: do.Describe | do.Commit | do.Fence | None = None
+        """The newest request to the committers."""
         self._asked: set[str] = set()
         """Ids of user requests that are not answered yet."""
         self._journal = JournalStore(setup.store, "", setup.writer)
@@ -290,17 +291,15 @@ class JobDriver:
                 self._spawn(self._host.discover(source), effect)
             case do.DeploySlots():
                 self.attempt_slots.deploy(effect)
-            case do.Tell(index, told):
-                self._fleet.tell(self.slots[index], told)
-            case do.TellAll(told):
+            case do.Send(index, message):
+                self._fleet.send(self.slots[index], message)
+            case do.SendAll(message):
                 for slot in self.slots:
-                    self._fleet.tell(slot, told)
-            case do.Describe(epoch, committables):
-                self._spawn(self._host.describe(epoch, committables), effect)
-            case do.Commit(epoch, committables):
-                self._spawn(self._host.commit(epoch, committables), effect)
-            case do.Fence(attempt, names):
-                self._spawn(self._host.fence(attempt, names), effect)
+                    self._fleet.send(slot, message)
+            case do.Describe() | do.Commit() | do.Fence():
+                # without a host the machine has received HostFailed
+                if (host := self._host.process) is not None and not self.over.is_set():
+                    self._spawn(self._request(host, effect), effect)
             case do.Sweep(attempt):
                 self._spawn(self._host.sweep(attempt), effect)
             case do.Alarm(text):
@@ -336,7 +335,7 @@ class JobDriver:
         try:
             callback(*arguments)
         except Exception:
-            LOG.exception("job %s: whoever watches it failed", self.job)
+            LOG.exception("job %s: a status callback failed", self.job)
 
     def _answer_path(self, path: str | None) -> str | None:
         return path or (None if self.checkpoint is None else self.checkpoint.path)
@@ -365,6 +364,35 @@ class JobDriver:
         if ended.state is JobState.FINISHED and self.attempt_slots.deployed:
             self._spawn(self.attempt_slots.retire(), ended)
         self._notify(self._watch.ended, self, ended)
+
+    # ---- committers ----------------------------------------------------------------------------------------------
+
+    async def _request(self, host: ConnectorHost, effect: do.Describe | do.Commit | do.Fence) -> None:
+        """Sends the committers a request, and posts the event that the effect promises."""
+        self._requested = effect
+        event: on.Event | None
+        try:
+            match effect:
+                case do.Describe(epoch, committables):
+                    # not retried: nothing is decided yet, and a new attempt costs less than retries during which the
+                    # writers' transactions stay open
+                    event = on.Described(epoch, await host.describe(epoch, committables))
+                case do.Commit(epoch, committables):
+                    event = on.Committed(epoch, await host.commit(epoch, committables, self._retries(effect)))
+                case do.Fence(attempt, names):
+                    await host.fence(names, self._retries(effect))
+                    event = on.Fenced(attempt)
+                case _:
+                    assert_never(effect)
+        except HeadraceError as error:
+            # only the error of the newest request concerns the machine
+            event = failure_event(effect, failure_of(error)) if self._requested is effect else None
+        if event is not None:
+            self.post(event)
+
+    def _retries(self, effect: do.Effect) -> Callable[[], bool]:
+        """Returns whether to retry a request: until a newer one is sent, or the job is over."""
+        return lambda: self._requested is effect and not self.over.is_set()
 
     # ---- journal -------------------------------------------------------------------------------------------------
 

@@ -17,7 +17,7 @@ from headrace.core.errors import ExternalError
 T = TypeVar("T")
 
 JOB_THREADS_MAX = 2
-LOOK_S = 30.0
+READ_S = 30.0
 """Time limit of a read of the job's storage."""
 SHIP_S = 300.0
 """Time limit for the transfer of the job's code to or from storage: up to 128 MiB."""
@@ -41,7 +41,7 @@ class JobStorage:
             self._threads = DaemonThreads(JOB_THREADS_MAX, f"storage of {self._job}")
         return self._threads
 
-    async def ask(self, work: Callable[[], T], *, limit_s: float = LOOK_S, url: str | None = None) -> T:
+    async def ask(self, work: Callable[[], T], *, limit_s: float = READ_S, url: str | None = None) -> T:
         """Runs `work` in a thread. Raises what it raises, and ExternalError if it exceeds the limit.
 
         url   that `work` reads, if it is not the job's own storage

@@ -129,7 +129,7 @@ class StorageLane:
         """The result of `work`. Raises the error that it raises; ExternalError if the previous call still hangs, or if
         storage does not respond while the job has to end."""
         if self._call is not None and not self._call.done():
-            raise ExternalError("storage has not answered what it was asked before")
+            raise ExternalError("the previous storage call has not returned")
         self._call = asyncio.get_running_loop().run_in_executor(self._executor, work.run)
         await self._answer(self._call, work.what)
         return self._call.result()

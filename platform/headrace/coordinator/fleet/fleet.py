@@ -22,13 +22,13 @@ from headrace.rpc.messages import (
     KillSlot,
     Register,
     SlotDown,
-    SlotSaid,
+    SlotMessage,
     SlotUp,
     StopWorker,
     ToSlot,
     WorkerLeaving,
 )
-from headrace.rpc.server import ControlServer, WorkerConnected, WorkerDisconnected, WorkerEvent, WorkerSaid
+from headrace.rpc.server import ControlServer, WorkerConnected, WorkerDisconnected, WorkerEvent, WorkerMessage
 from headrace.rpc.time_settings import ClusterTimes
 from headrace.tls.files import TlsFiles
 
@@ -46,7 +46,7 @@ class SlotHolder(Protocol):
         """Called when the requested slots are granted."""
         ...
 
-    def slot_said(self, slot: str, payload: bytes) -> None:
+    def slot_message(self, slot: str, payload: bytes) -> None:
         """Called with an encoded FromSlot message of one of its slots."""
         ...
 
@@ -108,9 +108,9 @@ class Fleet:
         """Withdraws the job's pending request."""
         self._granted(self._pool.cancel_request(job))
 
-    def tell(self, slot: PooledSlot, told: ToSlot) -> None:
+    def send(self, slot: PooledSlot, message: ToSlot) -> None:
         """Sends a slot a message."""
-        self._server.send(slot.worker, codec.tell_slot(slot.slot, told))
+        self._server.send(slot.worker, codec.slot_command(slot.slot, message))
 
     def give_back(self, job: str, attempt: int) -> None:
         """Returns granted slots to which nothing was deployed."""
@@ -131,7 +131,7 @@ class Fleet:
         try:
             if cancel:
                 for slot in own:
-                    self.tell(slot, CancelSlot())
+                    self.send(slot, CancelSlot())
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout((self._times.cancel + KILL_AFTER_CANCEL_MS) / 1000):
                     await retiring.gone.wait()
@@ -174,7 +174,7 @@ class Fleet:
                     f"worker {worker} joined anew without it",
                     worker,
                 )
-            case WorkerSaid(worker, message):
+            case WorkerMessage(worker, message):
                 self._on_message(worker, message)
             case WorkerDisconnected(worker, reason, clean):
                 LOG.log(logging.INFO if clean else logging.WARNING, "worker %s is gone: %s", worker, reason)
@@ -190,10 +190,10 @@ class Fleet:
             case SlotDown(slot, reason, _clean):
                 self._gone(slot)
                 self._changed(self._pool.slot_down(slot), f"slot {slot}: {reason}", worker)
-            case SlotSaid(slot, payload):
+            case SlotMessage(slot, payload):
                 holder = self._holders.get(self._by_slot.get(slot, ""))
                 if holder is not None:
-                    holder.slot_said(slot, payload)
+                    holder.slot_message(slot, payload)
             case Register() | Heartbeat() | WorkerLeaving():
                 pass
             case _:

@@ -7,7 +7,7 @@ deployed, passed from state to state while the attempt lives, and dropped at its
 from __future__ import annotations
 
 from headrace.checkpoint.manifest import SplitDocument
-from headrace.coordinator.job.effects import Discover, Tell, TellAll
+from headrace.coordinator.job.effects import Discover, Send, SendAll
 from headrace.coordinator.job.events import SlotReported
 from headrace.coordinator.job.job import Job
 from headrace.core.source_state import SourceState
@@ -67,7 +67,7 @@ class Attempt:
             for subtask, share in enumerate(shares):
                 documents = ASSIGNED_SPLITS.dump_json(share)
                 final = source in job.final_sources
-                job.do(Tell(subtask, AssignSplits(source, documents, final, state.emitted)))
+                job.do(Send(subtask, AssignSplits(source, documents, final, state.emitted)))
 
     def assign_found(self, job: Job, source: str, found: tuple[SplitDocument, ...]) -> None:
         """Assigns newly found splits to subtasks."""
@@ -79,10 +79,10 @@ class Attempt:
         for subtask, share in enumerate(assign_splits(fresh, SourceState(), self._facts.sources[source])):
             if share:
                 job.do(
-                    Tell(subtask, AssignSplits(source, ASSIGNED_SPLITS.dump_json(share), final=False, emitted=emitted))
+                    Send(subtask, AssignSplits(source, ASSIGNED_SPLITS.dump_json(share), final=False, emitted=emitted))
                 )
 
-    def look_for_splits(self, job: Job, now_ms: int) -> None:
+    def discover_splits(self, job: Job, now_ms: int) -> None:
         """Starts discovery for every source that is due."""
         for source, due_ms in self._discovery_due.items():
             if now_ms >= due_ms:
@@ -101,12 +101,12 @@ class Attempt:
         heights = self._reports.heights() if asked_for else self._heights
         if heights != self._heights:
             self._heights = heights
-            job.do(TellAll(RelayHeights(heights)))
+            job.do(SendAll(RelayHeights(heights)))
         if self._facts.drift:
             limits = drift_limits(self._reports.active_heights(), self._facts.drift)
             if limits != self._limits:
                 self._limits = limits
-                job.do(TellAll(LimitTime(limits)))
+                job.do(SendAll(LimitTime(limits)))
 
     def committed(self, job: Job, now_ms: int) -> None:
         """Records that an epoch's output is committed: transactions that are open now began after its barrier."""

@@ -30,9 +30,9 @@ def failure_event(effect: do.Effect, failure: Failure) -> on.Event | None:
             | do.WriteFinished()
         ):
             return on.JournalFailed(failure)
-        case do.RequestSlots() | do.DeploySlots() | do.TellAll():
+        case do.RequestSlots() | do.DeploySlots() | do.SendAll():
             return on.SlotFailed(0, failure)
-        case do.Tell(index):
+        case do.Send(index):
             return on.SlotFailed(index, failure)
         case do.ReleaseSlots():
             # slots that could not be ended do not disturb the next attempt: its slots refuse their connections, and the

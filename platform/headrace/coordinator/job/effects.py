@@ -130,18 +130,18 @@ class DeploySlots:
 
 
 @dataclass(frozen=True, slots=True)
-class Tell:
+class Send:
     """Send one slot of the attempt a message."""
 
     index: int
-    told: ToSlot
+    message: ToSlot
 
 
 @dataclass(frozen=True, slots=True)
-class TellAll:
+class SendAll:
     """Send every slot of the attempt a message."""
 
-    told: ToSlot
+    message: ToSlot
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,8 +248,8 @@ Effect = (
     | CloseHost
     | Discover
     | DeploySlots
-    | Tell
-    | TellAll
+    | Send
+    | SendAll
     | Describe
     | Commit
     | Fence

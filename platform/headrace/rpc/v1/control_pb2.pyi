@@ -20,14 +20,14 @@ DESCRIPTOR: _descriptor.FileDescriptor
 @_typing.final
 class WorkerFrame(_message.Message):
     """One message on the stream. `number` counts the messages of a session from 1 (0: not counted, never sent again:
-    heartbeats, the answer to Register). `heard` is the highest number that the sender has received from the other side:
-    messages above it are sent again on the next stream of the session.
+    heartbeats, the answer to Register). `acknowledged` is the highest number that the sender has received from the other
+    side: messages above it are sent again on the next stream of the session.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
 
     NUMBER_FIELD_NUMBER: _builtins.int
-    HEARD_FIELD_NUMBER: _builtins.int
+    ACKNOWLEDGED_FIELD_NUMBER: _builtins.int
     SESSION_FIELD_NUMBER: _builtins.int
     MESSAGE_FIELD_NUMBER: _builtins.int
     NONCE_FIELD_NUMBER: _builtins.int
@@ -35,7 +35,7 @@ class WorkerFrame(_message.Message):
     PART_FIELD_NUMBER: _builtins.int
     MORE_FIELD_NUMBER: _builtins.int
     number: _builtins.int
-    heard: _builtins.int
+    acknowledged: _builtins.int
     session: _builtins.str
     """Names the session: drawn at random by a worker process, and again when it drops its unacknowledged messages."""
     nonce: _builtins.bytes
@@ -50,7 +50,7 @@ class WorkerFrame(_message.Message):
         self,
         *,
         number: _builtins.int = ...,
-        heard: _builtins.int = ...,
+        acknowledged: _builtins.int = ...,
         session: _builtins.str = ...,
         message: _messages_pb2.FromWorker | None = ...,
         nonce: _builtins.bytes = ...,
@@ -60,7 +60,7 @@ class WorkerFrame(_message.Message):
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["message", b"message"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["heard", b"heard", "message", b"message", "more", b"more", "nonce", b"nonce", "number", b"number", "part", b"part", "proof", b"proof", "session", b"session"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["acknowledged", b"acknowledged", "message", b"message", "more", b"more", "nonce", b"nonce", "number", b"number", "part", b"part", "proof", b"proof", "session", b"session"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -71,13 +71,13 @@ class CoordinatorFrame(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     NUMBER_FIELD_NUMBER: _builtins.int
-    HEARD_FIELD_NUMBER: _builtins.int
+    ACKNOWLEDGED_FIELD_NUMBER: _builtins.int
     RESUMED_FIELD_NUMBER: _builtins.int
     MESSAGE_FIELD_NUMBER: _builtins.int
     NONCE_FIELD_NUMBER: _builtins.int
     PROOF_FIELD_NUMBER: _builtins.int
     number: _builtins.int
-    heard: _builtins.int
+    acknowledged: _builtins.int
     resumed: _builtins.bool
     """With Registered: the session is resumed. Otherwise it is new, and the worker's slots are those of Register."""
     nonce: _builtins.bytes
@@ -90,7 +90,7 @@ class CoordinatorFrame(_message.Message):
         self,
         *,
         number: _builtins.int = ...,
-        heard: _builtins.int = ...,
+        acknowledged: _builtins.int = ...,
         resumed: _builtins.bool = ...,
         message: _messages_pb2.ToWorker | None = ...,
         nonce: _builtins.bytes = ...,
@@ -98,7 +98,7 @@ class CoordinatorFrame(_message.Message):
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["message", b"message"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["heard", b"heard", "message", b"message", "nonce", b"nonce", "number", b"number", "proof", b"proof", "resumed", b"resumed"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["acknowledged", b"acknowledged", "message", b"message", "nonce", b"nonce", "number", b"number", "proof", b"proof", "resumed", b"resumed"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -885,7 +885,7 @@ class SlotDown(_message.Message):
 Global___SlotDown: _TypeAlias = SlotDown  # noqa: Y015
 
 @_typing.final
-class SlotSaid(_message.Message):
+class SlotMessage(_message.Message):
     """A message of a slot. payload: a FromSlot, which the worker does not decode."""
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -906,7 +906,7 @@ class SlotSaid(_message.Message):
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-Global___SlotSaid: _TypeAlias = SlotSaid  # noqa: Y015
+Global___SlotMessage: _TypeAlias = SlotMessage  # noqa: Y015
 
 @_typing.final
 class WorkerLeaving(_message.Message):
@@ -933,7 +933,7 @@ class FromWorker(_message.Message):
     HEARTBEAT_FIELD_NUMBER: _builtins.int
     SLOT_UP_FIELD_NUMBER: _builtins.int
     SLOT_DOWN_FIELD_NUMBER: _builtins.int
-    SLOT_SAID_FIELD_NUMBER: _builtins.int
+    SLOT_MESSAGE_FIELD_NUMBER: _builtins.int
     WORKER_LEAVING_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def register(self) -> Global___Register: ...
@@ -944,7 +944,7 @@ class FromWorker(_message.Message):
     @_builtins.property
     def slot_down(self) -> Global___SlotDown: ...
     @_builtins.property
-    def slot_said(self) -> Global___SlotSaid: ...
+    def slot_message(self) -> Global___SlotMessage: ...
     @_builtins.property
     def worker_leaving(self) -> Global___WorkerLeaving: ...
     def __init__(
@@ -954,14 +954,14 @@ class FromWorker(_message.Message):
         heartbeat: Global___Heartbeat | None = ...,
         slot_up: Global___SlotUp | None = ...,
         slot_down: Global___SlotDown | None = ...,
-        slot_said: Global___SlotSaid | None = ...,
+        slot_message: Global___SlotMessage | None = ...,
         worker_leaving: Global___WorkerLeaving | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["heartbeat", b"heartbeat", "kind", b"kind", "register", b"register", "slot_down", b"slot_down", "slot_said", b"slot_said", "slot_up", b"slot_up", "worker_leaving", b"worker_leaving"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["heartbeat", b"heartbeat", "kind", b"kind", "register", b"register", "slot_down", b"slot_down", "slot_message", b"slot_message", "slot_up", b"slot_up", "worker_leaving", b"worker_leaving"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["heartbeat", b"heartbeat", "kind", b"kind", "register", b"register", "slot_down", b"slot_down", "slot_said", b"slot_said", "slot_up", b"slot_up", "worker_leaving", b"worker_leaving"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["heartbeat", b"heartbeat", "kind", b"kind", "register", b"register", "slot_down", b"slot_down", "slot_message", b"slot_message", "slot_up", b"slot_up", "worker_leaving", b"worker_leaving"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_kind: _TypeAlias = _typing.Literal["register", "heartbeat", "slot_up", "slot_down", "slot_said", "worker_leaving"]  # noqa: Y015
+    _WhichOneofReturnType_kind: _TypeAlias = _typing.Literal["register", "heartbeat", "slot_up", "slot_down", "slot_message", "worker_leaving"]  # noqa: Y015
     _WhichOneofArgType_kind: _TypeAlias = _typing.Literal["kind", b"kind"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_kind) -> _WhichOneofReturnType_kind | None: ...
 
@@ -1021,7 +1021,7 @@ class Refused(_message.Message):
 Global___Refused: _TypeAlias = Refused  # noqa: Y015
 
 @_typing.final
-class TellSlot(_message.Message):
+class SlotCommand(_message.Message):
     """A message for a slot. Unknown slots are ignored: their SlotDown is on its way.
 
     payload  a ToSlot, which the worker does not decode
@@ -1053,7 +1053,7 @@ class TellSlot(_message.Message):
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-Global___TellSlot: _TypeAlias = TellSlot  # noqa: Y015
+Global___SlotCommand: _TypeAlias = SlotCommand  # noqa: Y015
 
 @_typing.final
 class KillSlot(_message.Message):
@@ -1100,7 +1100,7 @@ class ToWorker(_message.Message):
     REGISTERED_FIELD_NUMBER: _builtins.int
     REFUSED_FIELD_NUMBER: _builtins.int
     HEARTBEAT_FIELD_NUMBER: _builtins.int
-    TELL_SLOT_FIELD_NUMBER: _builtins.int
+    SLOT_COMMAND_FIELD_NUMBER: _builtins.int
     KILL_SLOT_FIELD_NUMBER: _builtins.int
     STOP_WORKER_FIELD_NUMBER: _builtins.int
     @_builtins.property
@@ -1110,7 +1110,7 @@ class ToWorker(_message.Message):
     @_builtins.property
     def heartbeat(self) -> Global___Heartbeat: ...
     @_builtins.property
-    def tell_slot(self) -> Global___TellSlot: ...
+    def slot_command(self) -> Global___SlotCommand: ...
     @_builtins.property
     def kill_slot(self) -> Global___KillSlot: ...
     @_builtins.property
@@ -1121,15 +1121,15 @@ class ToWorker(_message.Message):
         registered: Global___Registered | None = ...,
         refused: Global___Refused | None = ...,
         heartbeat: Global___Heartbeat | None = ...,
-        tell_slot: Global___TellSlot | None = ...,
+        slot_command: Global___SlotCommand | None = ...,
         kill_slot: Global___KillSlot | None = ...,
         stop_worker: Global___StopWorker | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["heartbeat", b"heartbeat", "kill_slot", b"kill_slot", "kind", b"kind", "refused", b"refused", "registered", b"registered", "stop_worker", b"stop_worker", "tell_slot", b"tell_slot"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["heartbeat", b"heartbeat", "kill_slot", b"kill_slot", "kind", b"kind", "refused", b"refused", "registered", b"registered", "slot_command", b"slot_command", "stop_worker", b"stop_worker"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["heartbeat", b"heartbeat", "kill_slot", b"kill_slot", "kind", b"kind", "refused", b"refused", "registered", b"registered", "stop_worker", b"stop_worker", "tell_slot", b"tell_slot"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["heartbeat", b"heartbeat", "kill_slot", b"kill_slot", "kind", b"kind", "refused", b"refused", "registered", b"registered", "slot_command", b"slot_command", "stop_worker", b"stop_worker"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_kind: _TypeAlias = _typing.Literal["registered", "refused", "heartbeat", "tell_slot", "kill_slot", "stop_worker"]  # noqa: Y015
+    _WhichOneofReturnType_kind: _TypeAlias = _typing.Literal["registered", "refused", "heartbeat", "slot_command", "kill_slot", "stop_worker"]  # noqa: Y015
     _WhichOneofArgType_kind: _TypeAlias = _typing.Literal["kind", b"kind"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_kind) -> _WhichOneofReturnType_kind | None: ...
 

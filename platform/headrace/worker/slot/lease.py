@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import time
 
+LEASE_EXPIRED = 70
+"""Exit code of a slot whose lease has expired."""
 NS_PER_MS = 1_000_000
 
 
@@ -28,3 +31,15 @@ class Lease:
     def expired(self) -> bool:
         """Whether the lease has expired."""
         return time.monotonic_ns() >= self._until_ns
+
+    def exit_if_expired(self) -> None:
+        """Ends this process if the lease has expired."""
+        if self.expired():
+            os._exit(LEASE_EXPIRED)
+
+    def watch(self) -> None:
+        """Ends this process once the lease has expired. Never returns; to be run in a thread of its own."""
+        every_s = min(max(self._lease_ns / NS_PER_MS / 20 / 1_000, 0.01), 0.5)
+        while True:
+            self.exit_if_expired()
+            time.sleep(every_s)

@@ -1,16 +1,16 @@
 """The process of a slot: the program `headrace.worker.slot.main headrace-slot ..`, started by a supervisor.
 
 It is forked from a template that has called `preload`, or is a fresh interpreter (`headrace.processes`). It imports the
-modules that are missing, listens for rows, sends its SlotInfo and waits. It runs one attempt, in `runtime`, and exits.
-It never outlives its supervisor:
+modules that are missing, listens for rows, sends its SlotInfo, and exits once `runtime` has run one attempt. It never
+outlives its supervisor:
 
 * It exits when the pipe closes: the supervisor is dead, or has closed it.
 * It exits when no beat was sent to it for the lease: the supervisor or this process was stopped. Every step that lets
   rows out checks the lease first, so a slot that resumes too late exits before it writes.
 * Linux kills it when the supervisor's thread ends, even while this process is stopped.
 
-Threads: main executes the supervisor's commands in order; one reads the pipe; one watches the lease; one writes to the
-pipe.
+Threads: one reads the pipe and passes commands to the runtime; one writes to the pipe; one watches the lease; the
+runtime has its own.
 """
 
 from __future__ import annotations
@@ -21,32 +21,28 @@ import os
 import socket
 import sys
 import threading
-import time
 import traceback
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from queue import Full, Queue
 from typing import TYPE_CHECKING, NoReturn
 
-from headrace.core.errors import ExternalError
 from headrace.processes.template.process import die_with_parent
 from headrace.processes.template.title import replace_last_argument
 from headrace.rpc import codec
-from headrace.rpc.messages import Address, Deploy, Failed, FromSlot, Left, SlotInfo
+from headrace.rpc.messages import Address, SlotInfo
 from headrace.tls.files import TlsFiles, tls_files
 from headrace.worker.slot.lease import Lease
 from headrace.worker.supervision.slot_pipe import SlotPipe
 
 if TYPE_CHECKING:
-    from headrace.exchange.network.incoming import Listener
+    from headrace.worker.slot.runtime import SlotRuntime
 
-FAILED, LEASE_EXPIRED, SUPERVISOR_GONE, OVERRUN = 1, 70, 71, 72
-"""Exit codes; 0: the attempt was left on command."""
+FAILED, SUPERVISOR_GONE, OVERRUN = 1, 71, 72
+"""Exit codes, beside `lease.LEASE_EXPIRED`; 0: the attempt was left on command."""
 WAITING_MAX = 65_536
 """At most this many commands wait for execution; with one more the slot exits (OVERRUN)."""
 _FLUSH_SECONDS = 5.0
-_LEFT_SECONDS = 10.0
 NO_JOB = "idle".ljust(64)
 """Placeholder in a slot's command line, over which the job's id is written in place."""
 
@@ -116,7 +112,7 @@ class _Slot:
     def __init__(self, options: SlotOptions) -> None:
         self._options = options
         self._lease: Lease | None = None
-        self._commands: Queue[bytes | None] = Queue(WAITING_MAX)
+        self._runtime: SlotRuntime | None = None
         self._pipe = SlotPipe(socket.socket(fileno=options.fd), options.heartbeat / 1_000)
         threading.Thread(target=self._read, name="slot-commands", daemon=True).start()
 
@@ -127,6 +123,7 @@ class _Slot:
         from headrace.exchange.network.incoming import Listener
         from headrace.exchange.network.link import LinkTimes
         from headrace.worker.slot.memory_decay import start_memory_decay
+        from headrace.worker.slot.runtime import SlotRuntime
 
         start_memory_decay()
         options = self._options
@@ -137,10 +134,16 @@ class _Slot:
         # The lease begins here, not at the start: importing a native library may hold the GIL for seconds, and a slot
         # without an attempt has no rows to let out.
         self._lease = lease = Lease(options.lease)
-        threading.Thread(target=self._watch, args=(lease,), name="slot-lease", daemon=True).start()
+        threading.Thread(target=lease.watch, name="slot-lease", daemon=True).start()
+        show_job = partial(replace_last_argument, NO_JOB)
+        self._runtime = runtime = SlotRuntime(
+            listener, self._pipe.send, lease=lease, cancel_grace_ms=options.cancel, on_job=show_job
+        )
         self._pipe.send(codec.slot_info_bytes(SlotInfo(options.slot, os.getpid(), address)))
+        runtime.left.wait()
+        clean = runtime.clean
         try:
-            clean = self._run_attempt(self._next_deploy(), listener, lease)
+            listener.close()
         except BaseException:  # the shell of the process: the error is logged, the exit code tells the supervisor
             traceback.print_exc()
             clean = False
@@ -150,57 +153,17 @@ class _Slot:
         # `os._exit`: threads that do not end (of a client library, say) must not keep the process alive
         os._exit(0 if clean else FAILED)
 
-    def _next_deploy(self) -> Deploy:
-        while (payload := self._commands.get()) is not None:
-            # any other command is for an attempt that never began in this slot: there is nothing to act on
-            if isinstance(command := codec.to_slot(payload), Deploy):
-                return command
-        raise AssertionError("a slot that has not said anything has not said its last word")
-
-    def _run_attempt(self, deploy: Deploy, listener: Listener, lease: Lease) -> bool:
-        """Runs the attempt to its end; returns whether it was left on command."""
-        from headrace.worker.slot.runtime import SlotRuntime
-
-        replace_last_argument(NO_JOB, deploy.job)
-        runtime = SlotRuntime(
-            deploy, listener, partial(self._say, lease), lease=lease, cancel_grace_ms=self._options.cancel
-        )
-        while (payload := self._commands.get()) is not None:
-            try:
-                runtime.obey(codec.to_slot(payload))
-            except ExternalError as error:
-                runtime.fail(error)
-        runtime.left.wait(_LEFT_SECONDS)
-        runtime.close()
-        listener.close()
-        return runtime.clean
-
-    def _say(self, lease: Lease, said: FromSlot) -> None:
-        """Sends a message to the supervisor. Exits if the lease has expired."""
-        if lease.expired():
-            os._exit(LEASE_EXPIRED)
-        self._pipe.send(codec.from_slot_bytes(said))
-        if isinstance(said, Left | Failed):
-            self._commands.put(None)
-
     def _read(self) -> None:
         """Reads beats and commands until the pipe closes, then exits the process."""
         while (frame := self._pipe.receive()) is not None:
             if frame.message:
-                try:
-                    self._commands.put_nowait(frame.message)
-                except Full:
+                assert self._runtime is not None, "no command comes before the SlotInfo"
+                self._runtime.receive(frame.message)
+                if self._runtime.waiting > WAITING_MAX:
                     os._exit(OVERRUN)
             elif self._lease is not None:
                 self._lease.renew(frame.sent_ns)
         os._exit(SUPERVISOR_GONE)
-
-    def _watch(self, lease: Lease) -> None:
-        """Exits the process when the lease has expired."""
-        every_s = min(max(self._options.lease / 20 / 1_000, 0.01), 0.5)
-        while not lease.expired():
-            time.sleep(every_s)
-        os._exit(LEASE_EXPIRED)
 
 
 def preload() -> None:

@@ -1,12 +1,13 @@
 """The shell of an attempt: executes what `attempt.machine` decides on the real slice, links and uploader.
 
     coordinator's commands ──┐
-    subtasks, peers ─────────┼──> queue ──> AttemptMachine ──> effects ──> Slice, SlotLinks, Uploader, say
+    subtasks, peers ─────────┼──> queue ──> AttemptMachine ──> effects ──> Slice, SlotLinks, Uploader, pipe
     uploader ────────────────┘      ^                                         │
                                     └────────── results of effects ───────────┘
 
-One thread, the attempt's own, feeds the machine and executes its effects, so nothing here needs a lock. Threads of
-subtasks and of the uploader only run their loops. This module decides nothing: the machine decides every next step.
+One thread, the attempt's own, feeds the machine and executes its effects, so nothing here needs a lock. It waits for a
+Deploy first. Threads of subtasks and of the uploader only run their loops. This module decides nothing: the machine
+decides every next step.
 """
 
 from __future__ import annotations
@@ -22,9 +23,11 @@ from typing import assert_never
 
 from headrace.checkpoint.stores.opening import open_folder, open_store, read_url
 from headrace.core.clock import SystemClock
+from headrace.core.errors import ExternalError
 from headrace.exchange.mailbox import TaskCancelledError
 from headrace.exchange.network.incoming import Listener
 from headrace.plan.physical import Task
+from headrace.rpc import codec
 from headrace.rpc.deployment import Deployment
 from headrace.rpc.failure import failure_of
 from headrace.rpc.messages import CancelSlot, Deploy, FromSlot, Status, ToSlot
@@ -32,6 +35,8 @@ from headrace.worker.slot.attempt.effects import (
     CancelSubtasks,
     CloseLinks,
     CloseParts,
+    CommandAllSources,
+    CommandSources,
     Connect,
     Effect,
     FinishSubtasks,
@@ -43,11 +48,9 @@ from headrace.worker.slot.attempt.effects import (
     OrderEpoch,
     RemoveFolder,
     ReportStatus,
-    Say,
+    Send,
     StartSubtasks,
     StopUploader,
-    TellAllSources,
-    TellSources,
     Warn,
 )
 from headrace.worker.slot.attempt.events import (
@@ -81,33 +84,35 @@ CANCEL_GRACE_MS = 30_000
 
 
 class SlotRuntime:
-    """Runs the subtasks of a slot for one attempt. `obey` and `close` belong to the slot's control thread.
+    """Runs the subtasks of a slot for one attempt, which its first Deploy begins.
 
     left   set once the attempt has been left for any reason: the process may exit (see `clean`)
     clean  the attempt was left on command (Finish or Cancel), every thread has ended and everything is closed
 
     The attempt closes the listener, so that its connections send a goodbye: peers would take an end without one for a
-    lost slot. `say` is called in the attempt's thread, once for each message; it must not block for long.
+    lost slot. `send` and `on_job` are called in the attempt's thread, and must not block for long.
     """
 
     def __init__(
         self,
-        deploy: Deploy,
         listener: Listener,
-        say: Callable[[FromSlot], None],
+        send: Callable[[bytes], None],
         *,
         lease: Lease | None = None,
         cancel_grace_ms: int = CANCEL_GRACE_MS,
+        on_job: Callable[[str], None] = lambda _: None,
     ) -> None:
-        self._deploy = deploy
+        """`send`: sends an encoded FromSlot message. `on_job`: called with the job's id when its attempt begins."""
         self._listener = listener
-        self._say = say
+        self._send = send
         self._lease = lease
+        self._on_job = on_job
         self._grace_s = cancel_grace_ms / 1000
         self._clock = SystemClock()
         self._queue: SimpleQueue[Event] = SimpleQueue()
         self._cancelled = threading.Event()
         self._machine = AttemptMachine(cancel_grace_ms)
+        self._deploy: Deploy | None = None
         self._deployment: Deployment | None = None
         self._slice: Slice | None = None
         self._report: StatusReport | None = None
@@ -116,8 +121,7 @@ class SlotRuntime:
         self._upload_thread: threading.Thread | None = None
         self._folder: Path | None = None
         self.left = threading.Event()
-        self._queue.put(deploy)
-        self._thread = threading.Thread(target=self._run, name=f"attempt-{deploy.attempt}", daemon=True)
+        self._thread = threading.Thread(target=self._run, name="attempt", daemon=True)
         self._thread.start()
 
     @property
@@ -125,10 +129,25 @@ class SlotRuntime:
         """Whether the attempt was left on command, with every thread ended and everything closed."""
         return self._machine.clean
 
+    @property
+    def waiting(self) -> int:
+        """How many events wait for the attempt's thread."""
+        return self._queue.qsize()
+
+    def receive(self, payload: bytes) -> None:
+        """Decodes a command and queues it, never blocks. A command that cannot be decoded fails the attempt."""
+        try:
+            self.obey(codec.to_slot(payload))
+        except ExternalError as error:
+            self.fail(error)
+
     def obey(self, command: ToSlot) -> None:
         """Queues a command; never blocks. Commands after the end of the attempt are ignored."""
         if isinstance(command, CancelSlot):
             self._cancelled.set()
+        elif isinstance(command, Deploy):
+            # a CancelSlot before it was for an attempt that never began here
+            self._cancelled.clear()
         self._queue.put(command)
 
     def close(self) -> None:
@@ -157,7 +176,7 @@ class SlotRuntime:
             self._queue.put(Broken(failure_of(error, node=task, subtask=subtask)))
 
     def fail(self, error: Exception) -> None:
-        """Fails the attempt: a peer is lost, or a command cannot be read. Called by any thread."""
+        """Fails the attempt: a peer is lost, or a command cannot be decoded. Called by any thread."""
         self._queue.put(Broken(failure_of(error)))
 
     # ---- events and effects ------------------------------------------------------------------------------------------
@@ -188,14 +207,15 @@ class SlotRuntime:
 
     def _execute(self, effect: Effect) -> None:  # noqa: PLR0912 - one line an effect
         match effect:
-            case Say(word):
-                self._say(word)
+            case Send(message):
+                self._send_message(message)
             case ReportStatus(ended):
-                self._say_status(ended)
-            case TellSources(commands):
+                self._send_status(ended)
+            case CommandSources(commands):
                 self._running.tell(commands)
-            case TellAllSources(command):
-                self._running.tell(dict.fromkeys(self._running.sources, command))
+            case CommandAllSources(command):
+                for source in self._running.sources.values():
+                    source.tell(command)
             case OrderEpoch(epoch, savepoint):
                 assert self._uploader is not None, "there is an uploader before an epoch"
                 self._uploader.order(epoch, savepoint)
@@ -237,8 +257,8 @@ class SlotRuntime:
     def _opened(self, effect: LoadPlan | Connect | OpenSubtasks) -> Event:
         """Executes a step of opening; returns the event that the effect promises."""
         match effect:
-            case LoadPlan():
-                return self._load_plan()
+            case LoadPlan(deploy):
+                return self._load_plan(deploy)
             case Connect():
                 return self._connect()
             case OpenSubtasks():
@@ -265,10 +285,16 @@ class SlotRuntime:
         assert self._slice is not None, "an attempt that runs has a slice"
         return self._slice
 
-    def _say_status(self, ended: frozenset[str]) -> None:
-        assert self._report is not None, "an attempt that runs has a report"
+    def _send_message(self, message: FromSlot) -> None:
+        # a process that was frozen may resume here, before the thread that watches the lease
+        if self._lease is not None:
+            self._lease.exit_if_expired()
+        self._send(codec.from_slot_bytes(message))
+
+    def _send_status(self, ended: frozenset[str]) -> None:
+        assert self._report is not None and self._deploy is not None, "an attempt that runs has a report"
         status = self._report.report(self._clock.monotonic_ms(), ended)
-        self._say(Status(self._deploy.job, self._deploy.attempt, status.model_dump_json().encode()))
+        self._send_message(Status(self._deploy.job, self._deploy.attempt, status.model_dump_json().encode()))
 
     # ---- opening -----------------------------------------------------------------------------------------------------
 
@@ -277,8 +303,9 @@ class SlotRuntime:
         if self._cancelled.is_set():
             raise TaskCancelledError
 
-    def _load_plan(self) -> Planned:
-        deploy = self._deploy
+    def _load_plan(self, deploy: Deploy) -> Planned:
+        self._on_job(deploy.job)
+        self._deploy = deploy
         self._deployment = deployment = Deployment.model_validate_json(deploy.deployment)
         self._folder = Path(tempfile.mkdtemp(prefix="headrace-slot-"))
         put_on_path([*fetch_code(deployment.code, self._folder, read_url), *deployment.python_path])
@@ -297,17 +324,16 @@ class SlotRuntime:
         return Planned(tuple(task.name for task in self._slice.tasks), report_interval_ms(plan))
 
     def _connect(self) -> Connected:
-        assert self._deployment is not None, "the plan is loaded"
-        self._start_uploader(self._deployment, self._running)
+        assert self._deploy is not None and self._deployment is not None, "the plan is loaded"
+        self._start_uploader(self._deploy, self._deployment.storage, self._running)
         self._links = SlotLinks(self._deploy, self._deployment, self._listener, self.fail)
         self._links.open(self._running.mailboxes, self._running.fed_slots, self._check_cancelled)
         return Connected()
 
-    def _start_uploader(self, deployment: Deployment, running: Slice) -> None:
-        deploy = self._deploy
+    def _start_uploader(self, deploy: Deploy, storage: str, running: Slice) -> None:
         parallelism = {task.name: task.parallelism for task in running.tasks}
         plan = UploadPlan(deploy.job, deploy.attempt, parallelism, running.plan.max_parallelism)
-        self._uploader = uploader = Uploader(plan, open_store(deployment.storage), open_folder, self._queue.put)
+        self._uploader = uploader = Uploader(plan, open_store(storage), open_folder, self._queue.put)
         self._upload_thread = threading.Thread(
             target=lambda: self._guard(None, uploader.run), name="upload", daemon=True
         )

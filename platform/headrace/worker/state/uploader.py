@@ -45,12 +45,12 @@ class Uploader:
         plan: UploadPlan,
         store: ObjectStore,
         open_savepoint: Callable[[str], ObjectStore],
-        say: Callable[[Acked | Declined], None],
+        send: Callable[[Acked | Declined], None],
     ) -> None:
         self._plan = plan
         self._store = store
         self._open_savepoint = open_savepoint
-        self._say = say
+        self._send = send
         self._changed = threading.Condition()
         self._epochs: SlotEpochs[SubtaskSnapshot] = SlotEpochs(len(plan.parallelism))
         self._stopped = False
@@ -65,7 +65,7 @@ class Uploader:
             self._changed.notify()
         for number in overdue:
             reason = ExternalError(f"{EPOCHS_MAX} newer epochs wait for storage", retry=True)
-            self._say(Declined(self._plan.job, self._plan.attempt, number, failure_of(reason)))
+            self._send(Declined(self._plan.job, self._plan.attempt, number, failure_of(reason)))
 
     def order(self, epoch: int, savepoint: str) -> None:
         """Allows the upload of an epoch. savepoint: URL of a folder for a second, whole copy of the state, or empty."""
@@ -107,7 +107,7 @@ class Uploader:
             # it may have been aborted, or declined as overdue, while its file was written
             was_open = self._epochs.refused(number)
         if was_open:
-            self._say(Declined(self._plan.job, self._plan.attempt, number, failure_of(error)))
+            self._send(Declined(self._plan.job, self._plan.attempt, number, failure_of(error)))
 
     def _settle(self, number: int, document: SubtaskDocument, size: int) -> None:
         with self._changed:
@@ -115,7 +115,7 @@ class Uploader:
         if epoch is not None:
             text = SUBTASK_DOCUMENTS.dump_json(epoch.documents)
             took_ms = _now_ms() - epoch.begun_ms
-            self._say(Acked(self._plan.job, self._plan.attempt, number, text, took_ms, epoch.bytes))
+            self._send(Acked(self._plan.job, self._plan.attempt, number, text, took_ms, epoch.bytes))
 
     # ---- one snapshot ------------------------------------------------------------------------------------------------
 

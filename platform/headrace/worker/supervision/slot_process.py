@@ -18,10 +18,11 @@ from headrace.processes.order import ProcessOrder
 from headrace.processes.spawning import Starter
 from headrace.processes.supervised import Ending, SupervisedChild, exited_with
 from headrace.rpc import codec
-from headrace.rpc.messages import SlotInfo, TellSlot
+from headrace.rpc.messages import SlotCommand, SlotInfo, SlotMessage
 from headrace.rpc.time_settings import ClusterTimes
 from headrace.tls.files import TlsFiles
-from headrace.worker.slot.main import FAILED, LEASE_EXPIRED, OVERRUN, SUPERVISOR_GONE, SlotOptions
+from headrace.worker.slot.lease import LEASE_EXPIRED
+from headrace.worker.slot.main import FAILED, OVERRUN, SUPERVISOR_GONE, SlotOptions
 from headrace.worker.supervision.slot_log import SlotLog
 from headrace.worker.supervision.slot_pipe import PipeFullError, SlotPipe
 
@@ -76,12 +77,12 @@ class SlotHandlers:
     """Called in the thread that reads a slot's pipe.
 
     on_up      the slot is idle and listens
-    on_said    a message of the slot for the coordinator
+    send       sends the coordinator a message of the slot
     on_closed  the pipe is closed: the process has ended or is about to
     """
 
     on_up: Callable[[SlotProcess], None]
-    on_said: Callable[[SlotProcess, bytes], None]
+    send: Callable[[SlotMessage], None]
     on_closed: Callable[[SlotProcess], None]
 
 
@@ -91,7 +92,7 @@ class SlotProcess(SupervisedChild):
 
     info        its SlotInfo; None until the slot has sent it
     state       starting, idle or, from its deployment on, busy
-    heard_s     time of its last frame, heartbeats included (s, monotonic)
+    received_s  time of its last frame, heartbeats included (s, monotonic)
     started_s   time of its start (s, monotonic)
     leave_by_s  deadline for its exit once it was asked to leave (s, monotonic); None: it was not
     """
@@ -101,7 +102,7 @@ class SlotProcess(SupervisedChild):
         self.name = name
         self.info: SlotInfo | None = None
         self.state = SlotState.STARTING
-        self.started_s = self.heard_s = time.monotonic()
+        self.started_s = self.received_s = time.monotonic()
         self.leave_by_s: float | None = None
         self._cancel_s = times.cancel / 1_000
         self._handlers = handlers
@@ -118,7 +119,7 @@ class SlotProcess(SupervisedChild):
         self._reader = threading.Thread(target=self._read, name=f"slot {name}", daemon=True)
         self._reader.start()
 
-    def tell(self, command: TellSlot) -> None:
+    def send(self, command: SlotCommand) -> None:
         """Sends a command, never blocks. Kills the slot if its pipe is full, because it does not read commands."""
         if command.deploys:
             self.state = SlotState.BUSY
@@ -185,7 +186,7 @@ class SlotProcess(SupervisedChild):
 
     def _read(self) -> None:
         while (frame := self._pipe.receive()) is not None:
-            self.heard_s = time.monotonic()
+            self.received_s = time.monotonic()
             if not frame.message:
                 continue
             if self.info is None:
@@ -193,5 +194,5 @@ class SlotProcess(SupervisedChild):
                 self.state = SlotState.IDLE
                 self._handlers.on_up(self)
             else:
-                self._handlers.on_said(self, frame.message)
+                self._handlers.send(SlotMessage(self.name, frame.message))
         self._handlers.on_closed(self)

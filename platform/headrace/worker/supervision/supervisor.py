@@ -4,7 +4,7 @@
                                                   ├── Supervisor ──┤
                                                   ┘                └ SlotProcess <── pipe ──> slot
 
-The thread that receives a message passes it on; messages of slots are not decoded here. One thread starts, kills and
+A slot's messages go from the thread that reads its pipe to the client, undecoded. One thread starts, kills and
 replaces slot processes: it checks all slots several times a second. A slot runs one attempt and exits; its replacement
 starts at once, so that the next attempt finds a slot with all modules loaded.
 """
@@ -33,12 +33,11 @@ from headrace.rpc.messages import (
     Refused,
     Register,
     Registered,
+    SlotCommand,
     SlotDown,
     SlotInfo,
-    SlotSaid,
     SlotUp,
     StopWorker,
-    TellSlot,
     ToWorker,
     WorkerLeaving,
 )
@@ -57,7 +56,7 @@ LEAVE_SECONDS = 2.0
 FLUSH_SECONDS = 10.0
 """At its end the worker waits at most this long until a connected coordinator has acknowledged all messages."""
 MEASURE_SECONDS = 1.0
-LOOK_SECONDS_MAX = 0.2
+CHECK_SECONDS_MAX = 0.2
 
 _log = logging.getLogger(__name__)
 
@@ -104,15 +103,15 @@ class Supervisor:
         self._config = config
         self._lock = threading.Lock()
         self._slots: dict[str, SlotProcess] = {}
-        self._look = threading.Event()
+        self._wake = threading.Event()
         self._ending: str | None = None
         self._failure: HeadraceError | None = None
         self._folder: WorkerFolder | None = None
         self._ended = threading.Event()
         self._backoff = StartBackoff()
         self._missed = False
-        self._measured_s = self._looked_s = time.monotonic()
-        handlers = ClientHandlers(self._registration, self._told, self._refused)
+        self._measured_s = self._checked_s = time.monotonic()
+        handlers = ClientHandlers(self._registration, self._on_message, self._on_refused)
         access = CoordinatorAccess(config.coordinator, config.token, config.tls)
         self._client = ControlClient(access, config.times, handlers)
         self._thread = threading.Thread(target=self._run, name="headrace-supervisor", daemon=True)
@@ -132,7 +131,7 @@ class Supervisor:
             self.start()
             # `stop` is called here, not in the handler: a handler runs inside of whatever the main thread executes, and
             # would wait forever for a lock that this code holds
-            while not self.wait(LOOK_SECONDS_MAX):
+            while not self.wait(CHECK_SECONDS_MAX):
                 if asked:
                     self.stop()
         finally:
@@ -176,19 +175,19 @@ class Supervisor:
         slots = [slot for slot in self._slots.values() if slot.state is state and not slot.has_ended()]
         return tuple(slot.info for slot in slots if slot.info is not None)
 
-    def _told(self, message: ToWorker) -> None:
+    def _on_message(self, message: ToWorker) -> None:
         match message:
-            case TellSlot(name):
+            case SlotCommand(name):
                 with self._lock:
                     slot = self._slots.get(name)
                     if slot is not None:
-                        slot.tell(message)
+                        slot.send(message)
             case KillSlot(name):
                 with self._lock:
                     slot = self._slots.get(name)
                 if slot is not None:
                     slot.kill("killed on the coordinator's word")
-                    self._look.set()
+                    self._wake.set()
             case StopWorker():
                 self._end("the coordinator said so")
             case Registered() | Refused() | Heartbeat():
@@ -196,7 +195,7 @@ class Supervisor:
             case _:
                 assert_never(message)
 
-    def _refused(self, refused: Refused) -> None:
+    def _on_refused(self, refused: Refused) -> None:
         reason = f"the coordinator at {self._config.coordinator} refuses this worker: {refused.reason}"
         self._end("", UserError(reason, remedy=refused.remedy))
 
@@ -209,17 +208,14 @@ class Supervisor:
             _log.info("slot %s is up (pid %d)", slot.name, slot.pid)
             self._client.send(SlotUp(info))
 
-    def _on_said(self, slot: SlotProcess, payload: bytes) -> None:
-        self._client.send(SlotSaid(slot.name, payload))
-
     def _on_closed(self, _slot: SlotProcess) -> None:
-        self._look.set()
+        self._wake.set()
 
     def _end(self, reason: str, failure: HeadraceError | None = None) -> None:
         if self._ending is None:
             self._failure = failure
             self._ending = reason
-            self._look.set()
+            self._wake.set()
 
     # ---- slot processes, in the supervisor's thread ------------------------------------------------------------------
 
@@ -229,9 +225,9 @@ class Supervisor:
         try:
             self._client.start()
             while self._ending is None:
-                self._look_after()
-                self._look.wait(min(LOOK_SECONDS_MAX, config.times.heartbeat / 4 / 1_000))
-                self._look.clear()
+                self._check_slots()
+                self._wake.wait(min(CHECK_SECONDS_MAX, config.times.heartbeat / 4 / 1_000))
+                self._wake.clear()
         except HeadraceError as error:
             self._end("", error)
         except Exception as error:  # the shell of the worker: after any error its slots end, and `wait` raises it
@@ -247,15 +243,15 @@ class Supervisor:
             finally:
                 self._ended.set()
 
-    def _look_after(self) -> None:
+    def _check_slots(self) -> None:
         now_s = time.monotonic()
         # After this process was stopped (SIGSTOP, a suspended host) its slots look silent, though their beats are in
         # the pipes: the readers get one interval to read them before slots are judged.
-        stood_still = now_s - self._looked_s > self._config.times.lease / 2 / 1_000
-        self._looked_s = now_s
+        stood_still = now_s - self._checked_s > self._config.times.lease / 2 / 1_000
+        self._checked_s = now_s
         for slot in list(self._slots.values()):
             if slot.has_ended():
-                self._bury(slot, now_s)
+                self._remove(slot, now_s)
             elif not stood_still:
                 self._judge(slot, now_s)
         self._check_coordinator(now_s)
@@ -281,11 +277,11 @@ class Supervisor:
         config = self._config
         places, starter = self._folder.places, config.starter
         setup = SlotSetup(config.host, places, config.times, starter, tls=config.tls, shows_output=config.shows_output)
-        handlers = SlotHandlers(self._on_up, self._on_said, self._on_closed)
+        handlers = SlotHandlers(self._on_up, self._client.send, self._on_closed)
         with self._lock:
             self._slots[name] = SlotProcess(name, setup, handlers)
 
-    def _bury(self, slot: SlotProcess, now_s: float) -> None:
+    def _remove(self, slot: SlotProcess, now_s: float) -> None:
         ending = slot.end()
         reason, clean = ending.reason, ending.clean
         with self._lock:
@@ -305,7 +301,7 @@ class Supervisor:
             slot.kill(f"killed: it had not left {times.cancel / 1_000:g} s after it was told to")
         elif slot.state is SlotState.STARTING and now_s - slot.started_s > STARTING_SECONDS_MAX:
             slot.kill(f"killed: it was not up after {STARTING_SECONDS_MAX:g} s")
-        elif now_s - slot.heard_s > (times.lease + times.heartbeat) / 1_000 and slot.state is not SlotState.STARTING:
+        elif now_s - slot.received_s > (times.lease + times.heartbeat) / 1_000 and slot.state is not SlotState.STARTING:
             slot.kill(f"killed: no beat of it for {times.lease / 1_000:g} s")
 
     def _check_coordinator(self, now_s: float) -> None:
@@ -338,7 +334,7 @@ class Supervisor:
             with suppress(OSError):
                 slot.log.bound()
             # A starting slot is spared: if the limit is below what every slot needs, slots must get as far as to be
-            # known to the coordinator, because the end of others is not reported (`_bury`).
+            # known to the coordinator, because the end of others is not reported (`_remove`).
             up = slot.state is not SlotState.STARTING
             if up and limit is not None and (used := slot.memory_bytes()) > limit:
                 slot.kill(f"killed: it used {used >> 20} MiB of memory, more than its limit of {limit >> 20} MiB")

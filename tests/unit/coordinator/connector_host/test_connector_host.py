@@ -1,4 +1,4 @@
-"""A connector host as the coordinator starts it: what becomes of a start that nobody waits for any more."""
+"""The coordinator's client of a connector host: a start that nobody waits for any more, and transient errors."""
 
 from __future__ import annotations
 
@@ -6,17 +6,20 @@ import asyncio
 import os
 import socket
 import threading
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 
 import pytest
 
 from headrace.client.output_models import DeadLettersRequest, RedriveRequest
-from headrace.coordinator.connector_host.connector_host import ConnectorHost
-from headrace.core.errors import InternalError
-from headrace.core.network.frames import receive_frame
+from headrace.coordinator.connector_host import connector_host
+from headrace.coordinator.connector_host.connector_host import ConnectorHost, HostTimes
+from headrace.core.errors import ExternalError, InternalError
+from headrace.core.network.frames import LENGTH_BYTES, decode_length, receive_frame
 from headrace.execution.connector_messages import FRAME_BYTES_MAX, AnswerFrame, RequestFrame, framed
 from headrace.processes.child import Child
 from headrace.processes.order import ProcessOrder
+from headrace.rpc.failure import failure_of
 
 WAIT_SECONDS = 60.0
 
@@ -119,5 +122,89 @@ def test_an_answer_without_its_content_is_an_error(call: str) -> None:
         assert starter.theirs is not None
         starter.theirs.close()
         await host.close()
+
+    asyncio.run(test())
+
+
+# ---- transient errors ------------------------------------------------------------------------------------------------
+
+AWAY = ExternalError("the broker is away", retry=True)
+
+
+class Peer:
+    """The host process, in this one: fails the first requests, then answers. `asked`: all that were sent."""
+
+    pid = 4711
+    reason = "the test ends"
+
+    def __init__(self, *failures: ExternalError) -> None:
+        self.asked: list[str] = []
+        self._failures = list(failures)
+        self.connection, self._theirs = socket.socketpair()
+
+    async def answer(self) -> None:
+        reader, writer = await asyncio.open_connection(sock=self._theirs)
+        while head := await reader.read(LENGTH_BYTES):
+            length = decode_length(head, bytes_max=FRAME_BYTES_MAX)
+            frame = RequestFrame.model_validate_json(await reader.readexactly(length))
+            self.asked.append(frame.request.do)
+            failure = failure_of(self._failures.pop(0)) if self._failures else None
+            writer.write(framed(AnswerFrame(number=frame.number, failure=failure)))
+        writer.close()
+
+    def wait(self, timeout_s: float | None = None) -> bool:
+        """It has ended."""
+        return True
+
+    def ending(self) -> Peer:
+        """It has a reason."""
+        return self
+
+
+@asynccontextmanager
+async def hosted(peer: Peer) -> AsyncIterator[ConnectorHost]:
+    answering = asyncio.create_task(peer.answer())
+    streams = await asyncio.open_connection(sock=peer.connection)
+    host = ConnectorHost("0123456789ab", peer, streams, HostTimes())  # type: ignore[arg-type]
+    yield host
+    streams[1].close()
+    await answering
+    await host.died.wait()
+
+
+@pytest.fixture(autouse=True)
+def soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connector_host, "COMMIT_RETRY_S", 0.0)
+
+
+def test_a_commit_is_retried_until_it_succeeds() -> None:
+    async def test() -> None:
+        peer = Peer(AWAY, AWAY)
+        async with hosted(peer) as host:
+            assert await host.commit(7, (), lambda: True) == ()
+            assert peer.asked == ["commit"] * 3
+
+    asyncio.run(test())
+
+
+def test_a_fence_is_retried_as_long_as_it_is_wanted() -> None:
+    async def test() -> None:
+        peer, wanted = Peer(AWAY, AWAY, AWAY), [True, True, True]
+        async with hosted(peer) as host:
+            with pytest.raises(ExternalError, match="is away"):
+                await host.fence({}, lambda: bool(wanted) and wanted.pop())
+            assert peer.asked == ["fence"] * 2
+
+    asyncio.run(test())
+
+
+@pytest.mark.parametrize("error", [AWAY, ExternalError("the transaction is gone", retry=False)])
+def test_an_error_is_raised_at_once_if_a_retry_is_not_wanted_or_does_not_help(error: ExternalError) -> None:
+    async def test() -> None:
+        peer = Peer(error)
+        async with hosted(peer) as host:
+            with pytest.raises(ExternalError):
+                await host.commit(7, (), lambda: not error.retry)
+            assert peer.asked == ["commit"]
 
     asyncio.run(test())

@@ -5,7 +5,7 @@ from __future__ import annotations
 from headrace.checkpoint.manifest import Manifest, SplitDocument
 from headrace.coordinator.job.attempt import Attempt
 from headrace.coordinator.job.config import JobConfig
-from headrace.coordinator.job.effects import Discover, Effect, Tell
+from headrace.coordinator.job.effects import Discover, Effect, Send
 from headrace.coordinator.job.job import Job
 from headrace.core.source_state import SourceState, SplitState
 from headrace.execution.plan_facts import PlanFacts
@@ -36,9 +36,9 @@ def told(effects: list[Effect]) -> dict[int, dict[int, int]]:
     """Subtask -> partition -> where it is read from."""
     shares: dict[int, dict[int, int]] = {}
     for effect in effects:
-        assert isinstance(effect, Tell)
-        assert isinstance(effect.told, AssignSplits)
-        for item in ASSIGNED_SPLITS.validate_json(effect.told.splits):
+        assert isinstance(effect, Send)
+        assert isinstance(effect.message, AssignSplits)
+        for item in ASSIGNED_SPLITS.validate_json(effect.message.splits):
             shares.setdefault(effect.index, {})[item.split.partition] = item.split.start
     return shares
 
@@ -50,7 +50,7 @@ def test_every_partition_is_read_by_one_subtask_from_where_the_checkpoint_stood(
     shares = told(mine.effects)
     assert sorted(partition for share in shares.values() for partition in share) == [0, 1, 2]
     assert {partition: start for share in shares.values() for partition, start in share.items()} == {0: 5, 1: 40, 2: 5}
-    messages = [each.told for each in mine.effects if isinstance(each, Tell)]
+    messages = [each.message for each in mine.effects if isinstance(each, Send)]
     assert {each.emitted for each in messages if isinstance(each, AssignSplits)} == {9}
 
 
@@ -68,9 +68,9 @@ def test_what_is_found_goes_to_the_subtask_that_it_always_goes_to_and_only_once(
 def test_sources_are_looked_at_in_their_interval() -> None:
     mine = job()
     attempt = Attempt(mine, 1_000)
-    attempt.look_for_splits(mine, 60_999)
+    attempt.discover_splits(mine, 60_999)
     assert mine.effects == []
-    attempt.look_for_splits(mine, 61_000)
+    attempt.discover_splits(mine, 61_000)
     assert mine.effects == [Discover(SOURCE)]
     assert attempt.due_ms(mine, periodic=False) == 121_000
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 from headrace.coordinator.job.attempt import Attempt
-from headrace.coordinator.job.effects import Answer, TellAll, WriteFinished
+from headrace.coordinator.job.effects import Answer, SendAll, WriteFinished
 from headrace.coordinator.job.events import Event, RecordWritten, RescaleAsked, SavepointAsked, StopAsked
 from headrace.coordinator.job.job import Job, Request
 from headrace.coordinator.job.job_state import JobState
@@ -57,7 +57,7 @@ class Running(Live):
                 self._drop_waiting(job, "the job is being rescaled")
                 return ToRescaling(self.attempt, parallelism, self._ticket)
             case RecordWritten(ticket) if ticket == self._finishing:
-                job.do(TellAll(FinishSlot()))
+                job.do(SendAll(FinishSlot()))
                 return ToFinished(job.config.hand_over)
             case _:
                 return None

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 from headrace.coordinator.job.attempt import Attempt
-from headrace.coordinator.job.effects import TellAll, WriteFinished, WriteStopping
+from headrace.coordinator.job.effects import SendAll, WriteFinished, WriteStopping
 from headrace.coordinator.job.events import Event, RecordWritten
 from headrace.coordinator.job.job import Job
 from headrace.coordinator.job.job_state import JobState
@@ -49,7 +49,7 @@ class Stopping(Live):
                 return STAY
             case RecordWritten(ticket) if ticket == self._finishing:
                 assert job.stop is not None, "somebody asked"
-                job.do(TellAll(FinishSlot()))
+                job.do(SendAll(FinishSlot()))
                 return ToFinished(job.stop.folder)
             case _:
                 return None

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from headrace.rpc.messages import FromSlot
+from headrace.rpc.messages import Deploy, FromSlot
 from headrace.worker.task.control import Command
 
 # ---- opening ---------------------------------------------------------------------------------------------------------
@@ -18,6 +18,8 @@ from headrace.worker.task.control import Command
 @dataclass(frozen=True, slots=True)
 class LoadPlan:
     """Read the deployment, fetch the user's code, plan again -> Planned."""
+
+    deploy: Deploy
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,10 +41,10 @@ class StartSubtasks:
 
 
 @dataclass(frozen=True, slots=True)
-class Say:
+class Send:
     """Send this message to the coordinator."""
 
-    word: FromSlot
+    message: FromSlot
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,14 +55,14 @@ class ReportStatus:
 
 
 @dataclass(frozen=True, slots=True)
-class TellSources:
+class CommandSources:
     """Pass a command to each of these sources; sources without a subtask in this slot are left out."""
 
     commands: Mapping[str, Command]
 
 
 @dataclass(frozen=True, slots=True)
-class TellAllSources:
+class CommandAllSources:
     """Pass the same command to every source of this slot."""
 
     command: Command
@@ -111,7 +113,7 @@ class JoinSubtasks:
 
 @dataclass(frozen=True, slots=True)
 class CloseLinks:
-    """Say goodbye to all peers and close the listener."""
+    """Send a goodbye to all peers and close the listener."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,10 +145,10 @@ Effect = (
     | Connect
     | OpenSubtasks
     | StartSubtasks
-    | Say
+    | Send
     | ReportStatus
-    | TellSources
-    | TellAllSources
+    | CommandSources
+    | CommandAllSources
     | OrderEpoch
     | GiveUpEpoch
     | FreeNames

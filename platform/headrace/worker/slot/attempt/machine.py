@@ -57,6 +57,8 @@ from headrace.worker.slot.attempt.effects import (
     CancelSubtasks,
     CloseLinks,
     CloseParts,
+    CommandAllSources,
+    CommandSources,
     Connect,
     Effect,
     FinishSubtasks,
@@ -68,11 +70,9 @@ from headrace.worker.slot.attempt.effects import (
     OrderEpoch,
     RemoveFolder,
     ReportStatus,
-    Say,
+    Send,
     StartSubtasks,
     StopUploader,
-    TellAllSources,
-    TellSources,
     Warn,
 )
 from headrace.worker.slot.attempt.events import (
@@ -165,11 +165,17 @@ class AttemptMachine:
     # ---- opening -----------------------------------------------------------------------------------------------------
 
     def _on_waiting(self, event: Event, _now_ms: int) -> None:
-        """A command for an attempt that never began in this slot has nothing to act on."""
-        if isinstance(event, Deploy):
-            self._job, self._attempt = event.job, event.attempt
-            self._phase = Phase.LOADING
-            self._do(LoadPlan())
+        match event:
+            case Deploy():
+                self._job, self._attempt = event.job, event.attempt
+                self._phase = Phase.LOADING
+                self._do(LoadPlan(event))
+            case Broken(failure):
+                # the command that cannot be read may be the Deploy: the process ends, so that the attempt does not wait
+                self._do(Warn(f"no Deploy was received: {failure.trace or failure.message}"))
+                self._fail(failure)
+            case _:
+                pass  # a command for an attempt that never began in this slot has nothing to act on
 
     def _on_opening(self, event: Event, now_ms: int) -> None:
         match event:
@@ -195,7 +201,7 @@ class AttemptMachine:
     def _run(self, now_ms: int) -> None:
         self._phase = Phase.RUNNING
         self._due_ms = now_ms + self._report_interval_ms
-        self._do(StartSubtasks(), Say(Deployed(self._job, self._attempt)))
+        self._do(StartSubtasks(), Send(Deployed(self._job, self._attempt)))
         self._report()
         while self._deferred and self._phase is Phase.RUNNING:
             self._on_running(self._deferred.popleft(), now_ms)
@@ -212,7 +218,7 @@ class AttemptMachine:
             case Acked() | Declined():
                 # the counters as of this epoch must be reported before it completes: it may be the job's last epoch
                 self._report()
-                self._do(Say(event))
+                self._do(Send(event))
             case Broken(failure) | EffectFailed(failure):
                 self._fail(failure)
             case CancelSlot():
@@ -237,7 +243,7 @@ class AttemptMachine:
         self._ended.add(task)
         if self._ended == self._tasks:
             self._report()
-            self._do(Say(InputEnded(self._job, self._attempt)))
+            self._do(Send(InputEnded(self._job, self._attempt)))
 
     def _on_source_command(self, command: AssignSplits | RelayHeights | LimitTime) -> None:
         match command:
@@ -247,21 +253,21 @@ class AttemptMachine:
                 except ValueError as error:
                     self._fail(failure_of(error))
                 else:
-                    self._do(TellSources({source: Assign(assigned, final, emitted)}))
+                    self._do(CommandSources({source: Assign(assigned, final, emitted)}))
             case RelayHeights(heights):
-                self._do(TellSources({source: Relay(height) for source, height in heights.items()}))
+                self._do(CommandSources({source: Relay(height) for source, height in heights.items()}))
             case LimitTime(limits):
-                self._do(TellSources({source: Limit(limit) for source, limit in limits.items()}))
+                self._do(CommandSources({source: Limit(limit) for source, limit in limits.items()}))
             case _:
                 assert_never(command)
 
     def _on_epoch(self, command: TriggerEpoch | EpochCompleted | EpochAborted) -> None:
         match command:
             case TriggerEpoch(epoch, savepoint, stop, drain):
-                self._do(OrderEpoch(epoch, savepoint), TellAllSources(Trigger(epoch, stop=stop, drain=drain)))
+                self._do(OrderEpoch(epoch, savepoint), CommandAllSources(Trigger(epoch, stop=stop, drain=drain)))
             case EpochCompleted(epoch, renamed):
                 self._do(FreeNames(epoch, {each.name: each.successor for each in renamed}))
-                self._do(TellAllSources(Complete(epoch)))
+                self._do(CommandAllSources(Complete(epoch)))
             case EpochAborted(epoch):
                 self._do(GiveUpEpoch(epoch))
             case _:
@@ -304,7 +310,7 @@ class AttemptMachine:
     def _leave(self) -> None:
         self._phase = Phase.LEFT
         job, attempt, failure = self._job, self._attempt, self._failure
-        self._do(Say(Left(job, attempt) if failure is None else Failed(job, attempt, failure)))
+        self._do(Send(Left(job, attempt) if failure is None else Failed(job, attempt, failure)))
 
     def _on_left(self, event: Event, now_ms: int) -> None:
         """Ignores every event: Left or Failed was the last message."""

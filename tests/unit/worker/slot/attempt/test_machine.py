@@ -30,6 +30,8 @@ from headrace.worker.slot.attempt.effects import (
     CancelSubtasks,
     CloseLinks,
     CloseParts,
+    CommandAllSources,
+    CommandSources,
     Connect,
     Effect,
     FinishSubtasks,
@@ -41,11 +43,9 @@ from headrace.worker.slot.attempt.effects import (
     OrderEpoch,
     RemoveFolder,
     ReportStatus,
-    Say,
+    Send,
     StartSubtasks,
     StopUploader,
-    TellAllSources,
-    TellSources,
     Warn,
 )
 from headrace.worker.slot.attempt.events import (
@@ -104,13 +104,20 @@ def leave(machine: AttemptMachine, *, late: tuple[str, ...] = (), upload_late: b
 def test_an_attempt_opens_step_by_step() -> None:
     machine = AttemptMachine(GRACE_MS)
     assert machine.handle(CancelSlot(), 0) == []  # of an attempt that never began here
-    assert machine.handle(DEPLOY, 0) == [LoadPlan()]
+    assert machine.handle(DEPLOY, 0) == [LoadPlan(DEPLOY)]
     assert machine.handle(Planned(("read",), REPORT_MS), 0) == [Connect()]
     assert machine.handle(Connected(), 0) == [OpenSubtasks()]
     assert machine.due_ms is None
-    assert machine.handle(SubtasksOpened(), 10) == [StartSubtasks(), Say(Deployed("j", 3)), NOTHING]
+    assert machine.handle(SubtasksOpened(), 10) == [StartSubtasks(), Send(Deployed("j", 3)), NOTHING]
     assert machine.phase is Phase.RUNNING
     assert machine.due_ms == 10 + REPORT_MS
+
+
+def test_a_slot_that_cannot_read_its_first_command_ends() -> None:
+    machine = AttemptMachine(GRACE_MS)
+    assert machine.handle(Broken(BROKEN), 0) == [Warn("no Deploy was received: row 17"), *LEAVING]
+    assert leave(machine)[-1] == Send(Failed("", 0, BROKEN))
+    assert not machine.clean
 
 
 @pytest.mark.parametrize("phase", [Phase.LOADING, Phase.CONNECTING, Phase.OPENING])
@@ -121,7 +128,7 @@ def test_a_cancel_takes_effect_before_the_next_step(phase: Phase) -> None:
     assert machine.handle(Planned(("read",), REPORT_MS), 0) == []
     assert machine.handle(Connected(), 0) == []
     assert machine.handle(SubtasksOpened(), 0) == []
-    assert leave(machine)[-1] == Say(Left("j", 3))
+    assert leave(machine)[-1] == Send(Left("j", 3))
     assert machine.clean
 
 
@@ -129,7 +136,7 @@ def test_a_cancel_takes_effect_before_the_next_step(phase: Phase) -> None:
 def test_a_step_that_fails_is_the_attempts_failure(phase: Phase) -> None:
     machine = at(phase)
     assert machine.handle(EffectFailed(BROKEN), 0) == LEAVING
-    assert leave(machine)[-1] == Say(Failed("j", 3, BROKEN))
+    assert leave(machine)[-1] == Send(Failed("j", 3, BROKEN))
     assert not machine.clean
 
 
@@ -137,7 +144,7 @@ def test_a_lost_peer_is_why_the_step_that_it_interrupts_fails() -> None:
     machine = at(Phase.OPENING)
     assert machine.handle(Broken(BROKEN), 0) == []
     assert machine.handle(EffectFailed(OTHER), 0) == LEAVING
-    assert leave(machine)[-1] == Say(Failed("j", 3, BROKEN))
+    assert leave(machine)[-1] == Send(Failed("j", 3, BROKEN))
 
 
 def test_what_comes_while_an_attempt_opens_is_dealt_with_once_it_is_open() -> None:
@@ -146,10 +153,10 @@ def test_what_comes_while_an_attempt_opens_is_dealt_with_once_it_is_open() -> No
     assert machine.handle(Broken(BROKEN), 0) == []
     assert machine.handle(TriggerEpoch(8, "", stop=False, drain=False), 0) == []
     machine.handle(Connected(), 0)
-    trigger = TellAllSources(Trigger(7))
+    trigger = CommandAllSources(Trigger(7))
     assert machine.handle(SubtasksOpened(), 0) == [
         StartSubtasks(),
-        Say(Deployed("j", 3)),
+        Send(Deployed("j", 3)),
         NOTHING,
         OrderEpoch(7, ""),
         trigger,
@@ -162,16 +169,16 @@ def test_what_comes_while_an_attempt_opens_is_dealt_with_once_it_is_open() -> No
 
 def test_commands_reach_sources_writers_and_the_uploader() -> None:
     machine = at(Phase.RUNNING)
-    assigned = TellSources({"s": Assign((), final=True, emitted=5)})
+    assigned = CommandSources({"s": Assign((), final=True, emitted=5)})
     assert machine.handle(AssignSplits("s", b"[]", final=True, emitted=5), 0) == [assigned]
-    assert machine.handle(RelayHeights({"s": 4, "t": None}), 0) == [TellSources({"s": Relay(4), "t": Relay(None)})]
-    assert machine.handle(LimitTime({"s": 9}), 0) == [TellSources({"s": Limit(9)})]
+    assert machine.handle(RelayHeights({"s": 4, "t": None}), 0) == [CommandSources({"s": Relay(4), "t": Relay(None)})]
+    assert machine.handle(LimitTime({"s": 9}), 0) == [CommandSources({"s": Limit(9)})]
     trigger = TriggerEpoch(7, "folder", stop=True, drain=True)
-    told = TellAllSources(Trigger(7, stop=True, drain=True))
+    told = CommandAllSources(Trigger(7, stop=True, drain=True))
     # the uploader first: the barrier may be back before it is told otherwise
     assert machine.handle(trigger, 0) == [OrderEpoch(7, "folder"), told]
     completed = EpochCompleted(7, (Renamed("a", "b"),))
-    assert machine.handle(completed, 0) == [FreeNames(7, {"a": "b"}), TellAllSources(Complete(7))]
+    assert machine.handle(completed, 0) == [FreeNames(7, {"a": "b"}), CommandAllSources(Complete(7))]
     assert machine.handle(EpochAborted(8), 0) == [GiveUpEpoch(8)]
     assert machine.phase is Phase.RUNNING
 
@@ -179,29 +186,29 @@ def test_commands_reach_sources_writers_and_the_uploader() -> None:
 def test_splits_that_cannot_be_read_fail_the_attempt() -> None:
     machine = at(Phase.RUNNING)
     assert machine.handle(AssignSplits("s", b"no json", final=True), 0) == LEAVING
-    (last,) = [each for each in leave(machine) if isinstance(each, Say)]
-    assert isinstance(last.word, Failed)
-    assert last.word.failure.domain == "internal"
+    (last,) = [each for each in leave(machine) if isinstance(each, Send)]
+    assert isinstance(last.message, Failed)
+    assert last.message.failure.domain == "internal"
 
 
 def test_a_second_deployment_fails_the_attempt() -> None:
     machine = at(Phase.RUNNING)
     assert machine.handle(DEPLOY, 0) == LEAVING
-    (last,) = [each for each in leave(machine) if isinstance(each, Say)]
-    assert isinstance(last.word, Failed)
-    assert last.word.failure.message == "a slot is deployed to once"
+    (last,) = [each for each in leave(machine) if isinstance(each, Send)]
+    assert isinstance(last.message, Failed)
+    assert last.message.failure.message == "a slot is deployed to once"
 
 
 def test_the_input_has_ended_when_every_task_has() -> None:
     machine = at(Phase.RUNNING)
     assert machine.handle(TaskEnded("read"), 0) == []
     report = ReportStatus(frozenset({"read", "count"}))
-    assert machine.handle(TaskEnded("count"), 0) == [report, Say(InputEnded("j", 3))]
+    assert machine.handle(TaskEnded("count"), 0) == [report, Send(InputEnded("j", 3))]
 
 
 @pytest.mark.parametrize("word", [ACKED, DECLINED])
 def test_the_counts_of_an_epoch_are_known_before_it_is(word: Acked | Declined) -> None:
-    assert at(Phase.RUNNING).handle(word, 0) == [NOTHING, Say(word)]
+    assert at(Phase.RUNNING).handle(word, 0) == [NOTHING, Send(word)]
 
 
 def test_a_report_that_is_due_comes_before_the_event() -> None:
@@ -221,7 +228,7 @@ def test_an_attempt_that_finishes_cancels_nothing() -> None:
     assert machine.handle(FinishSlot(), 0) == [FinishSubtasks(), JoinSubtasks(GRACE_MS)]
     assert machine.handle(SubtasksJoined(()), 0) == [CloseLinks(), StopUploader(GRACE_MS)]
     assert machine.handle(UploaderJoined(late=False), 0) == [CloseParts()]
-    assert machine.handle(PartsClosed(()), 0) == [RemoveFolder(), Say(Left("j", 3))]
+    assert machine.handle(PartsClosed(()), 0) == [RemoveFolder(), Send(Left("j", 3))]
     assert machine.phase is Phase.LEFT
     assert machine.due_ms is None
     assert machine.clean
@@ -230,21 +237,21 @@ def test_an_attempt_that_finishes_cancels_nothing() -> None:
 def test_threads_that_do_not_finish_are_cancelled() -> None:
     machine = at(Phase.FINISHING)
     assert machine.handle(SubtasksJoined(("count-0",)), 0) == LEAVING
-    assert leave(machine)[-1] == Say(Left("j", 3))
+    assert leave(machine)[-1] == Send(Left("j", 3))
     assert machine.clean
 
 
 def test_a_thread_that_does_not_let_go_leaves_the_process_unclean() -> None:
     machine = at(Phase.FINISHING)
     machine.handle(SubtasksJoined(("count-0",)), 0)
-    assert leave(machine, late=("count-0",))[-1] == Say(Left("j", 3))
+    assert leave(machine, late=("count-0",))[-1] == Send(Left("j", 3))
     assert not machine.clean
 
 
 def test_an_uploader_that_does_not_let_go_leaves_the_process_unclean() -> None:
     machine = at(Phase.RUNNING)
     machine.handle(CancelSlot(), 0)
-    assert leave(machine, upload_late=True)[-1] == Say(Left("j", 3))
+    assert leave(machine, upload_late=True)[-1] == Send(Left("j", 3))
     assert not machine.clean
 
 
@@ -253,7 +260,7 @@ def test_a_part_that_does_not_close_changes_no_outcome() -> None:
     machine.handle(SubtasksJoined(()), 0)
     machine.handle(UploaderJoined(late=False), 0)
     warning = Warn("j: while it was closed: OSError: gone")
-    assert machine.handle(PartsClosed(("OSError: gone",)), 0) == [warning, RemoveFolder(), Say(Left("j", 3))]
+    assert machine.handle(PartsClosed(("OSError: gone",)), 0) == [warning, RemoveFolder(), Send(Left("j", 3))]
     assert machine.clean
 
 
@@ -264,20 +271,20 @@ def test_what_breaks_is_said_when_everything_has_ended(event: Event) -> None:
     # the others break for that reason, and the coordinator cancels: the first failure is the attempt's
     assert machine.handle(Broken(OTHER), 0) == []
     assert machine.handle(CancelSlot(), 0) == []
-    assert leave(machine)[-1] == Say(Failed("j", 3, BROKEN))
+    assert leave(machine)[-1] == Send(Failed("j", 3, BROKEN))
     assert not machine.clean
 
 
 def test_what_breaks_after_a_command_to_leave_is_no_failure() -> None:
     machine = at(Phase.FINISHING)
     assert machine.handle(Broken(BROKEN), 0) == []
-    assert leave(machine)[-1] == Say(Left("j", 3))
+    assert leave(machine)[-1] == Send(Left("j", 3))
 
 
 def test_leaving_that_fails_is_said_at_once() -> None:
     machine = at(Phase.FINISHING)
     said = machine.handle(EffectFailed(BROKEN), 0)
-    assert said == [Warn("j: leaving attempt 3: row 17"), Say(Failed("j", 3, BROKEN))]
+    assert said == [Warn("j: leaving attempt 3: row 17"), Send(Failed("j", 3, BROKEN))]
     assert machine.phase is Phase.LEFT
     assert not machine.clean
     # the word itself may be what failed
@@ -341,7 +348,7 @@ class Shell:
     def _execute(self, effect: Effect) -> None:
         late = ("count-0",) if self._draw(st.booleans()) else ()
         match effect:
-            case Say(word):
+            case Send(word):
                 self.words.append(word)
             case StartSubtasks():
                 self._queue += [TaskEnded(task) for task in self._tasks if self._draw(st.booleans())]
@@ -372,7 +379,7 @@ def test_whatever_happens_an_attempt_ends_with_one_last_word(arrivals: list[Even
         assert kinds[0] is Deployed
     if Left in kinds:
         assert shell.commanded
-        assert shell.effects[-1] == Say(Left("j", 3))
+        assert shell.effects[-1] == Send(Left("j", 3))
         # every thread was waited for before
         steps = [type(each) for each in shell.effects if isinstance(each, JoinSubtasks | StopUploader | CloseParts)]
         assert steps[-3:] == [JoinSubtasks, StopUploader, CloseParts]

@@ -20,8 +20,8 @@ from headrace.coordinator.job.effects import (
     Commit,
     Describe,
     Prune,
+    SendAll,
     Sweep,
-    TellAll,
     WriteCheckpoint,
     WriteCommitted,
     WriteSavepoint,
@@ -176,7 +176,7 @@ class Live:
         return after_failure(job, failure, now_ms)
 
     def _on_tick(self, job: Job, now_ms: int) -> Next:
-        self.attempt.look_for_splits(job, now_ms)
+        self.attempt.discover_splits(job, now_ms)
         if not self.attempt.epochs.timed_out(now_ms):
             return STAY
         pending = self.attempt.epochs.pending
@@ -199,7 +199,7 @@ class Live:
         # read before the barrier is sent: input that ends after it belongs to the next epoch
         pending.final = self.attempt.input_ended
         job.epoch = pending.epoch
-        job.do(TellAll(TriggerEpoch(pending.epoch, pending.folder, stop=last, drain=drain)))
+        job.do(SendAll(TriggerEpoch(pending.epoch, pending.folder, stop=last, drain=drain)))
 
     def _on_acked(self, job: Job, pending: Pending, now_ms: int) -> None:
         if pending.committables:
@@ -255,7 +255,7 @@ class Live:
         job.strategy.on_stable(now_ms)
         self.attempt.committed(job, now_ms)
         renamed = tuple(Renamed(each.name, each.successor) for each in pending.manifest.committables if each.successor)
-        job.do(TellAll(EpochCompleted(pending.epoch, renamed)), Prune(job.config.checkpoint.retained))
+        job.do(SendAll(EpochCompleted(pending.epoch, renamed)), Prune(job.config.checkpoint.retained))
         if self.attempt.sweeps(now_ms):
             # a writer of an earlier attempt may begin a transaction after the fence, which would block readers until it
             # expires
@@ -286,7 +286,7 @@ class Live:
 
     def _give_up(self, job: Job, failure: Failure, now_ms: int) -> Next:
         pending, too_often = self.attempt.epochs.give_up(now_ms)
-        job.do(TellAll(EpochAborted(pending.epoch)))
+        job.do(SendAll(EpochAborted(pending.epoch)))
         # the last epoch of an attempt failed, or one periodic epoch more than `tolerable_failures`
         if too_often:
             return self.fail(job, failure, now_ms)

@@ -52,7 +52,7 @@ def mixed_loss(manifest: Manifest, lost: tuple[CommittableDocument, ...], before
 def not_committed(manifest: Manifest) -> Failure:
     """Returns the failure of a job that ends with a decided epoch whose output may or may not be visible."""
     return Failure(
-        f"epoch {manifest.epoch} was decided, but its committers did not say that its output is visible",
+        f"epoch {manifest.epoch} was decided, but its committers did not confirm that its output is visible",
         Domain.EXTERNAL,
         retry=True,
         remedy=f"`headrace transactions list --job {manifest.job}` shows what is still open, `commit` makes it visible",
