@@ -52,6 +52,18 @@ def test_totals_are_what_a_merge_of_all_frames_gives(seed: int, added_max: int) 
             assert found.select(expected.columns).equals(same.select(expected.columns))
 
 
+@pytest.mark.parametrize("limb", [1 << 44, -(1 << 51), (1 << 62) + 1])
+@pytest.mark.parametrize("added_max", [2, 1 << 18])
+def test_totals_of_large_limbs_do_not_wrap(monkeypatch: pytest.MonkeyPatch, limb: int, added_max: int) -> None:
+    monkeypatch.setattr(compiled, "_ADDED_MAX", added_max)
+    totals, frame = Totals(["k"]), pl.DataFrame({"k": [1], "__sum.x.e0": [limb]})
+    for added in range(1, 9):
+        found = totals.updated(frame)
+        assert found is not None
+        limbs = {name: found[name][0] for name in found.columns if name.startswith(columns.SUM)}
+        assert sum(value << int(name.rpartition(".e")[2]) for name, value in limbs.items()) == added * limb
+
+
 def test_totals_end_where_the_kernel_lacks_a_merge() -> None:
     totals = Totals(["k"])
     assert totals.add(pl.DataFrame({"k": [1], "__sum.n.rows": [1]}))
