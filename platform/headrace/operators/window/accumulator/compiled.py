@@ -43,7 +43,9 @@ class CompiledGroups:
             keys = (*(KeyColumn(name, pl.Int64()) for name in by[:placed]), *self._grouping.keys)
             table = self._tables[tuple(by)] = GroupTable(Grouping(keys, self._grouping.aggregates))
         table.add(rows)
-        return pl.concat(table.take())
+        frames = table.take()
+        # a table that was full before the last row may have one group in several frames
+        return frames[0] if len(frames) == 1 else columns.merge(frames, by)
 
 
 def compiled_groups(
