@@ -5,9 +5,13 @@
 
 from __future__ import annotations
 
+import math
 import subprocess
 import sys
+from collections.abc import Mapping
+from operator import add
 from random import Random
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -17,7 +21,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headrace.kernels.group.group_by import Action, Aggregate, Grouping, GroupTable, KeyColumn, add_placed
-from support.kernels.group_frames import expected_groups, found_groups, in_pieces, random_frame
+from support.kernels.group_frames import Group, expected_groups, found_groups, in_pieces, random_frame
 from support.kernels.guarded import Guarded, guarded_copy
 
 COUNTED = Grouping((KeyColumn("k", pl.Int64()),), (Aggregate(Action.COUNT_ROWS, "n"),))
@@ -108,6 +112,63 @@ def test_limbs_are_carried_when_they_leave_their_columns() -> None:
     assert all(-(2**31) <= limb < 2**31 for limb in limbs.values())
     total = sum(limb << int(name.rpartition(".e")[2]) for name, limb in limbs.items())
     assert total == -rows * int(1.7976931348623157e308)
+
+
+SUMS = Grouping(
+    COUNTED.keys,
+    (
+        *COUNTED.aggregates,
+        Aggregate(Action.LIMBS, "s", "v", pl.Float64()),
+        Aggregate(Action.SQUARES, "q", "v", pl.Float64()),
+    ),
+)
+
+
+@given(st.integers(0, 2**32), st.sampled_from([1, 1 << 16, 1 << 18]))
+def test_limbs_beyond_the_bound_come_in_several_frames(seed: int, limb_bytes_max: int) -> None:
+    random = Random(seed)
+    rows = random.choice([1, 255, 2000])
+    values = [*(random.random() for _ in range(20)), 1.7e308, 5e-324, math.inf, math.nan, 0.0, None]
+    frame = pl.DataFrame(
+        {
+            "__ts": [random.randint(0, 29) for _ in range(rows)],
+            "k": [random.choice([None, *range(300)]) for _ in range(rows)],
+            "v": pl.Series([random.choice(values) for _ in range(rows)], dtype=pl.Float64),
+        }
+    )
+    panes = [(GroupTable(SUMS, limb_bytes_max=limb_bytes_max), begin, begin + 15) for begin in (0, 15)]
+    for piece in in_pieces(random, frame):
+        add_placed(piece, "__ts", panes)
+    for table, begin, end in panes:
+        inside = frame.filter(pl.col("__ts").is_between(begin, end, closed="left"))
+        assert summed(table.take()) == expected_groups(inside, SUMS)
+
+
+def summed(frames: list[pl.DataFrame]) -> dict[Group, Group]:
+    """The sums of groups over all frames."""
+    totals: dict[Group, Any] = {}
+    for frame in frames:
+        groups: Mapping[Group, Any] = found_groups([frame], SUMS)
+        for key, (count, *sums) in groups.items():
+            count_before, *before = totals.get(key, (0, (0,) * 4, (0,) * 4))
+            totals[key] = (count_before + count, *(tuple(map(add, *pair)) for pair in zip(before, sums, strict=True)))
+    return totals
+
+
+def test_a_value_far_from_the_others_does_not_multiply_memory() -> None:
+    limb_bytes_max = 16 << 20
+    table = GroupTable(SUMS, limb_bytes_max=limb_bytes_max)
+    keys = np.arange(100_000)
+    table.add(pl.DataFrame({"k": keys, "v": keys * 0.1 + 1}))
+    before = table.size_bytes
+    table.add(pl.DataFrame({"k": [1, 1], "v": [1.7e308, 5e-324]}))
+    assert table.size_bytes < before + limb_bytes_max
+    assert [frame.height for frame in table.take()] == [100_000, 1]
+    # the wide limbs of the last group are freed
+    freed = table.size_bytes
+    table.add(pl.DataFrame({"k": keys, "v": keys * 0.1 + 1}))
+    assert freed < table.size_bytes <= before
+    assert len(table.take()) == 1
 
 
 def test_texts_beyond_the_bound_come_in_several_frames() -> None:
