@@ -313,7 +313,7 @@ def add_placed(
     try:
         while (status := functions.add(address)) == _Status.FULL:
             if not any(table.groups for table in tables):
-                raise MemoryError("the keys of 256 rows have more text than fits into one frame")
+                raise MemoryError("the keys of one row have more text than fits into one frame")
             for table in tables:
                 table._empty()
     finally:

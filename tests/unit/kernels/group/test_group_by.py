@@ -181,10 +181,17 @@ def test_texts_beyond_the_bound_come_in_several_frames() -> None:
     assert sorted(found.rows()) == sorted(frame.group_by("k").agg(pl.len()).rows())
 
 
-def test_a_block_with_more_text_than_a_frame_is_an_error() -> None:
+def test_a_block_with_more_text_than_a_frame_is_added_in_parts() -> None:
+    keys = [f"a key of more than twelve bytes {number}" for number in range(9)]
     table = GroupTable(TEXTS, text_bytes_max=100)
-    with pytest.raises(MemoryError, match="the keys of 256 rows have more text"):
-        table.add(pl.DataFrame({"k": [f"a key of more than twelve bytes {number}" for number in range(9)]}))
+    table.add(pl.DataFrame({"k": keys}))
+    assert [frame["k"].to_list() for frame in table.take()] == [keys[:3], keys[3:6], keys[6:]]
+
+
+def test_a_row_with_more_text_than_a_frame_is_an_error() -> None:
+    table = GroupTable(TEXTS, text_bytes_max=100)
+    with pytest.raises(MemoryError, match="the keys of one row have more text"):
+        table.add(pl.DataFrame({"k": ["a short key", "a key of more than a hundred bytes" * 3]}))
 
 
 @pytest.mark.parametrize("rows", [1, 7, 8, 9, 255, 256, 257, 512])

@@ -158,18 +158,29 @@ static int add_block(group_table_t *table, const column_view_t *views, const uin
     return 1;
 }
 
-/* The bytes of all long texts in the keys of a block. */
-static int64_t block_text_bytes(const group_keys_t *keys, const column_view_t *views, int64_t count) {
+/* The bytes of the long texts in the keys of a row. */
+static int64_t row_text_bytes(const group_keys_t *keys, const column_view_t *views, int64_t row) {
     int64_t bytes = 0;
     for (int64_t key = 0; key < keys->count; key++) {
-        if (keys->forms[key] != FORM_TEXT) continue;
-        for (int64_t row = 0; row < count; row++) {
-            if (!is_valid(views + key, row)) continue;
-            int64_t length = load_uint32(views[key].values + row * 16);
-            if (length > INLINE_TEXT) bytes += length;
-        }
+        if (keys->forms[key] != FORM_TEXT || !is_valid(views + key, row)) continue;
+        int64_t length = load_uint32(views[key].values + row * 16);
+        if (length > INLINE_TEXT) bytes += length;
     }
     return bytes;
+}
+
+/* The first rows, of `count`, whose long texts have at most `bytes_max` bytes together; text_bytes: those that they
+ * have. */
+static int64_t rows_within(const group_keys_t *keys, const column_view_t *views, int64_t count, int64_t bytes_max,
+                           int64_t *text_bytes) {
+    *text_bytes = 0;
+    if (!has_text(keys)) return count;
+    for (int64_t row = 0; row < count; row++) {
+        int64_t more = row_text_bytes(keys, views, row);
+        if (*text_bytes + more > bytes_max) return row;
+        *text_bytes += more;
+    }
+    return count;
 }
 
 /* Whether all limbs keep to their bytes once `count` rows are added to every table. Tables without groups take any
@@ -230,8 +241,9 @@ static int64_t add_array(add_t *add, column_view_t *views) {
         }
         if (add->time_column >= 0 && !column_view(&times, &add->array, add->time_column, FORM_INT64, add->row))
             return STATUS_UNFIT;
-        if (!limbs_fit(add, views, count)) return STATUS_FULL;
-        int64_t text = block_text_bytes(keys, views, count);
+        int64_t text;
+        count = rows_within(keys, views, count, first->text_bytes_max, &text);
+        if (count == 0 || !limbs_fit(add, views, count)) return STATUS_FULL;
         for (int64_t index = 0; index < add->pane_count && text; index++) {
             group_table_t *table = add->panes[index].table;
             if (table->keys.text_bytes + text > table->text_bytes_max) return STATUS_FULL;
