@@ -159,7 +159,7 @@ def _functions() -> _Functions:
         abandon=kernel("headrace_groups_abandon", None, address),
         size=kernel("headrace_groups_size", None, address, address),
         describe=kernel("headrace_groups_describe", number, address, address, number, address),
-        write=kernel("headrace_groups_write", None, address, address, number, address, address),
+        write=kernel("headrace_groups_write", None, address, address, number, address, address, address),
     )
 
 
@@ -285,7 +285,8 @@ class GroupTable:
             for name in _OTHERS if found.has_others else ():
                 writer.column(_Column(f"{item.name}.{name}", *_INT64))
         targets = writer.targets()
-        self._functions.write(self._table, chosen, count, ctypes.addressof(targets), text.address)
+        addresses = ctypes.addressof(description), ctypes.addressof(targets), text.address
+        self._functions.write(self._table, chosen, count, *addresses)
         return description.rows, writer.frame()
 
 

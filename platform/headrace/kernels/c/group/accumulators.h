@@ -137,7 +137,7 @@ static limb_range_t limbs_of_rows(const accumulator_t *made, const column_view_t
 static int add_floats(accumulator_t *made, const block_values_t *block, int64_t groups) {
     limbs_t *sum = &made->sum;
     int is_square = made->action == ACTION_SQUARES;
-    if (sum->rows > CARRY_ROWS_MAX && !limbs_carry(sum, groups)) return 0;
+    if (sum->rows > CARRY_ROWS_MAX && !limbs_carry(sum, groups, NULL, groups)) return 0;
     sum->rows += block->count;
     FOR_EACH_VALUE(block) {
         uint64_t bits = float_bits(block->column->values + row * form_bytes(made->form), made->form);

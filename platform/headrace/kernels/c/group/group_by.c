@@ -76,7 +76,7 @@ EXPORT void headrace_groups_size(const group_table_t *table, int64_t *sizes);
 EXPORT int64_t headrace_groups_describe(group_table_t *table, const uint32_t *chosen, int64_t count,
                                         description_t *description);
 EXPORT void headrace_groups_write(const group_table_t *table, const uint32_t *chosen, int64_t count,
-                                  const target_t *targets, uint8_t *text);
+                                  const description_t *description, const target_t *targets, uint8_t *text);
 
 /* made: action and form of each accumulator; text_bytes_max: of the texts of all keys, below 2^31; limb_bytes_max: of
  * the limbs of all tables of one batch. NULL: there is no memory, or no such key or aggregate. */
@@ -333,11 +333,6 @@ EXPORT void headrace_groups_size(const group_table_t *table, int64_t *sizes) {
     sizes[2] = table_bytes(table);
 }
 
-/* Group `place` of the chosen ones; of all groups where `chosen` is NULL. */
-ALWAYS_INLINE int64_t group_at(const uint32_t *chosen, int64_t place) {
-    return chosen ? (int64_t)chosen[place] : place;
-}
-
 static void describe_made(const accumulator_t *made, const uint32_t *chosen, int64_t count,
                           made_description_t *description) {
     const limbs_t *sum = &made->sum;
@@ -364,7 +359,7 @@ static int64_t key_text_bytes(const group_keys_t *keys, int64_t word, const uint
 }
 
 /* Tells which columns `headrace_groups_write` writes of the chosen groups, or of all groups where `chosen` is NULL.
- * Carries limbs; 0 where there is no memory for that. */
+ * Carries their limbs; 0 where there is no memory for that. */
 EXPORT int64_t headrace_groups_describe(group_table_t *table, const uint32_t *chosen, int64_t count,
                                         description_t *description) {
     const group_keys_t *keys = &table->keys;
@@ -382,7 +377,7 @@ EXPORT int64_t headrace_groups_describe(group_table_t *table, const uint32_t *ch
     }
     for (int64_t index = 0; index < table->made_count; index++) {
         accumulator_t *made = table->made + index;
-        if (is_exact_sum(made) && !limbs_carry(&made->sum, keys->groups)) return 0;
+        if (is_exact_sum(made) && !limbs_carry(&made->sum, keys->groups, chosen, count)) return 0;
         describe_made(made, chosen, count, description->made + index);
     }
     return 1;
@@ -435,8 +430,8 @@ static void write_values(const uint8_t *from, int64_t stride, int64_t first, int
 }
 
 /* Writes the columns of one accumulator; returns the target behind them. Limbs: those that are not 0 everywhere. */
-static const target_t *write_made(const accumulator_t *made, const uint32_t *chosen, int64_t count,
-                                  const target_t *targets) {
+static const target_t *write_made(const accumulator_t *made, const made_description_t *description,
+                                  const uint32_t *chosen, int64_t count, const target_t *targets) {
     const limbs_t *sum = &made->sum;
     if (!is_exact_sum(made)) {
         int64_t bytes = made_bytes(made);
@@ -448,10 +443,8 @@ static const target_t *write_made(const accumulator_t *made, const uint32_t *cho
         }
         return targets + 1;
     }
-    made_description_t description;
-    describe_made(made, chosen, count, &description);
     for (int64_t limb = 0; limb < sum->width; limb++) {
-        if (!description.is_used[limb]) continue;
+        if (!description->is_used[limb]) continue;
         write_values((const uint8_t *)sum->limbs, sum->width * 8, limb * 8, 8, chosen, count, targets->values);
         targets++;
     }
@@ -460,9 +453,9 @@ static const target_t *write_made(const accumulator_t *made, const uint32_t *cho
     return targets;
 }
 
-/* Writes keys and aggregates as `headrace_groups_describe` told. text: room for the bytes of long texts. */
+/* Writes keys and aggregates as `headrace_groups_describe` described them. text: room for the bytes of long texts. */
 EXPORT void headrace_groups_write(const group_table_t *table, const uint32_t *chosen, int64_t count,
-                                  const target_t *targets, uint8_t *text) {
+                                  const description_t *description, const target_t *targets, uint8_t *text) {
     const group_keys_t *keys = &table->keys;
     int64_t word = 0, text_bytes = 0;
     if (chosen == NULL) count = keys->groups;
@@ -472,5 +465,5 @@ EXPORT void headrace_groups_write(const group_table_t *table, const uint32_t *ch
         word += form_bytes(keys->forms[key]) == 16 ? 2 : 1;
     }
     for (int64_t index = 0; index < table->made_count; index++)
-        targets = write_made(table->made + index, chosen, count, targets);
+        targets = write_made(table->made + index, description->made + index, chosen, count, targets);
 }

@@ -137,11 +137,17 @@ static int add_other(limbs_t *sum, int64_t group, uint64_t bits) {
     return 1;
 }
 
-/* Carries all limbs but the top one into [-2^31, 2^31). A top limb beyond 2^44 gets one more above it. */
-static int limbs_carry(limbs_t *sum, int64_t groups) {
+/* Group `place` of the chosen ones; of all groups where `chosen` is NULL. */
+ALWAYS_INLINE int64_t group_at(const uint32_t *chosen, int64_t place) {
+    return chosen ? (int64_t)chosen[place] : place;
+}
+
+/* Carries the limbs of `count` groups, all of them or those chosen: all but the top one into [-2^31, 2^31). A top limb
+ * beyond 2^44 gets one more above it. 0 where there is no memory. */
+static int limbs_carry(limbs_t *sum, int64_t groups, const uint32_t *chosen, int64_t count) {
     int is_full = 0;
-    for (int64_t group = 0; group < groups; group++) {
-        int64_t *limbs = sum->limbs + group * sum->width;
+    for (int64_t index = 0; index < count; index++) {
+        int64_t *limbs = sum->limbs + group_at(chosen, index) * sum->width;
         for (int64_t place = 0; place + 1 < sum->width; place++) {
             int64_t carry = (limbs[place] + ((int64_t)1 << 31)) >> 32;
             limbs[place] -= carry * ((int64_t)1 << 32);
@@ -152,10 +158,10 @@ static int limbs_carry(limbs_t *sum, int64_t groups) {
             is_full |= top > TOP_MAX || top < -TOP_MAX;
         }
     }
-    sum->rows = 0;
+    if (chosen == NULL) sum->rows = 0;
     if (!is_full) return 1;
     int64_t above = sum->low + sum->width;
-    return limbs_widen(sum, groups, (limb_range_t){above, above}) && limbs_carry(sum, groups);
+    return limbs_widen(sum, groups, (limb_range_t){above, above}) && limbs_carry(sum, groups, chosen, count);
 }
 
 #endif
