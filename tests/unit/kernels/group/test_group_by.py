@@ -88,6 +88,13 @@ def test_a_column_that_is_absent_adds_nothing() -> None:
     assert table.take()[0].rows() == [(1, 1, None), (2, 2, 5)]
 
 
+def test_columns_without_a_type_are_refused() -> None:
+    table = GroupTable(Grouping(COUNTED.keys, (Aggregate(Action.COUNT, "n", "v", pl.Null()),)))
+    with pytest.raises(AssertionError, match="is not what"):
+        table.add(pl.DataFrame({"k": [1], "v": [None]}))
+    assert table.rows == 0
+
+
 def test_many_groups_grow_the_table() -> None:
     keys = np.random.default_rng(3).permutation(200_000)
     table = GroupTable(COUNTED)

@@ -272,7 +272,8 @@ static int fits(add_t *add) {
                                                  : table->made[index - table->keys.count].form;
         int64_t column = add->columns[index];
         if (column >= schema.n_children) is_fit = 0;
-        else if (column >= 0 && form != FORM_ANY) is_fit = form_of(schema.children[column]->format) == form;
+        else if (column >= 0 && form == FORM_ANY) is_fit = strcmp(schema.children[column]->format, "n") != 0;
+        else if (column >= 0) is_fit = form_of(schema.children[column]->format) == form;
         else if (column < 0) is_fit = index >= table->keys.count;
     }
     if (is_fit && add->time_column >= 0)
