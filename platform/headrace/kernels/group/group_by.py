@@ -191,7 +191,8 @@ class GroupTable:
         )
         if not self._table:
             raise MemoryError(f"no memory for a table of groups, or none is made for {grouping}")
-        weakref.finalize(self, functions.free, self._table)
+        # not at exit: a daemon thread may be adding rows still
+        weakref.finalize(self, functions.free, self._table).atexit = False
         self._sizes = (ctypes.c_int64 * 3)()
         self._key_columns = [_column(key.name, key.dtype) for key in grouping.keys]
         self._made_columns = [

@@ -239,6 +239,29 @@ def test_memory_that_ends_at_an_unreadable_page(rows: int) -> None:
     assert found_groups(table.take(), grouping) == expected_groups(frame, grouping)
 
 
+_IN_USE_AT_EXIT = """
+import threading
+import time
+import numpy as np
+import polars as pl
+from headrace.kernels.group.group_by import *
+table = GroupTable(Grouping((KeyColumn("k", pl.Int64()),), (Aggregate(Action.LIMBS, "s", "v", pl.Float64()),)))
+random = np.random.default_rng(0)
+frame = pl.DataFrame({"k": random.permutation(1 << 20), "v": random.random(1 << 20)})
+def add():
+    while True:
+        table.add(frame)
+threading.Thread(target=add, daemon=True).start()
+while not table.groups:
+    time.sleep(0.01)
+"""
+
+
+def test_a_table_that_a_daemon_thread_uses_outlives_the_interpreter() -> None:
+    run = subprocess.run([sys.executable, "-c", _IN_USE_AT_EXIT], capture_output=True, text=True, check=False)
+    assert (run.returncode, run.stderr) == (0, "")
+
+
 _STARVED = """
 import resource
 import polars as pl
