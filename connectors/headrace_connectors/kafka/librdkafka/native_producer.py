@@ -90,7 +90,7 @@ class NativeProducer:
         assert records.headers is None, "headers need a call for each record"
         assert records.timestamps is None, "timestamps need a call for each record"
         lib, handle, count = self._lib, self._handle, len(records)
-        allowed = rows_allowed(count, records.values.nbytes)
+        allowed = rows_allowed(records)
         lib.rd_kafka_poll(handle, 0)
         self._raise_if_failed()
         while (queued := lib.rd_kafka_outq_len(handle)) and queued + count > allowed:

@@ -83,7 +83,7 @@ class ClientProducer:
     def send(self, records: Records, partition: int) -> None:
         """Queues records; see RecordQueue."""
         count = len(records)
-        allowed = rows_allowed(count, records.values.nbytes)
+        allowed = rows_allowed(records)
         self._serve(0)
         self._raise_if_failed()
         while (queued := len(self._producer)) and queued + count > allowed:
