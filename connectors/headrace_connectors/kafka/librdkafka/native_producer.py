@@ -13,7 +13,7 @@ from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException
 
-from headrace.core.errors import ExternalError, HeadraceError
+from headrace.core.errors import ExternalError, HeadraceError, InternalError
 from headrace_connectors.kafka.clients.client import CONNECT_TIMEOUT_S, ClientWatch, base_settings, translated
 from headrace_connectors.kafka.librdkafka import functions as librdkafka
 from headrace_connectors.kafka.librdkafka.delivery_reports import DeliveryReports
@@ -49,6 +49,8 @@ class NativeProducer:
         self._brokers, self._topic = brokers, topic
         self._watch = ClientWatch(brokers)
         self._in_transaction = False
+        # the library's count of its queue has log lines and errors too
+        self._is_flushed = True
         # kept here: the library holds bare pointers into it
         self._reports = DeliveryReports()
         settings = SETTINGS | base_settings(brokers, properties, self._watch) | HELD_SETTINGS | dict(held)
@@ -89,6 +91,7 @@ class NativeProducer:
     def _wait_for_room(self, records: Records) -> None:
         assert records.headers is None, "headers need a call for each record"
         assert records.timestamps is None, "timestamps need a call for each record"
+        self._is_flushed = False
         lib, handle, count = self._lib, self._handle, len(records)
         allowed = rows_allowed(records)
         lib.rd_kafka_poll(handle, 0)
@@ -117,6 +120,7 @@ class NativeProducer:
             self._raise_if_doomed()
         self._raise_if_failed()
         self._raise_if_doomed()
+        self._is_flushed = True
 
     def partitions(self) -> int:
         """How many partitions the topic has now."""
@@ -153,7 +157,8 @@ class NativeProducer:
 
     def drop(self) -> None:
         """Releases the client alone: see TransactionalQueue."""
-        assert not self._lib.rd_kafka_outq_len(self._handle), "a producer is dropped when all it had is delivered"
+        if not self._is_flushed:
+            raise InternalError(f"a producer to topic {self._topic!r} is dropped before its records are delivered")
         handle, self._handle = self._handle, None
         self._destroy(handle)
 

@@ -11,7 +11,7 @@ from typing import Any
 import polars as pl
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
-from headrace.core.errors import HeadraceError
+from headrace.core.errors import HeadraceError, InternalError
 from headrace_connectors.kafka.clients.client import (
     CONNECT_TIMEOUT_S,
     ClientWatch,
@@ -54,6 +54,8 @@ class ClientProducer:
         except KafkaException as cause:
             raise bad_settings(cause) from cause
         self._in_transaction = False
+        # the client's length has log lines and errors too
+        self._is_flushed = True
         self._closed = False
 
     def _on_delivery(self, error: KafkaError | None, _message: Message) -> None:
@@ -82,6 +84,7 @@ class ClientProducer:
 
     def send(self, records: Records, partition: int) -> None:
         """Queues records; see RecordQueue."""
+        self._is_flushed = False
         count = len(records)
         allowed = rows_allowed(records)
         self._serve(0)
@@ -121,6 +124,7 @@ class ClientProducer:
             self._raise_if_doomed()
         self._raise_if_failed()
         self._raise_if_doomed()
+        self._is_flushed = True
 
     def partitions(self) -> int:
         """The current number of partitions of the topic."""
@@ -170,7 +174,8 @@ class ClientProducer:
 
     def drop(self) -> None:
         """Releases the client only: see TransactionalQueue."""
-        assert not len(self._producer), "a producer is dropped when all it had is delivered"
+        if not self._is_flushed:
+            raise InternalError(f"a producer to topic {self._topic!r} is dropped before its records are delivered")
         self._release()
 
     def _release(self) -> None:
