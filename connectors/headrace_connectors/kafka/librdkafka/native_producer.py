@@ -50,6 +50,8 @@ class NativeProducer:
         self._brokers, self._topic = brokers, topic
         self._watch = ClientWatch(brokers)
         self._in_transaction = False
+        # the library's count of its queue has log lines and errors too
+        self._is_flushed = True
         # kept here: the library holds bare pointers into it
         self._reports = DeliveryReports()
         settings = SETTINGS | base_settings(brokers, properties, self._watch) | HELD_SETTINGS | dict(held)
@@ -63,6 +65,7 @@ class NativeProducer:
         self._handle: int | None = self._opened.handle
         self._topic_handle = library.rd_kafka_topic_new(self._handle, topic.encode(), None)
         if not self._topic_handle:
+            library.rd_kafka_destroy(self._handle)
             raise ExternalError(f"librdkafka opens no handle for topic {topic!r}")
         self._calls = produce_calls(library, self._topic_handle)
 
@@ -90,8 +93,9 @@ class NativeProducer:
     def _wait_for_room(self, records: Records) -> None:
         assert records.headers is None, "headers need a call for each record"
         assert records.timestamps is None, "timestamps need a call for each record"
+        self._is_flushed = False
         lib, handle, count = self._lib, self._handle, len(records)
-        allowed = rows_allowed(count, records.values.nbytes)
+        allowed = rows_allowed(records)
         lib.rd_kafka_poll(handle, 0)
         self._raise_if_failed()
         while (queued := lib.rd_kafka_outq_len(handle)) and queued + count > allowed:
@@ -118,6 +122,7 @@ class NativeProducer:
             self._raise_if_doomed()
         self._raise_if_failed()
         self._raise_if_doomed()
+        self._is_flushed = True
 
     def partitions(self) -> int:
         """How many partitions the topic has now."""
@@ -154,8 +159,8 @@ class NativeProducer:
 
     def drop(self) -> None:
         """Releases the client alone: see TransactionalQueue."""
-        if queued := self._lib.rd_kafka_outq_len(self._handle):
-            raise undelivered(queued, self._topic)
+        if not self._is_flushed:
+            raise undelivered(self._topic)
         handle, self._handle = self._handle, None
         self._destroy(handle)
 

@@ -55,6 +55,8 @@ class ClientProducer:
         except KafkaException as cause:
             raise bad_settings(cause) from cause
         self._in_transaction = False
+        # the client's length has log lines and errors too
+        self._is_flushed = True
         self._closed = False
 
     def _on_delivery(self, error: KafkaError | None, _message: Message) -> None:
@@ -83,8 +85,9 @@ class ClientProducer:
 
     def send(self, records: Records, partition: int) -> None:
         """Queues records; see RecordQueue."""
+        self._is_flushed = False
         count = len(records)
-        allowed = rows_allowed(count, records.values.nbytes)
+        allowed = rows_allowed(records)
         self._serve(0)
         self._raise_if_failed()
         while (queued := len(self._producer)) and queued + count > allowed:
@@ -122,6 +125,7 @@ class ClientProducer:
             self._raise_if_doomed()
         self._raise_if_failed()
         self._raise_if_doomed()
+        self._is_flushed = True
 
     def partitions(self) -> int:
         """The current number of partitions of the topic."""
@@ -171,8 +175,8 @@ class ClientProducer:
 
     def drop(self) -> None:
         """Releases the client only: see TransactionalQueue."""
-        if queued := len(self._producer):
-            raise undelivered(queued, self._topic)
+        if not self._is_flushed:
+            raise undelivered(self._topic)
         self._release()
 
     def _release(self) -> None:

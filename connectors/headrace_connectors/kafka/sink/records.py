@@ -58,6 +58,13 @@ class Records:
     def __len__(self) -> int:
         return len(self.values)
 
+    @property
+    def nbytes(self) -> int:
+        """Bytes of values, keys and headers."""
+        size = int(self.values.nbytes) + (0 if self.keys is None else int(self.keys.nbytes))
+        headers = (header for listed in self.headers or () for header in listed)
+        return size + sum(len(name) + len(value or b"") for name, value in headers)
+
     def slice(self, begin: int, length: int) -> Records:
         """Rows [begin, begin + length)."""
         end = begin + length
@@ -125,16 +132,16 @@ class TransactionalQueue(RecordQueue, Protocol):
         ...
 
 
-def rows_allowed(rows: int, size: int) -> int:
-    """Most such rows that may be queued at once: `rows` of them have `size` bytes."""
-    mean = max(size // max(rows, 1), 1)
+def rows_allowed(records: Records) -> int:
+    """Most rows of the size of these records that may be queued at once."""
+    mean = max(records.nbytes // max(len(records), 1), 1)
     return max(min(QUEUED_ROWS_MAX, QUEUED_BYTES_MAX // mean), 1)
 
 
-def undelivered(queued: int, topic: str) -> InternalError:
+def undelivered(topic: str) -> InternalError:
     """The error of a `drop` before every record was delivered: a commit of that transaction would lose the others."""
     return InternalError(
-        f"a transaction for topic {topic!r} was to be prepared with {queued:,} records that are not delivered",
+        f"a transaction for topic {topic!r} was to be prepared before its records were delivered",
         remedy="nothing of it is committed; please report this",
     )
 

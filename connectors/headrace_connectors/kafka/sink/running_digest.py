@@ -30,7 +30,7 @@ class RunningDigest:
         self.rows += len(records)
         self._waiting.append(records)
         self._waiting_rows += len(records)
-        self._waiting_bytes += records.values.nbytes
+        self._waiting_bytes += records.nbytes
         if self._waiting_rows >= self._rows_max or self._waiting_bytes >= TOGETHER_BYTES:
             self._hash()
 

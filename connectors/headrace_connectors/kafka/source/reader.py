@@ -266,7 +266,8 @@ class KafkaReader:
             self._lag_due = now + LAG_INTERVAL_S
             self._lag = {split: lag for split in self._active() if (lag := self._lag_of(split)) is not None}
             self._topics.check(self._fetcher, now)
-        return self._lag
+        # a copy: its receiver reads it while another thread polls
+        return dict(self._lag)
 
     def _active(self) -> list[SplitId]:
         stops = self._stops

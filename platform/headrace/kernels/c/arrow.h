@@ -87,9 +87,10 @@ static inline int column_view(column_view_t *view, const arrow_array_t *rows, in
     int64_t buffers = form == FORM_TEXT ? 3 : form == FORM_ANY ? 0 : 2;
     if (column->length < rows->offset + rows->length || column->n_buffers < buffers || column->dictionary) return 0;
     memset(view, 0, sizeof *view);
-    /* the null type has no buffers, and all its rows are NULL */
-    if (column->n_buffers == 0 && column->null_count != 0) return 0;
-    if (column->null_count != 0 && column->buffers[0] != NULL) {
+    int has_bitmap = column->n_buffers > 0 && column->buffers[0] != NULL;
+    /* the null type: all its rows are NULL, and it has no bitmap that says so */
+    if (column->null_count > 0 && !has_bitmap) return 0;
+    if (column->null_count != 0 && has_bitmap) {
         view->valid = column->buffers[0];
         view->valid_offset = first;
     }

@@ -29,6 +29,9 @@ KEYS_MAX = 8
 PANES_MAX = 8
 """Tables that one batch is added to at once."""
 TEXT_BYTES_MAX = 1 << 30
+LIMB_BYTES_MAX = 256 << 20
+"""Bytes of the limbs of all tables that a batch is added to. Groups have equally many limbs, so that one value far from
+the others costs each group memory."""
 LIMB_BITS = 32
 _LIMBS_MAX = 160
 _PLACES_MAX = 64
@@ -149,24 +152,27 @@ class _Functions:
 def _functions() -> _Functions:
     address, number = ctypes.c_void_p, ctypes.c_int64
     return _Functions(
-        new=kernel("headrace_groups_new", address, address, number, address, number, address, number),
+        new=kernel("headrace_groups_new", address, address, number, address, number, address, number, number),
         free=kernel("headrace_groups_free", None, address),
         reset=kernel("headrace_groups_reset", None, address),
         add=kernel("headrace_groups_add", number, address),
         abandon=kernel("headrace_groups_abandon", None, address),
         size=kernel("headrace_groups_size", None, address, address),
         describe=kernel("headrace_groups_describe", number, address, address, number, address),
-        write=kernel("headrace_groups_write", None, address, address, number, address, address),
+        write=kernel("headrace_groups_write", None, address, address, number, address, address, address),
     )
 
 
 class GroupTable:
     """The groups of the rows added since the last `take`. Used by one thread at a time."""
 
-    def __init__(self, grouping: Grouping, *, text_bytes_max: int = TEXT_BYTES_MAX) -> None:
+    def __init__(
+        self, grouping: Grouping, *, text_bytes_max: int = TEXT_BYTES_MAX, limb_bytes_max: int = LIMB_BYTES_MAX
+    ) -> None:
         """Raises MemoryError. The grouping's types have forms (`key_form`, `value_form`), and at most KEYS_MAX keys.
 
         text_bytes_max   bytes that one frame of `take` has of the texts of keys
+        limb_bytes_max   bytes of limbs in the tables of one batch, beyond which their groups are moved to frames
         """
         functions = _functions()
         self.grouping = grouping
@@ -181,10 +187,12 @@ class GroupTable:
             len(grouping.aggregates),
             os.urandom(16),
             text_bytes_max,
+            limb_bytes_max,
         )
         if not self._table:
             raise MemoryError(f"no memory for a table of groups, or none is made for {grouping}")
-        weakref.finalize(self, functions.free, self._table)
+        # not at exit: a daemon thread may be adding rows still
+        weakref.finalize(self, functions.free, self._table).atexit = False
         self._sizes = (ctypes.c_int64 * 3)()
         self._key_columns = [_column(key.name, key.dtype) for key in grouping.keys]
         self._made_columns = [
@@ -206,8 +214,8 @@ class GroupTable:
 
     @property
     def size_bytes(self) -> int:
-        """The memory that the table holds."""
-        return self._size(2)
+        """The memory that the table holds, with the frames that `take` is going to return."""
+        return self._size(2) + sum(int(frame.estimated_size()) for frame in self._full)
 
     def _size(self, index: int) -> int:
         self._functions.size(self._table, ctypes.addressof(self._sizes))
@@ -219,7 +227,7 @@ class GroupTable:
 
     def add_numbered(self, frame: pl.DataFrame) -> npt.NDArray[np.uint32] | None:
         """Adds rows; returns the group of each of them, for `groups_of`, until the next `take`: uint32[n]. None if the
-        texts of keys did not fit: groups have other numbers now. Raises MemoryError."""
+        table was full: groups have other numbers now. Raises MemoryError."""
         numbers = np.empty(frame.height, dtype=np.uint32)
         add_placed(frame, None, [(self, 0, 0)], numbers.ctypes.data)
         return None if self._full else numbers
@@ -229,8 +237,8 @@ class GroupTable:
         return self._described(numbers.ctypes.data, len(numbers))[1]
 
     def take(self) -> list[pl.DataFrame]:
-        """The groups as frames, and empties the table. It is one frame, unless texts of keys did not fit into one, and
-        none without rows. Raises MemoryError."""
+        """The groups as frames, and empties the table. It is one frame, unless the table was full in between, and none
+        without rows. Raises MemoryError."""
         self._empty()
         frames, self._full = self._full, []
         return frames
@@ -278,7 +286,8 @@ class GroupTable:
             for name in _OTHERS if found.has_others else ():
                 writer.column(_Column(f"{item.name}.{name}", *_INT64))
         targets = writer.targets()
-        self._functions.write(self._table, chosen, count, ctypes.addressof(targets), text.address)
+        addresses = ctypes.addressof(description), ctypes.addressof(targets), text.address
+        self._functions.write(self._table, chosen, count, *addresses)
         return description.rows, writer.frame()
 
 
@@ -306,7 +315,7 @@ def add_placed(
     try:
         while (status := functions.add(address)) == _Status.FULL:
             if not any(table.groups for table in tables):
-                raise MemoryError("the keys of 256 rows have more text than fits into one frame")
+                raise MemoryError("the keys of one row have more text than fits into one frame")
             for table in tables:
                 table._empty()
     finally:

@@ -5,9 +5,13 @@
 
 from __future__ import annotations
 
+import math
 import subprocess
 import sys
+from collections.abc import Mapping
+from operator import add
 from random import Random
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -17,7 +21,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headrace.kernels.group.group_by import Action, Aggregate, Grouping, GroupTable, KeyColumn, add_placed
-from support.kernels.group_frames import expected_groups, found_groups, in_pieces, random_frame
+from support.kernels.group_frames import Group, expected_groups, found_groups, in_pieces, random_frame
 from support.kernels.guarded import Guarded, guarded_copy
 
 COUNTED = Grouping((KeyColumn("k", pl.Int64()),), (Aggregate(Action.COUNT_ROWS, "n"),))
@@ -84,6 +88,13 @@ def test_a_column_that_is_absent_adds_nothing() -> None:
     assert table.take()[0].rows() == [(1, 1, None), (2, 2, 5)]
 
 
+def test_columns_without_a_type_are_refused() -> None:
+    table = GroupTable(Grouping(COUNTED.keys, (Aggregate(Action.COUNT, "n", "v", pl.Null()),)))
+    with pytest.raises(AssertionError, match="is not what"):
+        table.add(pl.DataFrame({"k": [1], "v": [None]}))
+    assert table.rows == 0
+
+
 def test_many_groups_grow_the_table() -> None:
     keys = np.random.default_rng(3).permutation(200_000)
     table = GroupTable(COUNTED)
@@ -110,6 +121,63 @@ def test_limbs_are_carried_when_they_leave_their_columns() -> None:
     assert total == -rows * int(1.7976931348623157e308)
 
 
+SUMS = Grouping(
+    COUNTED.keys,
+    (
+        *COUNTED.aggregates,
+        Aggregate(Action.LIMBS, "s", "v", pl.Float64()),
+        Aggregate(Action.SQUARES, "q", "v", pl.Float64()),
+    ),
+)
+
+
+@given(st.integers(0, 2**32), st.sampled_from([1, 1 << 16, 1 << 18]))
+def test_limbs_beyond_the_bound_come_in_several_frames(seed: int, limb_bytes_max: int) -> None:
+    random = Random(seed)
+    rows = random.choice([1, 255, 2000])
+    values = [*(random.random() for _ in range(20)), 1.7e308, 5e-324, math.inf, math.nan, 0.0, None]
+    frame = pl.DataFrame(
+        {
+            "__ts": [random.randint(0, 29) for _ in range(rows)],
+            "k": [random.choice([None, *range(300)]) for _ in range(rows)],
+            "v": pl.Series([random.choice(values) for _ in range(rows)], dtype=pl.Float64),
+        }
+    )
+    panes = [(GroupTable(SUMS, limb_bytes_max=limb_bytes_max), begin, begin + 15) for begin in (0, 15)]
+    for piece in in_pieces(random, frame):
+        add_placed(piece, "__ts", panes)
+    for table, begin, end in panes:
+        inside = frame.filter(pl.col("__ts").is_between(begin, end, closed="left"))
+        assert summed(table.take()) == expected_groups(inside, SUMS)
+
+
+def summed(frames: list[pl.DataFrame]) -> dict[Group, Group]:
+    """The sums of groups over all frames."""
+    totals: dict[Group, Any] = {}
+    for frame in frames:
+        groups: Mapping[Group, Any] = found_groups([frame], SUMS)
+        for key, (count, *sums) in groups.items():
+            count_before, *before = totals.get(key, (0, (0,) * 4, (0,) * 4))
+            totals[key] = (count_before + count, *(tuple(map(add, *pair)) for pair in zip(before, sums, strict=True)))
+    return totals
+
+
+def test_a_value_far_from_the_others_does_not_multiply_memory() -> None:
+    limb_bytes_max = 16 << 20
+    table = GroupTable(SUMS, limb_bytes_max=limb_bytes_max)
+    keys = np.arange(100_000)
+    table.add(pl.DataFrame({"k": keys, "v": keys * 0.1 + 1}))
+    before = table.size_bytes
+    table.add(pl.DataFrame({"k": [1, 1], "v": [1.7e308, 5e-324]}))
+    assert table.size_bytes < before + limb_bytes_max
+    assert [frame.height for frame in table.take()] == [100_000, 1]
+    # the wide limbs of the last group are freed
+    freed = table.size_bytes
+    table.add(pl.DataFrame({"k": keys, "v": keys * 0.1 + 1}))
+    assert freed < table.size_bytes <= before
+    assert len(table.take()) == 1
+
+
 def test_texts_beyond_the_bound_come_in_several_frames() -> None:
     frame = pl.DataFrame({"k": [f"a key of more than twelve bytes {number % 997}" for number in range(5000)]})
     table = GroupTable(TEXTS, text_bytes_max=10_000)
@@ -120,10 +188,17 @@ def test_texts_beyond_the_bound_come_in_several_frames() -> None:
     assert sorted(found.rows()) == sorted(frame.group_by("k").agg(pl.len()).rows())
 
 
-def test_a_block_with_more_text_than_a_frame_is_an_error() -> None:
+def test_a_block_with_more_text_than_a_frame_is_added_in_parts() -> None:
+    keys = [f"a key of more than twelve bytes {number}" for number in range(9)]
     table = GroupTable(TEXTS, text_bytes_max=100)
-    with pytest.raises(MemoryError, match="the keys of 256 rows have more text"):
-        table.add(pl.DataFrame({"k": [f"a key of more than twelve bytes {number}" for number in range(9)]}))
+    table.add(pl.DataFrame({"k": keys}))
+    assert [frame["k"].to_list() for frame in table.take()] == [keys[:3], keys[3:6], keys[6:]]
+
+
+def test_a_row_with_more_text_than_a_frame_is_an_error() -> None:
+    table = GroupTable(TEXTS, text_bytes_max=100)
+    with pytest.raises(MemoryError, match="the keys of one row have more text"):
+        table.add(pl.DataFrame({"k": ["a short key", "a key of more than a hundred bytes" * 3]}))
 
 
 @pytest.mark.parametrize("rows", [1, 7, 8, 9, 255, 256, 257, 512])
@@ -162,6 +237,29 @@ def test_memory_that_ends_at_an_unreadable_page(rows: int) -> None:
     table = GroupTable(grouping)
     table.add(frame)
     assert found_groups(table.take(), grouping) == expected_groups(frame, grouping)
+
+
+_IN_USE_AT_EXIT = """
+import threading
+import time
+import numpy as np
+import polars as pl
+from headrace.kernels.group.group_by import *
+table = GroupTable(Grouping((KeyColumn("k", pl.Int64()),), (Aggregate(Action.LIMBS, "s", "v", pl.Float64()),)))
+random = np.random.default_rng(0)
+frame = pl.DataFrame({"k": random.permutation(1 << 20), "v": random.random(1 << 20)})
+def add():
+    while True:
+        table.add(frame)
+threading.Thread(target=add, daemon=True).start()
+while not table.groups:
+    time.sleep(0.01)
+"""
+
+
+def test_a_table_that_a_daemon_thread_uses_outlives_the_interpreter() -> None:
+    run = subprocess.run([sys.executable, "-c", _IN_USE_AT_EXIT], capture_output=True, text=True, check=False)
+    assert (run.returncode, run.stderr) == (0, "")
 
 
 _STARVED = """

@@ -51,20 +51,10 @@ static inline int64_t made_bytes(const accumulator_t *made) {
     return made->action == ACTION_SUM && made->form != FORM_INT64 ? 16 : 8;
 }
 
-/* Makes room for `groups_max` groups; 0 where there is no memory. */
-static int accumulator_reserve(accumulator_t *made, int64_t groups, int64_t groups_max) {
-    limbs_t *sum = &made->sum;
+/* Makes room for `groups_max` groups; limbs have a room of their own. 0 where there is no memory. */
+static int accumulator_reserve(accumulator_t *made, int64_t groups_max) {
     if (!grow_to(&made->values, groups_max, made_bytes(made))) return 0;
-    if (is_extreme(made) && !grow_to(&made->seen, groups_max, 1)) return 0;
-    if (sum->width) {
-        if (!grow_to(&sum->limbs, groups_max * sum->width, 8)) return 0;
-        memset(sum->limbs + groups * sum->width, 0, (size_t)((groups_max - groups) * sum->width) * 8);
-    }
-    if (sum->others != NULL) {
-        if (!grow_to(&sum->others, groups_max * 3, 8)) return 0;
-        memset(sum->others + groups * 3, 0, (size_t)(groups_max - groups) * 24);
-    }
-    return 1;
+    return !is_extreme(made) || grow_to(&made->seen, groups_max, 1);
 }
 
 /* New groups begin at nothing. Limbs are zero already. */
@@ -127,26 +117,41 @@ static uint64_t float_bits(const uint8_t *at, int64_t form) {
     return bits;
 }
 
+/* The limbs that the first `count` rows of a column add to. */
+static limb_range_t limbs_of_rows(const accumulator_t *made, const column_view_t *column, int64_t count) {
+    limb_range_t all = {INT64_MAX, INT64_MIN};
+    if (column->is_absent) return all;
+    for (int64_t row = 0; row < count; row++) {
+        if (!is_valid(column, row)) continue;
+        uint64_t bits = float_bits(column->values + row * form_bytes(made->form), made->form);
+        parts_t parts = parts_of(bits);
+        if (!is_finite_float(bits) || parts.number == 0) continue;
+        limb_range_t limbs = limbs_of(parts.exponent, made->action == ACTION_SQUARES);
+        if (limbs.first < all.first) all.first = limbs.first;
+        if (limbs.last > all.last) all.last = limbs.last;
+    }
+    return all;
+}
+
 /* Adds floats to limbs; 0 where there is no memory. */
-static int add_floats(accumulator_t *made, const block_values_t *block, int64_t groups, int64_t groups_max) {
+static int add_floats(accumulator_t *made, const block_values_t *block, int64_t groups) {
     limbs_t *sum = &made->sum;
     int is_square = made->action == ACTION_SQUARES;
-    if (sum->rows > CARRY_ROWS_MAX && !limbs_carry(sum, groups, groups_max)) return 0;
+    if (sum->rows > CARRY_ROWS_MAX && !limbs_carry(sum, groups, NULL, groups)) return 0;
     sum->rows += block->count;
     FOR_EACH_VALUE(block) {
         uint64_t bits = float_bits(block->column->values + row * form_bytes(made->form), made->form);
         uint32_t group = block->groups[place];
         if (unlikely(!is_finite_float(bits))) {
-            if (!add_other(sum, groups_max, group, bits)) return 0;
+            if (!add_other(sum, group, bits)) return 0;
             continue;
         }
         parts_t parts = parts_of(bits);
         if (parts.number == 0) continue;
-        int64_t first = first_limb(is_square ? 2 * parts.exponent : parts.exponent), last = first + (is_square ? 4 : 2);
-        if (unlikely(first < sum->low || last >= sum->low + sum->width) &&
-            !limbs_widen(sum, groups, groups_max, first, last))
+        limb_range_t range = limbs_of(parts.exponent, is_square);
+        if (unlikely(range.first < sum->low || range.last >= sum->low + sum->width) && !limbs_widen(sum, groups, range))
             return 0;
-        int64_t *limbs = sum->limbs + (int64_t)group * sum->width + (first - sum->low);
+        int64_t *limbs = sum->limbs + (int64_t)group * sum->width + (range.first - sum->low);
         if (is_square) {
             add_square(limbs, parts);
         } else {
@@ -217,7 +222,7 @@ static int is_accumulator(int64_t action, int64_t form) {
 }
 
 /* Adds the rows of one block; 0 where there is no memory. */
-static int accumulate(accumulator_t *made, const block_values_t *block, int64_t groups, int64_t groups_max) {
+static int accumulate(accumulator_t *made, const block_values_t *block, int64_t groups) {
     switch (made->action) {
     case ACTION_COUNT_ROWS: add_rows(block, made->values); return 1;
     case ACTION_COUNT: add_counts(block, made->values); return 1;
@@ -231,7 +236,7 @@ static int accumulate(accumulator_t *made, const block_values_t *block, int64_t 
         return 1;
     case ACTION_MIN: keep_extremes(block, made, 0); return 1;
     case ACTION_MAX: keep_extremes(block, made, 1); return 1;
-    default: return add_floats(made, block, groups, groups_max);
+    default: return add_floats(made, block, groups);
     }
 }
 

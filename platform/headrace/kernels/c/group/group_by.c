@@ -15,6 +15,7 @@ typedef struct {
     int64_t rows;         /* added since the last reset */
     int64_t groups_max;   /* of the accumulators */
     int64_t text_bytes_max;
+    int64_t limb_bytes_max;
     int64_t made_count;
     accumulator_t *made;
     key_block_t block;
@@ -65,7 +66,8 @@ typedef struct {
 } target_t;
 
 EXPORT group_table_t *headrace_groups_new(const int64_t *key_forms, int64_t key_count, const int64_t *made,
-                                          int64_t made_count, const uint64_t *seed, int64_t text_bytes_max);
+                                          int64_t made_count, const uint64_t *seed, int64_t text_bytes_max,
+                                          int64_t limb_bytes_max);
 EXPORT void headrace_groups_abandon(add_t *add);
 EXPORT void headrace_groups_free(group_table_t *table);
 EXPORT void headrace_groups_reset(group_table_t *table);
@@ -74,12 +76,13 @@ EXPORT void headrace_groups_size(const group_table_t *table, int64_t *sizes);
 EXPORT int64_t headrace_groups_describe(group_table_t *table, const uint32_t *chosen, int64_t count,
                                         description_t *description);
 EXPORT void headrace_groups_write(const group_table_t *table, const uint32_t *chosen, int64_t count,
-                                  const target_t *targets, uint8_t *text);
+                                  const description_t *description, const target_t *targets, uint8_t *text);
 
-/* made: action and form of each accumulator; text_bytes_max: of the texts of all keys, below 2^31. NULL: there is no
- * memory, or no such key or aggregate. */
+/* made: action and form of each accumulator; text_bytes_max: of the texts of all keys, below 2^31; limb_bytes_max: of
+ * the limbs of all tables of one batch. NULL: there is no memory, or no such key or aggregate. */
 EXPORT group_table_t *headrace_groups_new(const int64_t *key_forms, int64_t key_count, const int64_t *made,
-                                          int64_t made_count, const uint64_t *seed, int64_t text_bytes_max) {
+                                          int64_t made_count, const uint64_t *seed, int64_t text_bytes_max,
+                                          int64_t limb_bytes_max) {
     if (key_count < 0 || key_count > KEYS_MAX || made_count < 0 || made_count > ACCUMULATORS_MAX) return NULL;
     if (text_bytes_max < 0 || text_bytes_max > INT32_MAX) return NULL;
     group_table_t *table = calloc(1, sizeof *table);
@@ -88,6 +91,7 @@ EXPORT group_table_t *headrace_groups_new(const int64_t *key_forms, int64_t key_
     table->keys.seed[0] = seed[0];
     table->keys.seed[1] = seed[1];
     table->text_bytes_max = text_bytes_max;
+    table->limb_bytes_max = limb_bytes_max;
     for (int64_t key = 0; key < key_count; key++) {
         int64_t bytes = form_bytes(key_forms[key]);
         table->keys.forms[key] = key_forms[key];
@@ -116,34 +120,30 @@ EXPORT void headrace_groups_free(group_table_t *table) {
     free(table);
 }
 
-/* Forgets all groups and keeps the memory. */
+/* Forgets all groups and keeps the memory, but for that of wide limbs. */
 EXPORT void headrace_groups_reset(group_table_t *table) {
     group_keys_t *keys = &table->keys;
-    for (int64_t index = 0; index < table->made_count; index++) {
-        limbs_t *sum = &table->made[index].sum;
-        if (sum->width) memset(sum->limbs, 0, (size_t)(keys->groups * sum->width) * sizeof *sum->limbs);
-        free(sum->others);
-        sum->others = NULL;
-        sum->rows = 0;
-    }
+    for (int64_t index = 0; index < table->made_count; index++) limbs_reset(&table->made[index].sum, keys->groups);
     clear_slots(keys);
     keys->groups = 0;
     keys->text_bytes = 0;
     table->rows = 0;
 }
 
-static int table_reserve(group_table_t *table) {
+static int table_reserve(group_table_t *table, int64_t count) {
     if (!keys_reserve(&table->keys)) return 0;
+    for (int64_t index = 0; index < table->made_count; index++)
+        if (!limbs_reserve(&table->made[index].sum, table->keys.groups + count)) return 0;
     if (likely(table->groups_max == table->keys.groups_max)) return 1;
     for (int64_t index = 0; index < table->made_count; index++)
-        if (!accumulator_reserve(table->made + index, table->keys.groups, table->keys.groups_max)) return 0;
+        if (!accumulator_reserve(table->made + index, table->keys.groups_max)) return 0;
     table->groups_max = table->keys.groups_max;
     return 1;
 }
 
 /* Adds one block of at most BLOCK_ROWS rows; 0 where there is no memory. Room for its texts was reserved. */
 static int add_block(group_table_t *table, const column_view_t *views, const uint32_t *rows, int64_t count) {
-    if (!table_reserve(table)) return 0;
+    if (!table_reserve(table, count)) return 0;
     group_keys_t *keys = &table->keys;
     int64_t before = keys->groups;
     number_keys(keys, views, rows, count, &table->block);
@@ -153,23 +153,59 @@ static int add_block(group_table_t *table, const column_view_t *views, const uin
         block_values_t block = {views + keys->count + index, rows, table->block.groups, count};
         accumulator_begin(made, before, keys->groups);
         if (block.column->is_absent && made->action != ACTION_COUNT_ROWS) continue;
-        if (!accumulate(made, &block, keys->groups, table->groups_max)) return 0;
+        if (!accumulate(made, &block, keys->groups)) return 0;
     }
     return 1;
 }
 
-/* The bytes of all long texts in the keys of a block. */
-static int64_t block_text_bytes(const group_keys_t *keys, const column_view_t *views, int64_t count) {
+/* The bytes of the long texts in the keys of a row. */
+static int64_t row_text_bytes(const group_keys_t *keys, const column_view_t *views, int64_t row) {
     int64_t bytes = 0;
     for (int64_t key = 0; key < keys->count; key++) {
-        if (keys->forms[key] != FORM_TEXT) continue;
-        for (int64_t row = 0; row < count; row++) {
-            if (!is_valid(views + key, row)) continue;
-            int64_t length = load_uint32(views[key].values + row * 16);
-            if (length > INLINE_TEXT) bytes += length;
-        }
+        if (keys->forms[key] != FORM_TEXT || !is_valid(views + key, row)) continue;
+        int64_t length = load_uint32(views[key].values + row * 16);
+        if (length > INLINE_TEXT) bytes += length;
     }
     return bytes;
+}
+
+/* The first rows, of `count`, whose long texts have at most `bytes_max` bytes together; text_bytes: those that they
+ * have. */
+static int64_t rows_within(const group_keys_t *keys, const column_view_t *views, int64_t count, int64_t bytes_max,
+                           int64_t *text_bytes) {
+    *text_bytes = 0;
+    if (!has_text(keys)) return count;
+    for (int64_t row = 0; row < count; row++) {
+        int64_t more = row_text_bytes(keys, views, row);
+        if (*text_bytes + more > bytes_max) return row;
+        *text_bytes += more;
+    }
+    return count;
+}
+
+/* Whether all limbs keep to their bytes once `count` rows are added to every table. Tables without groups take any
+ * block, so that a batch gets on. */
+static int limbs_fit(const add_t *add, const column_view_t *views, int64_t count) {
+    const group_table_t *first = add->panes[0].table;
+    int64_t held = 0, rooms = 0, sums = 0, bytes = 0;
+    for (int64_t index = 0; index < add->pane_count; index++) {
+        held += add->panes[index].table->keys.groups;
+        rooms += room_for(add->panes[index].table->keys.groups + count);
+    }
+    for (int64_t index = 0; index < first->made_count; index++) sums += is_exact_sum(first->made + index);
+    /* few groups: their values need no look */
+    if (held == 0 || rooms * sums <= first->limb_bytes_max / (LIMBS_MAX * 8)) return 1;
+    for (int64_t index = 0; index < first->made_count; index++) {
+        if (!is_exact_sum(first->made + index)) continue;
+        limb_range_t more = limbs_of_rows(first->made + index, views + first->keys.count + index, count);
+        for (int64_t pane = 0; pane < add->pane_count; pane++) {
+            const group_table_t *table = add->panes[pane].table;
+            limb_range_t limbs = limbs_with(&table->made[index].sum, more);
+            int64_t width = limbs.first <= limbs.last ? limbs.last - limbs.first + 1 : 0;
+            bytes += room_for(table->keys.groups + count) * width * 8;
+        }
+    }
+    return bytes <= first->limb_bytes_max;
 }
 
 /* Adds one block to the tables by its times. All of its rows may be in one pane: then it needs no list of rows. */
@@ -205,7 +241,9 @@ static int64_t add_array(add_t *add, column_view_t *views) {
         }
         if (add->time_column >= 0 && !column_view(&times, &add->array, add->time_column, FORM_INT64, add->row))
             return STATUS_UNFIT;
-        int64_t text = block_text_bytes(keys, views, count);
+        int64_t text;
+        count = rows_within(keys, views, count, first->text_bytes_max, &text);
+        if (count == 0 || !limbs_fit(add, views, count)) return STATUS_FULL;
         for (int64_t index = 0; index < add->pane_count && text; index++) {
             group_table_t *table = add->panes[index].table;
             if (table->keys.text_bytes + text > table->text_bytes_max) return STATUS_FULL;
@@ -234,7 +272,8 @@ static int fits(add_t *add) {
                                                  : table->made[index - table->keys.count].form;
         int64_t column = add->columns[index];
         if (column >= schema.n_children) is_fit = 0;
-        else if (column >= 0 && form != FORM_ANY) is_fit = form_of(schema.children[column]->format) == form;
+        else if (column >= 0 && form == FORM_ANY) is_fit = strcmp(schema.children[column]->format, "n") != 0;
+        else if (column >= 0) is_fit = form_of(schema.children[column]->format) == form;
         else if (column < 0) is_fit = index >= table->keys.count;
     }
     if (is_fit && add->time_column >= 0)
@@ -282,8 +321,8 @@ static int64_t table_bytes(const group_table_t *table) {
                     keys->text_bytes_max;
     for (int64_t index = 0; index < table->made_count; index++) {
         const accumulator_t *made = table->made + index;
-        int64_t width = made_bytes(made) + is_extreme(made) + made->sum.width * 8 + (made->sum.others ? 24 : 0);
-        bytes += (int64_t)sizeof *made + table->groups_max * width;
+        bytes += (int64_t)sizeof *made + table->groups_max * (made_bytes(made) + is_extreme(made));
+        bytes += made->sum.groups_max * (made->sum.width * 8 + (made->sum.others ? 24 : 0));
     }
     return bytes;
 }
@@ -293,11 +332,6 @@ EXPORT void headrace_groups_size(const group_table_t *table, int64_t *sizes) {
     sizes[0] = table->keys.groups;
     sizes[1] = table->rows;
     sizes[2] = table_bytes(table);
-}
-
-/* Group `place` of the chosen ones; of all groups where `chosen` is NULL. */
-ALWAYS_INLINE int64_t group_at(const uint32_t *chosen, int64_t place) {
-    return chosen ? (int64_t)chosen[place] : place;
 }
 
 static void describe_made(const accumulator_t *made, const uint32_t *chosen, int64_t count,
@@ -326,7 +360,7 @@ static int64_t key_text_bytes(const group_keys_t *keys, int64_t word, const uint
 }
 
 /* Tells which columns `headrace_groups_write` writes of the chosen groups, or of all groups where `chosen` is NULL.
- * Carries limbs; 0 where there is no memory for that. */
+ * Carries their limbs; 0 where there is no memory for that. */
 EXPORT int64_t headrace_groups_describe(group_table_t *table, const uint32_t *chosen, int64_t count,
                                         description_t *description) {
     const group_keys_t *keys = &table->keys;
@@ -344,7 +378,7 @@ EXPORT int64_t headrace_groups_describe(group_table_t *table, const uint32_t *ch
     }
     for (int64_t index = 0; index < table->made_count; index++) {
         accumulator_t *made = table->made + index;
-        if (is_exact_sum(made) && !limbs_carry(&made->sum, keys->groups, table->groups_max)) return 0;
+        if (is_exact_sum(made) && !limbs_carry(&made->sum, keys->groups, chosen, count)) return 0;
         describe_made(made, chosen, count, description->made + index);
     }
     return 1;
@@ -397,8 +431,8 @@ static void write_values(const uint8_t *from, int64_t stride, int64_t first, int
 }
 
 /* Writes the columns of one accumulator; returns the target behind them. Limbs: those that are not 0 everywhere. */
-static const target_t *write_made(const accumulator_t *made, const uint32_t *chosen, int64_t count,
-                                  const target_t *targets) {
+static const target_t *write_made(const accumulator_t *made, const made_description_t *description,
+                                  const uint32_t *chosen, int64_t count, const target_t *targets) {
     const limbs_t *sum = &made->sum;
     if (!is_exact_sum(made)) {
         int64_t bytes = made_bytes(made);
@@ -410,10 +444,8 @@ static const target_t *write_made(const accumulator_t *made, const uint32_t *cho
         }
         return targets + 1;
     }
-    made_description_t description;
-    describe_made(made, chosen, count, &description);
     for (int64_t limb = 0; limb < sum->width; limb++) {
-        if (!description.is_used[limb]) continue;
+        if (!description->is_used[limb]) continue;
         write_values((const uint8_t *)sum->limbs, sum->width * 8, limb * 8, 8, chosen, count, targets->values);
         targets++;
     }
@@ -422,9 +454,9 @@ static const target_t *write_made(const accumulator_t *made, const uint32_t *cho
     return targets;
 }
 
-/* Writes keys and aggregates as `headrace_groups_describe` told. text: room for the bytes of long texts. */
+/* Writes keys and aggregates as `headrace_groups_describe` described them. text: room for the bytes of long texts. */
 EXPORT void headrace_groups_write(const group_table_t *table, const uint32_t *chosen, int64_t count,
-                                  const target_t *targets, uint8_t *text) {
+                                  const description_t *description, const target_t *targets, uint8_t *text) {
     const group_keys_t *keys = &table->keys;
     int64_t word = 0, text_bytes = 0;
     if (chosen == NULL) count = keys->groups;
@@ -434,5 +466,5 @@ EXPORT void headrace_groups_write(const group_table_t *table, const uint32_t *ch
         word += form_bytes(keys->forms[key]) == 16 ? 2 : 1;
     }
     for (int64_t index = 0; index < table->made_count; index++)
-        targets = write_made(table->made + index, chosen, count, targets);
+        targets = write_made(table->made + index, description->made + index, chosen, count, targets);
 }

@@ -14,7 +14,6 @@
 #define KEYS_MAX 8
 #define WORDS_MAX 16
 #define BLOCK_ROWS 256
-#define GROUPS_MIN 64
 #define GROUPS_MAX ((int64_t)1 << 31)
 #define INLINE_TEXT 12
 #define PROBE_AHEAD 12
@@ -89,8 +88,7 @@ static void clear_slots(group_keys_t *keys) {
 static int keys_reserve(group_keys_t *keys) {
     int64_t needed = keys->groups + BLOCK_ROWS;
     if (likely(needed <= keys->groups_max)) return 1;
-    int64_t groups_max = keys->groups_max ? keys->groups_max : GROUPS_MIN;
-    while (groups_max < needed) groups_max *= 2;
+    int64_t groups_max = room_for(needed);
     if (groups_max > GROUPS_MAX) return 0;
     if (!grow_to(&keys->records, groups_max * (keys->words ? keys->words : 1), 8) ||
         !grow_to(&keys->hashes, groups_max, 8) || !grow_to(&keys->nulls, groups_max, 1) ||

@@ -6,6 +6,15 @@
 
 #include "export.h"
 
+#define GROUPS_MIN 64
+
+/* Groups that a table has room for where it needs room for `groups`. */
+static inline int64_t room_for(int64_t groups) {
+    int64_t room = GROUPS_MIN;
+    while (room < groups) room *= 2;
+    return room;
+}
+
 /* Makes room for `count` items of `size` bytes at `*memory`; 0 where there is no memory, and then nothing changed. */
 static inline int grow_to(void *memory, int64_t count, int64_t size) {
     void *old, *larger;

@@ -1,9 +1,9 @@
 /* Exact sums of float64: each value is added as three digits of 32 bits to int64 limbs on a fixed grid.
  *
  * Limb q counts units of 2^(32 q). A group has the limbs `low` .. `low + width - 1` of its sum, side by side; they are
- * the same for all groups of a sum, and grow to where values are. A value adds less than 2^32 to a limb, so limbs are
- * carried at least every 2^30 rows. (G. Malcolm, "On accurate floating-point summation", 1971, has the idea of
- * accumulators by exponent; decision 6 has ours.) */
+ * the same for all groups of a sum, and grow to where values are: one value far from the others widens all groups. A
+ * value adds less than 2^32 to a limb, so limbs are carried at least every 2^30 rows. (G. Malcolm, "On accurate
+ * floating-point summation", 1971, has the idea of accumulators by exponent; decision 6 has ours.) */
 #ifndef HEADRACE_LIMBS_H
 #define HEADRACE_LIMBS_H
 
@@ -13,22 +13,51 @@
 #define LIMBS_MAX 160 /* of squares: 2^-2148 .. 2^2048, with room for counts */
 #define CARRY_ROWS_MAX ((int64_t)1 << 30)
 #define TOP_MAX ((int64_t)1 << 44)
+#define NARROW_MAX 12 /* limbs of values that are near each other; a reset frees wider ones */
 
 typedef struct {
     int64_t *limbs;  /* groups_max times `width` */
+    int64_t groups_max;
     int64_t low;
     int64_t width;
     int64_t rows;    /* added since limbs were carried */
     int64_t *others; /* per group the number of NaN, +inf and -inf; NULL until there are some */
 } limbs_t;
 
-/* Widens the limbs of all groups to hold `first` .. `last` too; 0 where there is no memory. */
-static int limbs_widen(limbs_t *sum, int64_t groups, int64_t groups_max, int64_t first, int64_t last) {
-    int64_t low = sum->width && sum->low < first ? sum->low : first;
-    int64_t behind = sum->low + sum->width;
-    if (!sum->width || behind <= last) behind = last + 1;
-    int64_t width = behind - low;
-    if (groups_max > INT64_MAX / 16 / width) return 0;
+/* Limbs of a sum; none where first > last. */
+typedef struct {
+    int64_t first;
+    int64_t last;
+} limb_range_t;
+
+/* Makes room for `groups` groups; 0 where there is no memory. */
+static int limbs_reserve(limbs_t *sum, int64_t groups) {
+    if (likely(groups <= sum->groups_max)) return 1;
+    int64_t before = sum->groups_max, groups_max = room_for(groups), more = groups_max - before;
+    if (sum->width) {
+        if (!grow_to(&sum->limbs, groups_max * sum->width, 8)) return 0;
+        memset(sum->limbs + before * sum->width, 0, (size_t)(more * sum->width) * 8);
+    }
+    if (sum->others != NULL) {
+        if (!grow_to(&sum->others, groups_max * 3, 8)) return 0;
+        memset(sum->others + before * 3, 0, (size_t)more * 24);
+    }
+    sum->groups_max = groups_max;
+    return 1;
+}
+
+/* The limbs of a sum that holds `more` too. */
+static inline limb_range_t limbs_with(const limbs_t *sum, limb_range_t more) {
+    if (!sum->width) return more;
+    int64_t last = sum->low + sum->width - 1;
+    if (more.first > more.last) return (limb_range_t){sum->low, last};
+    return (limb_range_t){sum->low < more.first ? sum->low : more.first, last > more.last ? last : more.last};
+}
+
+/* Widens the limbs of all groups to hold `more` too; 0 where there is no memory. */
+static int limbs_widen(limbs_t *sum, int64_t groups, limb_range_t more) {
+    limb_range_t limbs = limbs_with(sum, more);
+    int64_t low = limbs.first, width = limbs.last - low + 1, groups_max = room_for(groups);
     int64_t *wider = calloc((size_t)(groups_max * width), sizeof *wider);
     if (wider == NULL) return 0;
     for (int64_t group = 0; group < groups && sum->width; group++)
@@ -38,7 +67,22 @@ static int limbs_widen(limbs_t *sum, int64_t groups, int64_t groups_max, int64_t
     sum->limbs = wider;
     sum->low = low;
     sum->width = width;
+    sum->groups_max = groups_max;
     return 1;
+}
+
+/* Forgets the sums of all groups, and keeps the memory of narrow limbs. */
+static void limbs_reset(limbs_t *sum, int64_t groups) {
+    if (sum->width > NARROW_MAX) {
+        free(sum->limbs);
+        sum->limbs = NULL;
+        sum->low = sum->width = 0;
+    } else if (sum->width) {
+        memset(sum->limbs, 0, (size_t)(groups * sum->width) * sizeof *sum->limbs);
+    }
+    free(sum->others);
+    sum->others = NULL;
+    sum->rows = 0;
 }
 
 /* A finite value as sign, whole number and exponent: +-number * 2^exponent. */
@@ -61,8 +105,11 @@ ALWAYS_INLINE parts_t parts_of(uint64_t bits) {
 
 ALWAYS_INLINE void add_digit(int64_t *limb, uint64_t digit, int64_t sign) { *limb += ((int64_t)digit ^ sign) - sign; }
 
-/* The first limb of a value, or of its square, and the last one. */
-ALWAYS_INLINE int64_t first_limb(int64_t exponent) { return exponent >> 5; }
+/* The limbs that a value with this exponent adds to, or its square. */
+ALWAYS_INLINE limb_range_t limbs_of(int64_t exponent, int is_square) {
+    int64_t first = (is_square ? 2 * exponent : exponent) >> 5;
+    return (limb_range_t){first, first + (is_square ? 4 : 2)};
+}
 
 ALWAYS_INLINE void add_value(int64_t *limbs, parts_t parts) {
     u128 digits = (u128)parts.number << (parts.exponent & 31);
@@ -80,9 +127,9 @@ ALWAYS_INLINE void add_square(int64_t *limbs, parts_t parts) {
 }
 
 /* Counts a value that is no number. */
-static int add_other(limbs_t *sum, int64_t groups_max, int64_t group, uint64_t bits) {
+static int add_other(limbs_t *sum, int64_t group, uint64_t bits) {
     if (sum->others == NULL) {
-        sum->others = calloc((size_t)groups_max * 3, sizeof *sum->others);
+        sum->others = calloc((size_t)sum->groups_max * 3, sizeof *sum->others);
         if (sum->others == NULL) return 0;
     }
     int is_nan = (bits & (((uint64_t)1 << 52) - 1)) != 0;
@@ -90,11 +137,17 @@ static int add_other(limbs_t *sum, int64_t groups_max, int64_t group, uint64_t b
     return 1;
 }
 
-/* Carries all limbs but the top one into [-2^31, 2^31). A top limb beyond 2^44 gets one more above it. */
-static int limbs_carry(limbs_t *sum, int64_t groups, int64_t groups_max) {
+/* Group `place` of the chosen ones; of all groups where `chosen` is NULL. */
+ALWAYS_INLINE int64_t group_at(const uint32_t *chosen, int64_t place) {
+    return chosen ? (int64_t)chosen[place] : place;
+}
+
+/* Carries the limbs of `count` groups, all of them or those chosen: all but the top one into [-2^31, 2^31). A top limb
+ * beyond 2^44 gets one more above it. 0 where there is no memory. */
+static int limbs_carry(limbs_t *sum, int64_t groups, const uint32_t *chosen, int64_t count) {
     int is_full = 0;
-    for (int64_t group = 0; group < groups; group++) {
-        int64_t *limbs = sum->limbs + group * sum->width;
+    for (int64_t index = 0; index < count; index++) {
+        int64_t *limbs = sum->limbs + group_at(chosen, index) * sum->width;
         for (int64_t place = 0; place + 1 < sum->width; place++) {
             int64_t carry = (limbs[place] + ((int64_t)1 << 31)) >> 32;
             limbs[place] -= carry * ((int64_t)1 << 32);
@@ -105,10 +158,10 @@ static int limbs_carry(limbs_t *sum, int64_t groups, int64_t groups_max) {
             is_full |= top > TOP_MAX || top < -TOP_MAX;
         }
     }
-    sum->rows = 0;
+    if (chosen == NULL) sum->rows = 0;
     if (!is_full) return 1;
     int64_t above = sum->low + sum->width;
-    return limbs_widen(sum, groups, groups_max, above, above) && limbs_carry(sum, groups, groups_max);
+    return limbs_widen(sum, groups, (limb_range_t){above, above}) && limbs_carry(sum, groups, chosen, count);
 }
 
 #endif

@@ -20,7 +20,7 @@ from headrace.operators.window.accumulator.lanes import Lane
 
 TOTALS_BYTES_MAX = 1 << 30
 _ADDED_MAX = 1 << 18
-"""Frames added to totals before sums of limbs are carried: a frame adds less than 2^44 to a limb of int64."""
+"""Frames added to totals before the totals are carried: a carried frame adds at most 2^44 to a limb of int64."""
 
 
 class CompiledGroups:
@@ -43,7 +43,9 @@ class CompiledGroups:
             keys = (*(KeyColumn(name, pl.Int64()) for name in by[:placed]), *self._grouping.keys)
             table = self._tables[tuple(by)] = GroupTable(Grouping(keys, self._grouping.aggregates))
         table.add(rows)
-        return pl.concat(table.take())
+        frames = table.take()
+        # a table that was full before the last row may have one group in several frames
+        return frames[0] if len(frames) == 1 else columns.merge(frames, by)
 
 
 def compiled_groups(
@@ -106,6 +108,7 @@ class Totals:
 
     def add(self, frame: pl.DataFrame) -> bool:
         """Adds partial rows."""
+        frame = columns.carried(frame)
         table = self._table_for(frame)
         if table is not None:
             table.add(frame)
@@ -113,6 +116,7 @@ class Totals:
 
     def updated(self, frame: pl.DataFrame) -> pl.DataFrame | None:
         """Adds partial rows of distinct keys, and returns the totals of these keys, in the same order."""
+        frame = columns.carried(frame)
         table = self._table_for(frame)
         if table is None:
             return None
@@ -129,14 +133,17 @@ class Totals:
         self._added += 1
         if frame.schema.keys() <= self._schema.keys() and self._added < _ADDED_MAX:
             return self._table
-        self._schema |= frame.schema
+        # a carry may add a limb, which needs an aggregate too
+        earlier = [columns.carried(groups) for groups in self._table.take()] if self._table is not None else []
+        for groups in (frame, *earlier):
+            self._schema |= groups.schema
         grouping = _merge_grouping(self._schema, self._keys)
         if grouping is None:
             self._switch_off()
             return None
         table = GroupTable(grouping)
-        for before in self._table.take() if self._table is not None else ():
-            table.add(columns.carried(before))
+        for groups in earlier:
+            table.add(groups)
         self._table, self._added = table, 0
         return table
 

@@ -39,13 +39,16 @@ def test_batches_of_any_size_give_the_digest_of_the_whole(keyed: bool, size: int
     assert running.text() == digest_text(digest_of(values, keys)), "asking twice counts nothing twice"
 
 
-def test_small_batches_wait_without_kernels_and_large_values_never_do(kernels: bool) -> None:
+@pytest.mark.parametrize("keyed", [True, False])
+def test_small_batches_wait_without_kernels_and_large_ones_never_do(kernels: bool, keyed: bool) -> None:
     running = RunningDigest()
-    value = column([b"x" * (TOGETHER_BYTES // 2)])
+    large = column([b"x" * (TOGETHER_BYTES // 2)])
+    values, keys = (column([None]), large) if keyed else (large, None)
     for _ in range(3):
-        running.add(Records(value))
+        running.add(Records(values, keys))
     assert len(running._waiting) == (0 if kernels else 1)
-    assert running.text() == digest_text(digest_of(pa.concat_arrays([value] * 3)))
+    thrice = [None if each is None else pa.concat_arrays([each] * 3) for each in (values, keys)]
+    assert running.text() == digest_text(digest_of(*thrice))
 
 
 def test_nothing() -> None:
