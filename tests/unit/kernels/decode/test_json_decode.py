@@ -17,6 +17,7 @@ from headrace.core.types import Schema, schema_of
 from headrace.formats.json.rows import RowReader
 from headrace.formats.staging import staged_frame
 from headrace.kernels.decode import messages as batches
+from headrace.kernels.decode.columns import Columns
 from headrace.kernels.decode.json_decode import json_kernel
 from headrace.kernels.decode.messages import MessageKernel
 from support.kernels.guarded import guarded_copy
@@ -78,6 +79,23 @@ def test_a_list_that_grows_in_a_doubtful_row_is_taken_back() -> None:
     assert doubt.tolist() == [False, True, False, True, False]
     reader = RowReader(NESTED)
     assert frame.equals(staged_frame(NESTED, [reader.read(good)] * 3))
+
+
+def test_columns_of_one_list_grow_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    grown: list[int] = []
+    grow = Columns.grow
+
+    def counted(columns: Columns, index: int) -> None:
+        grown.append(index)
+        grow(columns, index)
+
+    monkeypatch.setattr(Columns, "grow", counted)
+    fields = ", ".join(f"c{number}: int64" for number in range(50))
+    schema = schema_of({"items": f"[{{{fields}, inner: {{s: string}}, more: [int32]}}]"})
+    message = json.dumps({"items": [{}] * 1_000 + [{"c49": 1, "inner": {"s": "x"}, "more": [1, 2, 3] * 200}]}).encode()
+    check_rows(schema, [message], pa.array([message], pa.binary()))
+    # 64 elements are doubled to 1,024 once for each list: the message is read again as often
+    assert len(grown) == 8
 
 
 @pytest.mark.parametrize("binary", [pa.binary(), pa.large_binary()])
