@@ -106,6 +106,18 @@ def test_slices(binary: pa.DataType) -> None:
     check_rows(FLAT, [], whole[7:7])
 
 
+@pytest.mark.parametrize("text", [pa.string(), pa.large_string()])
+def test_texts_are_read_by_the_offsets_of_their_type(text: pa.DataType) -> None:
+    messages = [b'{"k":%d}' % n for n in range(100)]
+    check_rows(FLAT, messages, pa.array([message.decode() for message in messages], text))
+
+
+@pytest.mark.parametrize("other", [pa.binary_view(), pa.binary(8), pa.null()])
+def test_columns_without_such_offsets_are_refused(other: pa.DataType) -> None:
+    with pytest.raises(TypeError, match=r"messages are .*: kernels read binary and large_binary"):
+        opened(FLAT).decode(pa.array([], other))
+
+
 @pytest.mark.parametrize("end", range(1, 90))
 def test_messages_that_end_at_an_unreadable_page(end: int) -> None:
     message = b'{"k": 1234567890123456, "s": "nineteen \\u00e4 letters", "v": 0.1234567890123456, "b": true}'
