@@ -6,6 +6,7 @@ import datetime as dt
 import json
 from collections.abc import Sequence
 
+import polars as pl
 import pyarrow as pa
 import pytest
 from hypothesis import given
@@ -296,6 +297,21 @@ def test_a_deep_message_with_a_fraction_for_an_integer_is_bad(kernels: bool) -> 
     decoded = decode(SIMPLE, GOOD, raw, kernels=kernels)
     assert decoded.rows["s"].to_list() == ["x"]
     assert decoded.bad.tolist() == [1]
+
+
+@pytest.mark.parametrize("kernels", [True, False])
+@pytest.mark.parametrize("dtype", ["int32", "int64", "float32", "float64", "timestamp", "decimal(10,2)"])
+def test_numbers_with_exponents_beyond_all_bounds(dtype: str, kernels: bool) -> None:
+    schema = schema_of({"a": dtype})
+    zeros = [b'{"a":%s}' % number for number in (b"0e99999999999999999999", b"-0.00E-99999999999999999999", b"0e9999")]
+    decoded = decode(schema, *zeros, kernels=kernels)
+    assert decoded.reasons == ()
+    assert [float(value) for value in decoded.rows["a"].cast(pl.Float64)] == [0, 0, 0]
+    decoded = decode(schema, b'{"a":-1.5e-99999999999999999999}', kernels=kernels)
+    if dtype.startswith("float"):
+        assert decoded.rows["a"].to_list() == [0]
+    else:
+        assert decoded.reasons == (f'field "a": expected {dtype}, found number -1.5E-999999999999999999',)
 
 
 def test_of_equal_keys_the_first_holds() -> None:

@@ -114,11 +114,14 @@ def _parse_exactly(raw: bytes, parsed: dict[str, object]) -> dict[str, object]:
     return exact
 
 
-def _exact_float(literal: str) -> decimal.Decimal | float:
+def _exact_float(literal: str) -> decimal.Decimal:
     try:
         return decimal.Decimal(literal)
-    except decimal.InvalidOperation:  # an exponent beyond 10^18: zero, as the check before let no infinity through
-        return float(literal)
+    except decimal.InvalidOperation:  # an exponent beyond 10^18: orjson refuses infinities, so it is zero or tiny
+        digits = literal.lower().partition("e")[0]
+        mantissa = decimal.Decimal(digits)
+        # 1e-999999999999999999 stands for what is smaller: neither is an integer, and both are 0.0 as a float
+        return decimal.Decimal(f"{digits}e{decimal.MIN_EMIN}") if mantissa else mantissa
 
 
 def _converter(dtype: DataType) -> Convert:
