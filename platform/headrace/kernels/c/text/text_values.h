@@ -18,10 +18,10 @@ ALWAYS_INLINE int64_t fixed_digits(const uint8_t *at, int64_t count) {
     return value;
 }
 
-/* Days since 1970-01-01 of a date of the proleptic Gregorian calendar (H. Hinnant, "days_from_civil"). */
+/* Days since 1970-01-01 of a date from year 1 on, proleptic Gregorian calendar (H. Hinnant, "days_from_civil"). */
 ALWAYS_INLINE int64_t civil_days(int64_t year, int64_t month, int64_t day) {
     year -= month <= 2;
-    int64_t era = (year >= 0 ? year : year - 399) / 400;
+    int64_t era = year / 400;
     int64_t of_era = year - era * 400;
     int64_t of_year = (153 * (month > 2 ? month - 3 : month + 9) + 2) / 5 + day - 1;
     return era * 146097 + of_era * 365 + of_era / 4 - of_era / 100 + of_year - 719468;
