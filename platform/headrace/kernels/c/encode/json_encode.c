@@ -134,8 +134,6 @@ static int next_rows(json_encode_t *encode) {
     return 1;
 }
 
-ALWAYS_INLINE int bit_at(const uint8_t *bits, int64_t index) { return bits[index >> 3] >> (index & 7) & 1; }
-
 #define DEFINE_VALUE_AT(name, type)                                                                                    \
     ALWAYS_INLINE type name##_at(const json_field_t *field, int64_t index) {                                          \
         type value;                                                                                                    \
@@ -157,11 +155,6 @@ ALWAYS_INLINE int has_room(writer_t *writer, const uint8_t *at, int64_t bytes) {
     return 0;
 }
 
-/* The bytes of a text or binary. */
-ALWAYS_INLINE const uint8_t *long_text(const json_field_t *field, const uint8_t *view) {
-    return (const uint8_t *)field->texts[load_uint32(view + 8)] + load_uint32(view + 12);
-}
-
 ALWAYS_INLINE uint8_t *write_string(writer_t *writer, const json_field_t *field, int64_t index, uint8_t *at) {
     const uint8_t *view = field->values + index * 16;
     int64_t length = load_uint32(view);
@@ -170,7 +163,7 @@ ALWAYS_INLINE uint8_t *write_string(writer_t *writer, const json_field_t *field,
         *at = '"';
         at = write_escaped_inline(at + 1, view, length);
     } else {
-        const uint8_t *text = long_text(field, view);
+        const uint8_t *text = view_bytes(field->texts, view);
         /* near the end of the buffer the exact length is counted: six times a long text would grow it far too much */
         if (unlikely(writer->soft_end - at < length * ESCAPED_BYTES_MAX + 2) &&
             !has_room(writer, at, escaped_length(text, length) + 2))
@@ -187,7 +180,7 @@ static uint8_t *write_binary(writer_t *writer, const json_field_t *field, int64_
     int64_t length = load_uint32(view);
     if (!has_room(writer, at, base64_length(length) + 2)) return NULL;
     *at = '"';
-    at = write_base64(at + 1, length <= 12 ? view + 4 : long_text(field, view), length);
+    at = write_base64(at + 1, view_bytes(field->texts, view), length);
     *at = '"';
     return at + 1;
 }
