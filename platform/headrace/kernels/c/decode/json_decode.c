@@ -6,6 +6,7 @@
  * there, a key with an escape, a value of another type or out of range. Such a row is taken back and marked. */
 #include "decode/decode.h"
 #include "decode/json_text.h"
+#include "text/base64.h"
 #include "text/number.h"
 #include "text/text_values.h"
 
