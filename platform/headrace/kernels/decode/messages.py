@@ -47,7 +47,7 @@ class _Decode(ctypes.Structure):
 
 
 class MessageKernel:
-    """Decodes messages of one schema. May be used by one thread at a time."""
+    """Decodes messages of one schema. Keeps nothing between batches: threads may share it."""
 
     def __init__(self, call: DecodeCall, layout: ColumnLayout) -> None:
         self._call = call
