@@ -1,7 +1,8 @@
 """Compares a kernel that decodes messages with the exact reader, for random messages of one schema.
 
 Each row that the kernel is sure of must be good in the reader, and the same bit for bit; alone in a batch a message
-must be read as among others. Memory of messages and columns ends at unreadable pages.
+must be read as among others, and by the reader the same however much of the stack is left. Memory of messages and
+columns ends at unreadable pages.
 """
 
 from __future__ import annotations
@@ -34,6 +35,9 @@ _DOUBT_MAX = 0.02
 _SURE_MIN = 0.25
 """The share of wild messages that it must not: else the comparison would see little."""
 _COUNTED_MIN = 1_000
+_DEEPER_SHARE = 0.3
+"""Of batches that are read once more by the reader, below up to so many calls."""
+_DEEPER_MAX = 700
 _CUT_BEHIND = (
     re.compile(rb"\\"),
     re.compile(rb"\\u[dD]"),
@@ -84,6 +88,8 @@ def decoding_batch(open_decoding: Callable[[Random], Decoding | None], chance: R
     write = decoding.messages.clean if is_clean else decoding.messages.wild
     messages = [write(chance) for _ in range(MESSAGES)]
     rows = [_read(decoding.reader, message) for message in messages]
+    if chance.random() < _DEEPER_SHARE:
+        _compare_below(chance.randrange(_DEEPER_MAX), decoding, messages, rows)
     bad = [(message, row) for message, row in zip(messages, rows, strict=True) if isinstance(row, BadMessageError)]
     if is_clean and bad:
         raise FuzzError(f"the generator is wrong: {bad[0][1]}: {bad[0][0]!r}; {decoding.text}")
@@ -136,6 +142,16 @@ def _read(reader: RowReader, message: bytes) -> _Row:
         return reader.read(message)
     except BadMessageError as bad:
         return bad
+
+
+def _compare_below(calls: int, decoding: Decoding, messages: Sequence[bytes], rows: Sequence[_Row]) -> None:
+    """Reads the messages again where less of the stack is left."""
+    if calls:
+        _compare_below(calls - 1, decoding, messages, rows)
+        return
+    for message, row in zip(messages, rows, strict=True):
+        if str(again := _read(decoding.reader, message)) != str(row):
+            raise FuzzError(f"{row} and, deeper in the stack, {again}: {message!r}; {decoding.text}")
 
 
 def _compare(

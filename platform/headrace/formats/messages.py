@@ -11,7 +11,7 @@ import polars as pl
 import pyarrow as pa
 
 from headrace.connect.format import Decoded
-from headrace.core.arrow_arrays import BINARY_BYTES_MAX, mask_of, number_array
+from headrace.core.arrow_arrays import mask_of, number_array
 
 Indices = npt.NDArray[np.int64]
 
@@ -19,7 +19,8 @@ Indices = npt.NDArray[np.int64]
 def live_messages(values: pa.Array) -> tuple[pa.Array, Indices | None]:
     """The messages that are not tombstones, and their indices; None if all are. Views become plain arrays."""
     if pa.types.is_binary_view(values.type):
-        values = values.cast(pa.binary() if values.nbytes <= BINARY_BYTES_MAX else pa.large_binary())
+        # `nbytes` counts bytes that views share once, and a cast to `binary` wraps beyond 2 GiB without an error
+        values = values.cast(pa.large_binary())
     if values.null_count == 0:
         return values, None
     index = np.flatnonzero(mask_of(values.is_valid()))

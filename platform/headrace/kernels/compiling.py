@@ -45,7 +45,8 @@ def compiler() -> list[str] | None:
         if path := shutil.which(name):
             return [path]
     if importlib.util.find_spec("ziglang") is not None:
-        return [sys.executable, "-m", "ziglang", "cc"]
+        # without a CPU, zig compiles for the one that it runs on; the wheel is for every machine of its platform
+        return [sys.executable, "-m", "ziglang", "cc", "-mcpu=baseline"]
     return None
 
 

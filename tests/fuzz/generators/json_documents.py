@@ -10,7 +10,7 @@ from random import Random
 
 from fuzz.generators.damage import damaged
 from fuzz.generators.json_strings import broken_string, edge_string, escaped, plain_string
-from fuzz.generators.json_values import any_value, broken_value, forms, wrong_value
+from fuzz.generators.json_values import any_value, broken_value, deep_value, forms, wrong_value
 from headrace.core.types import DataType, Field, ListOf, Schema, Struct
 
 _TOKENS = (*'{}[]:,"\\', "null", "true", "false", "0", "-1", "1.5", '"a"', '"b":', '{"a":', " ", "\n", "\0")
@@ -124,15 +124,26 @@ def _value_writer(field: Field) -> _Write:
 
 def _list_writer(item: Field) -> _Write:
     write = _value_writer(item)
-    is_nested = isinstance(item.type, ListOf | Struct)
+    write_short = _short_writer(item.type, write)
 
     def write_list(chance: Random, mood: Mood) -> str:
-        size = chance.randrange(4)
-        if not is_nested and chance.random() < 0.01:
-            size = chance.choice(_ITEMS_MANY)
-        return _joined(chance, mood, "[]", [write(chance, mood) for _ in range(size)])
+        items = [write(chance, mood) for _ in range(chance.randrange(4))]
+        if write_short is not None and chance.random() < 0.01:
+            items += [write_short(chance, mood) for _ in range(chance.choice(_ITEMS_MANY))]
+        return _joined(chance, mood, "[]", items)
 
     return write_list
+
+
+def _short_writer(dtype: DataType, write: _Write) -> _Write | None:
+    """Writes elements short enough for a long list: nested ones are empty. None for a struct that cannot be."""
+    match dtype:
+        case ListOf():
+            return lambda chance, mood: "[]"
+        case Struct(fields):
+            return (lambda chance, mood: "{}") if all(item.nullable for item in fields) else None
+        case _:
+            return write
 
 
 def _object_writer(fields: Sequence[Field]) -> _Write:
@@ -201,7 +212,7 @@ def _mischievous(chance: Random, members: _Members) -> _Members:
     """The members with one that is there twice, unknown with any value, or has an odd key."""
     members = list(members)
     name, key, value = chance.choice(members) if members else ("a", '"a"', "1")
-    match chance.randrange(8):
+    match chance.randrange(9):
         case 0:
             odd = name, key, value
         case 1:
@@ -216,6 +227,10 @@ def _mischievous(chance: Random, members: _Members) -> _Members:
             odd = name, plain_string(chance), wrong_value(chance)
         case 6:
             odd = name, broken_value(chance), value
+        case 7:
+            # both hold where a reader's stack may end
+            members.insert(chance.randrange(len(members) + 1), ("deep", '"deep"', deep_value(chance)))
+            odd = name, key, any_value(chance)
         case _:
             # the same member, once, with its key in escapes
             members = [member for member in members if member[0] != name]

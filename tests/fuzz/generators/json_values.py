@@ -41,7 +41,7 @@ _BROKEN_LITERALS = (
     *('{"a";1}', '{"a" 12}', '{"a","b"}', '{"a"x"b"}', '{"a":1;"b":2}', "[1;2]", '{"a":1}}', '{"":[}', "[{]}"),
     *('{"a":1,}', '{,"a":1}', '{"a" 1}', '{"a"::1}', "{1:1}", "[1}", '{"a":1]', "{null:1}", '{"a":1 "b":2}', "[1]]"),
 )
-_DEPTHS = (2, 10, 31, 32, 33, 58, 59, 60, 61, 62, 63, 64, 65, 128, 200, 1023, 1024, 1025)
+_DEPTHS = (2, 10, 31, 32, 33, 58, 59, 60, 61, 62, 63, 64, 65, 128, 200, 500, 800, 1000, 1023, 1024, 1025)
 _ANY_DEPTH_MAX = 4
 
 
@@ -69,7 +69,7 @@ def any_value(chance: Random, depth: int = 0) -> str:
     if roll < 0.6 or depth >= _ANY_DEPTH_MAX:
         return chance.choice(("null", "true", "false", "{}", "[]", "[ ]", "{\n}", "0"))
     if roll < 0.65:
-        return _deep(chance)
+        return deep_value(chance)
     items = [any_value(chance, depth + 1) for _ in range(chance.randrange(4))]
     comma = chance.choice((",", ", ", " ,", "\n,\t"))
     if roll < 0.8:
@@ -92,7 +92,7 @@ def _broken_literal(chance: Random) -> str:
     return chance.choice(_BROKEN_LITERALS)
 
 
-def _deep(chance: Random) -> str:
+def deep_value(chance: Random) -> str:
     """Many levels of lists and objects, sometimes closed in another order."""
     depth = chance.choice(_DEPTHS)
     kinds = [chance.random() < 0.5 for _ in range(depth)] if chance.random() < 0.3 else [chance.random() < 0.5] * depth

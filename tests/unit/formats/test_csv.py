@@ -5,6 +5,8 @@ from __future__ import annotations
 import csv
 import datetime as dt
 import io
+import subprocess
+import sys
 
 import polars as pl
 import pyarrow as pa
@@ -168,6 +170,26 @@ def test_reasons_name_the_field_and_what_was_found() -> None:
         "not UTF-8: byte 0xff at 0",
         "newline outside of quotes at character 3",
     )
+
+
+def test_a_doubled_quote_does_not_close_a_field() -> None:
+    schema = schema_of({"a": "string", "b": "string"})
+    assert _reasons(schema, b'"a"",b', b'"a""', b'"",""') == ("no closing quote after character 0",) * 2
+
+
+def test_a_long_quoted_field_takes_little_memory() -> None:
+    # the stack of `re` is on no Python heap: only the process shows it
+    program = """if True:
+        import re
+        from pathlib import Path
+        from headrace.formats.csv.line import Dialect, LineReader
+        peak_kib = lambda: int(re.search(r"VmHWM:\\s*([0-9]+)", Path("/proc/self/status").read_text())[1])
+        reader, line, before = LineReader(Dialect(",", '"', "")), '"' + 'a""' * 350_000 + '"', peak_kib()
+        assert len(reader.fields(line)[0].text) == 700_000
+        print((peak_kib() - before) >> 10)
+    """
+    run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert int(run.stdout) < 20, "MiB for a line of one"
 
 
 def test_quoted_empty_is_a_string_and_unquoted_empty_is_null() -> None:

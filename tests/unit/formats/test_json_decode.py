@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import datetime as dt
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
+import polars as pl
 import pyarrow as pa
 import pytest
 from hypothesis import given
@@ -285,17 +286,49 @@ def test_a_bad_message_never_takes_its_batch_down(raw: bytes, reason: str, kerne
 
 
 def test_deep_nesting_up_to_the_limit_is_ignored_like_any_extra_field() -> None:
-    raw = b'{"z":' + b"[" * 1000 + b"]" * 1000 + b',"s":"x"}'
+    raw = b'{"z":' + b"[" * 1023 + b"]" * 1023 + b',"s":"x"}'
+    deeper = raw.replace(b"[]", b"[[]]")
     for kernels in (True, False):
-        assert decode(SIMPLE, raw, kernels=kernels).rows["s"].to_list() == ["x"]
+        decoded = decode(SIMPLE, raw, deeper, kernels=kernels)
+        assert decoded.rows["s"].to_list() == ["x"]
+        assert decoded.bad.tolist() == [1]
+        assert decoded.reasons[0].startswith("not JSON: ")
+
+
+def below(levels: int, call: Callable[[], Decoded]) -> Decoded:
+    return call() if levels == 0 else below(levels - 1, call)
 
 
 @pytest.mark.parametrize("kernels", [True, False])
-def test_a_deep_message_with_a_fraction_for_an_integer_is_bad(kernels: bool) -> None:
-    raw = b'{"s":"x","a":1.5,"z":' + b"[" * 1010 + b"]" * 1010 + b"}"
-    decoded = decode(SIMPLE, GOOD, raw, kernels=kernels)
-    assert decoded.rows["s"].to_list() == ["x"]
-    assert decoded.bad.tolist() == [1]
+@pytest.mark.parametrize("stack", [0, 300, 600])
+@pytest.mark.parametrize("levels", [300, 800, 1020])
+def test_deep_messages_are_read_the_same_at_any_depth_of_the_stack(levels: int, stack: int, kernels: bool) -> None:
+    deep = b"[" * (levels - 2) + b'{"[\\"]":[1.5,{}],"b":[null,"}"]}' + b"]" * (levels - 2)
+    messages = (
+        b'{"s":"x","a":1.0,"z":%s}' % deep,
+        b'{"s":"x","a":1,"z":%s,"a":2}' % deep,
+        b'{"\\u0073":"x","a":1,"z":%s,"s":"y"}' % deep,
+        b'{"s":"x","a":1.5,"z":%s}' % deep,
+    )
+    decoded = below(stack, lambda: decode(SIMPLE, *messages, kernels=kernels))
+    assert decoded.rows.select("s", "a").rows() == [("x", 1)] * 3
+    assert decoded.bad.tolist() == [3]
+    assert decoded.reasons == ('field "a": expected int64, found number 1.5',)
+
+
+@pytest.mark.parametrize("kernels", [True, False])
+@pytest.mark.parametrize("dtype", ["int32", "int64", "float32", "float64", "timestamp", "decimal(10,2)"])
+def test_numbers_with_exponents_beyond_all_bounds(dtype: str, kernels: bool) -> None:
+    schema = schema_of({"a": dtype})
+    zeros = [b'{"a":%s}' % number for number in (b"0e99999999999999999999", b"-0.00E-99999999999999999999", b"0e9999")]
+    decoded = decode(schema, *zeros, kernels=kernels)
+    assert decoded.reasons == ()
+    assert [float(value) for value in decoded.rows["a"].cast(pl.Float64)] == [0, 0, 0]
+    decoded = decode(schema, b'{"a":-1.5e-99999999999999999999}', kernels=kernels)
+    if dtype.startswith("float"):
+        assert decoded.rows["a"].to_list() == [0]
+    else:
+        assert decoded.reasons == (f'field "a": expected {dtype}, found number -1.5E-999999999999999999',)
 
 
 def test_of_equal_keys_the_first_holds() -> None:

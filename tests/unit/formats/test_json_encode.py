@@ -135,6 +135,18 @@ def test_what_is_written_is_read_back(frame: pl.DataFrame, kernels: bool) -> Non
     assert decoded.rows.equals(frame)
 
 
+@pytest.mark.parametrize(("days", "text"), [(-719_163, "0000-12-31"), (2_932_897, "+10000-01-01")])
+@pytest.mark.parametrize("kernels", [True, False])
+def test_years_outside_1_to_9999_are_written_but_not_read(days: int, text: str, kernels: bool) -> None:
+    schema = Schema((Field("d", Primitive.DATE), Field("t", Timestamp())))
+    day = pl.Series("d", [days], pl.Int32).cast(pl.Date)
+    frame = pl.DataFrame([day, day.cast(pl.Datetime("us", "UTC")).alias("t")])
+    messages = JsonEncoder(schema, kernels=kernels).encode(frame)
+    assert messages.to_pylist() == [f'{{"d":"{text}","t":"{text}T00:00:00.000Z"}}']
+    decoded = json_decoder(schema, kernels=kernels).decode(messages.cast(pa.large_binary()))
+    assert decoded.reasons == (f'field "d": expected date (YYYY-MM-DD), found string "{text}"',)
+
+
 @given(st.lists(st.one_of(st.none(), st.integers(-(2**55), 2**55)), min_size=1, max_size=5), st.booleans())
 def test_times_are_written_alike_in_small_and_large_frames(micros: list[int | None], kernels: bool) -> None:
     schema = Schema((Field("t", Timestamp()),))

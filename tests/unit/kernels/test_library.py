@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import sys
 from pathlib import Path
 
 import pytest
@@ -78,3 +79,10 @@ def test_the_sources_compile_under_sanitizers(tmp_path: Path) -> None:
 def test_a_chosen_compiler_comes_first(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CC", "ccache gcc")
     assert compiler() == ["ccache", "gcc"]
+
+
+def test_zig_compiles_for_every_machine_of_the_platform(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("CC", raising=False)
+    monkeypatch.setattr("shutil.which", lambda _: None)
+    monkeypatch.setattr("importlib.util.find_spec", lambda _: object())
+    assert compiler() == [sys.executable, "-m", "ziglang", "cc", "-mcpu=baseline"]

@@ -101,17 +101,17 @@ static inline int column_view(column_view_t *view, const arrow_array_t *rows, in
     return 1;
 }
 
+ALWAYS_INLINE int bit_at(const uint8_t *bits, int64_t index) { return bits[index >> 3] >> (index & 7) & 1; }
+
 ALWAYS_INLINE int is_valid(const column_view_t *view, int64_t row) {
-    if (view->valid == NULL) return 1;
-    int64_t bit = view->valid_offset + row;
-    return view->valid[bit >> 3] >> (bit & 7) & 1;
+    return view->valid == NULL || bit_at(view->valid, view->valid_offset + row);
 }
 
-/* The bytes of a view; their number is its first word. */
-ALWAYS_INLINE const uint8_t *view_bytes(const column_view_t *column, const uint8_t *view) {
+/* The bytes of a view, of which long ones are in `texts`; their number is its first word. */
+ALWAYS_INLINE const uint8_t *view_bytes(const void *const *texts, const uint8_t *view) {
     uint32_t length = load_uint32(view);
     if (length <= 12) return view + 4;
-    return (const uint8_t *)column->texts[load_uint32(view + 8)] + load_uint32(view + 12);
+    return (const uint8_t *)texts[load_uint32(view + 8)] + load_uint32(view + 12);
 }
 
 #endif

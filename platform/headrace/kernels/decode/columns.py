@@ -78,8 +78,8 @@ _KINDS = {
 class Column:
     """One column of the tree. Children stand side by side in the list of all columns.
 
-    width          bytes of a value; 8 of a list's end, 0 of a struct
-    is_repeated    below a list: it has as many values as there are elements
+    width       bytes of a value; 8 of a list's end, 0 of a struct
+    list_above  the index of the nearest list above it: it has as many values as that has elements; None: one a row
     """
 
     field: Field
@@ -88,7 +88,7 @@ class Column:
     arrow: pa.DataType
     first_child: int
     child_count: int
-    is_repeated: bool
+    list_above: int | None
 
 
 class ColumnLayout:
@@ -118,16 +118,15 @@ class ColumnLayout:
 
 def _tree(schema: Schema) -> Iterator[Column]:
     """All columns, breadth first, so that children of one stand side by side."""
-    waiting = [(Field("", Struct(schema.fields), nullable=False), False)]
+    waiting: list[tuple[Field, int | None]] = [(Field("", Struct(schema.fields), nullable=False), None)]
     at = 0
     while at < len(waiting):
-        field, is_repeated = waiting[at]
-        at += 1
+        field, list_above = waiting[at]
         first, children = len(waiting), _children(field.type)
         kind, width, arrow = _form(field.type)
-        below_list = is_repeated or kind is Kind.LIST
-        waiting += [(child, below_list) for child in children]
-        yield Column(field, kind, width, arrow, first if children else 0, len(children), is_repeated)
+        waiting += [(child, at if kind is Kind.LIST else list_above) for child in children]
+        yield Column(field, kind, width, arrow, first if children else 0, len(children), list_above)
+        at += 1
 
 
 def _children(dtype: DataType) -> tuple[Field, ...]:
@@ -176,8 +175,8 @@ class Columns:
         self._values: list[pa.Buffer | None] = [None] * len(layout.columns)
         self._flags: list[npt.NDArray[np.uint8]] = [np.empty(0, np.uint8)] * len(layout.columns)
         for index in range(1, len(layout.columns)):
-            repeated = layout.columns[index].is_repeated
-            self._allocate(index, max(rows_max, _ELEMENTS_MIN) if repeated else rows_max)
+            is_repeated = layout.columns[index].list_above is not None
+            self._allocate(index, max(rows_max, _ELEMENTS_MIN) if is_repeated else rows_max)
 
     def _allocate(self, index: int, rows_max: int) -> None:
         column, row = self._layout.columns[index], self.table[index]
@@ -196,7 +195,17 @@ class Columns:
                 ctypes.memset(values.address, 0, column.width)
 
     def grow(self, index: int) -> None:
-        """Gives column `index`, which is below a list and full, twice its room."""
+        """Gives column `index`, which is below a list and full, twice its room, and all columns of the same list.
+
+        Those have as many values, and are full next: the message is read again once for all of them, not for each.
+        """
+        list_above = self._layout.columns[index].list_above
+        assert list_above is not None, "other columns have room for each row"
+        for other, column in enumerate(self._layout.columns):
+            if column.list_above == list_above:
+                self._double(other)
+
+    def _double(self, index: int) -> None:
         row, column = self.table[index], self._layout.columns[index]
         rows, values = int(row["rows_max"]), int(row["values"])
         # alive until they are copied

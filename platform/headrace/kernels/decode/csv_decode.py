@@ -5,8 +5,6 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Sequence
 
-import numpy as np
-
 from headrace.core.types import Schema
 from headrace.kernels.decode.columns import ColumnLayout
 from headrace.kernels.decode.messages import MessageKernel
@@ -14,13 +12,15 @@ from headrace.kernels.library import is_loaded, kernel
 
 
 class _Csv(ctypes.Structure):
+    """`csv_t`. ctypes keeps alive with it what its typed pointers lead to."""
+
     _fields_ = (
         ("delimiter", ctypes.c_int64),
         ("quote", ctypes.c_int64),
         ("null", ctypes.c_char_p),
         ("null_bytes", ctypes.c_int64),
         ("field_count", ctypes.c_int64),
-        ("columns", ctypes.c_void_p),
+        ("columns", ctypes.POINTER(ctypes.c_int64)),
     )
 
 
@@ -38,12 +38,10 @@ def csv_kernel(
     index = {name: place for place, name in enumerate(schema.names, layout.top.start)}
     last = {name: place for place, name in enumerate(columns)}
     numbers = [index.get(name, -1) if last[name] == place else -1 for place, name in enumerate(columns)]
-    places, text = np.array(numbers, np.int64), null.encode()
-    csv = _Csv(ord(delimiter), ord(quote), text, len(text), len(columns), places.ctypes.data)
+    places, text = (ctypes.c_int64 * len(numbers))(*numbers), null.encode()
+    csv = _Csv(ord(delimiter), ord(quote), text, len(text), len(columns), places)
 
-    def call(state: int, *, kept: object = places) -> int:
-        # `kept`: the kernel has a bare pointer to it
-        del kept
+    def call(state: int) -> int:
         read: int = decode(state, ctypes.addressof(csv))
         return read
 

@@ -10,6 +10,7 @@ import numpy.typing as npt
 import polars as pl
 import pyarrow as pa
 
+from headrace.kernels.arrow_offsets import offset_bytes
 from headrace.kernels.decode.columns import TEXT_BYTES_MAX, ColumnLayout, Columns
 
 DecodeCall = Callable[[int], int]
@@ -46,7 +47,7 @@ class _Decode(ctypes.Structure):
 
 
 class MessageKernel:
-    """Decodes messages of one schema. May be used by one thread at a time."""
+    """Decodes messages of one schema. Keeps nothing between batches: threads may share it."""
 
     def __init__(self, call: DecodeCall, layout: ColumnLayout) -> None:
         self._call = call
@@ -55,10 +56,11 @@ class MessageKernel:
     def decode(self, messages: pa.Array) -> tuple[pl.DataFrame, npt.NDArray[np.bool_]]:
         """The rows of the messages that are sure, in order, and the mask of those that are in doubt.
 
-        messages: Arrow binary or large_binary without NULLs
+        messages: Arrow binary or large_binary without NULLs. Raises TypeError for a type without their offsets
         """
-        count = len(messages)
-        width = 4 if pa.types.is_binary(messages.type) else 8
+        count, width = len(messages), offset_bytes(messages.type)
+        if not width:
+            raise TypeError(f"messages are {messages.type}: kernels read binary and large_binary")
         _, offsets, data = messages.buffers()
         begin, end = _ends(offsets, messages.offset, count, width)
         if end - begin > TEXT_BYTES_MAX and count > 1:

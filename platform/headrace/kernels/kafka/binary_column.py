@@ -7,6 +7,8 @@ from ctypes import c_int64, c_void_p
 
 import pyarrow as pa
 
+from headrace.kernels.arrow_offsets import offset_bytes
+
 
 class BinaryColumn(ctypes.Structure):
     """`binary_column_t`. All zeros is no column: every value is NULL."""
@@ -30,7 +32,7 @@ def binary_column(column: pa.Array | None) -> BinaryColumn | None:
         return BinaryColumn()
     if not isinstance(column, pa.Array):
         return None
-    width = _offset_bytes(column.type)
+    width = offset_bytes(column.type)
     if not width:
         return None
     valid, offsets, data = column.buffers()
@@ -44,9 +46,3 @@ def binary_column(column: pa.Array | None) -> BinaryColumn | None:
         None if valid is None else valid.address,
         first,
     )
-
-
-def _offset_bytes(dtype: pa.DataType) -> int:
-    if pa.types.is_large_binary(dtype) or pa.types.is_large_string(dtype):
-        return 8
-    return 4 if pa.types.is_binary(dtype) or pa.types.is_string(dtype) else 0

@@ -17,6 +17,7 @@ from headrace.core.types import Schema, schema_of
 from headrace.formats.json.rows import RowReader
 from headrace.formats.staging import staged_frame
 from headrace.kernels.decode import messages as batches
+from headrace.kernels.decode.columns import Columns
 from headrace.kernels.decode.json_decode import json_kernel
 from headrace.kernels.decode.messages import MessageKernel
 from support.kernels.guarded import guarded_copy
@@ -80,12 +81,41 @@ def test_a_list_that_grows_in_a_doubtful_row_is_taken_back() -> None:
     assert frame.equals(staged_frame(NESTED, [reader.read(good)] * 3))
 
 
+def test_columns_of_one_list_grow_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    grown: list[int] = []
+    grow = Columns.grow
+
+    def counted(columns: Columns, index: int) -> None:
+        grown.append(index)
+        grow(columns, index)
+
+    monkeypatch.setattr(Columns, "grow", counted)
+    fields = ", ".join(f"c{number}: int64" for number in range(50))
+    schema = schema_of({"items": f"[{{{fields}, inner: {{s: string}}, more: [int32]}}]"})
+    message = json.dumps({"items": [{}] * 1_000 + [{"c49": 1, "inner": {"s": "x"}, "more": [1, 2, 3] * 200}]}).encode()
+    check_rows(schema, [message], pa.array([message], pa.binary()))
+    # 64 elements are doubled to 1,024 once for each list: the message is read again as often
+    assert len(grown) == 8
+
+
 @pytest.mark.parametrize("binary", [pa.binary(), pa.large_binary()])
 def test_slices(binary: pa.DataType) -> None:
     messages = [b'{"k":%d,"s":"%d letters and more"}' % (n, n) for n in range(100)]
     whole = pa.array(messages, binary)
     check_rows(FLAT, messages[7:50], whole[7:50])
     check_rows(FLAT, [], whole[7:7])
+
+
+@pytest.mark.parametrize("text", [pa.string(), pa.large_string()])
+def test_texts_are_read_by_the_offsets_of_their_type(text: pa.DataType) -> None:
+    messages = [b'{"k":%d}' % n for n in range(100)]
+    check_rows(FLAT, messages, pa.array([message.decode() for message in messages], text))
+
+
+@pytest.mark.parametrize("other", [pa.binary_view(), pa.binary(8), pa.null()])
+def test_columns_without_such_offsets_are_refused(other: pa.DataType) -> None:
+    with pytest.raises(TypeError, match=r"messages are .*: kernels read binary and large_binary"):
+        opened(FLAT).decode(pa.array([], other))
 
 
 @pytest.mark.parametrize("end", range(1, 90))

@@ -4,6 +4,7 @@
  * to the next delimiter. In doubt is also what is not UTF-8, holds a NUL, has another number of fields, or does not
  * read as its type, special floats such as nan included. */
 #include "decode/decode.h"
+#include "text/base64.h"
 #include "text/number.h"
 #include "text/text_values.h"
 #include "text/utf8.h"

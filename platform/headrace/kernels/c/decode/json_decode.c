@@ -6,6 +6,7 @@
  * there, a key with an escape, a value of another type or out of range. Such a row is taken back and marked. */
 #include "decode/decode.h"
 #include "decode/json_text.h"
+#include "text/base64.h"
 #include "text/number.h"
 #include "text/text_values.h"
 
@@ -159,16 +160,19 @@ ALWAYS_INLINE int is_key(const column_t *column, const uint8_t *at, const uint8_
     return end - at >= column->name_bytes && memcmp(at, column->name, (size_t)column->name_bytes) == 0;
 }
 
-/* The field of the key at `at`, and in *next what is behind the key. NULL with *next: none of that name. */
-static inline column_t *find_field(column_t *fields, int64_t count, const uint8_t *at, const uint8_t *end,
-                                   const uint8_t **next) {
+/* The field of the key at `at`, and in *next what is behind the key. NULL with *next: none of that name. The search
+ * starts at `expected`: a producer that leaves fields out still keeps the order of the others. */
+static inline column_t *find_field(column_t *fields, int64_t count, int64_t expected, const uint8_t *at,
+                                   const uint8_t *end, const uint8_t **next) {
     const uint8_t *close = *at == '"' ? run_end(at + 1, end) : NULL;
     *next = close == NULL || *close != '"' ? NULL : close + 1;
     if (*next == NULL) return NULL;
     int64_t length = *next - at;
-    for (int64_t index = 0; index < count; index++)
+    for (int64_t step = 0; step < count; step++) {
+        int64_t index = expected + step < count ? expected + step : expected + step - count;
         if (fields[index].name_bytes == length && memcmp(at, fields[index].name, (size_t)length) == 0)
             return fields + index;
+    }
     return NULL;
 }
 
@@ -189,7 +193,7 @@ static const uint8_t *read_object(table_t *table, const column_t *parent, int64_
                 field = fields + expected;
                 at += field->name_bytes;
             } else {
-                field = find_field(fields, count, at, end, &at);
+                field = find_field(fields, count, expected, at, end, &at);
                 if (at == NULL) return NULL;
             }
             at = skip_blanks(at, end);

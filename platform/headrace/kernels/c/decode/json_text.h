@@ -87,8 +87,8 @@ static inline const uint8_t *read_escape(const uint8_t *at, const uint8_t *end, 
     default: return NULL;
     }
     int32_t unit = hex_digits(at + 2, end);
-    at += 6;
     if (unit <= 0 || (unit >= 0xdc00 && unit <= 0xdfff)) return NULL;
+    at += 6;
     *character = (uint32_t)unit;
     if (unit < 0xd800 || unit > 0xdfff) return at;
     if (end - at < 6 || at[0] != '\\' || at[1] != 'u') return NULL;

@@ -134,8 +134,6 @@ static int next_rows(json_encode_t *encode) {
     return 1;
 }
 
-ALWAYS_INLINE int bit_at(const uint8_t *bits, int64_t index) { return bits[index >> 3] >> (index & 7) & 1; }
-
 #define DEFINE_VALUE_AT(name, type)                                                                                    \
     ALWAYS_INLINE type name##_at(const json_field_t *field, int64_t index) {                                          \
         type value;                                                                                                    \
@@ -150,30 +148,25 @@ DEFINE_VALUE_AT(uint64, uint64_t)
 DEFINE_VALUE_AT(uint128, u128)
 
 /* Whether `bytes` fit at `at`; notes how many are missing. */
-ALWAYS_INLINE int has_room(writer_t *writer, const uint8_t *at, int64_t bytes) {
+ALWAYS_INLINE int text_fits(writer_t *writer, const uint8_t *at, int64_t bytes) {
     int64_t missing = bytes - (writer->soft_end - at);
     if (likely(missing <= 0)) return 1;
     writer->missing = missing;
     return 0;
 }
 
-/* The bytes of a text or binary. */
-ALWAYS_INLINE const uint8_t *long_text(const json_field_t *field, const uint8_t *view) {
-    return (const uint8_t *)field->texts[load_uint32(view + 8)] + load_uint32(view + 12);
-}
-
 ALWAYS_INLINE uint8_t *write_string(writer_t *writer, const json_field_t *field, int64_t index, uint8_t *at) {
     const uint8_t *view = field->values + index * 16;
     int64_t length = load_uint32(view);
     if (likely(length <= 12)) {
-        if (!has_room(writer, at, 12 * ESCAPED_BYTES_MAX + 2)) return NULL;
+        if (!text_fits(writer, at, 12 * ESCAPED_BYTES_MAX + 2)) return NULL;
         *at = '"';
         at = write_escaped_inline(at + 1, view, length);
     } else {
-        const uint8_t *text = long_text(field, view);
+        const uint8_t *text = view_bytes(field->texts, view);
         /* near the end of the buffer the exact length is counted: six times a long text would grow it far too much */
         if (unlikely(writer->soft_end - at < length * ESCAPED_BYTES_MAX + 2) &&
-            !has_room(writer, at, escaped_length(text, length) + 2))
+            !text_fits(writer, at, escaped_length(text, length) + 2))
             return NULL;
         *at = '"';
         at = write_escaped(at + 1, text, length);
@@ -185,9 +178,9 @@ ALWAYS_INLINE uint8_t *write_string(writer_t *writer, const json_field_t *field,
 static uint8_t *write_binary(writer_t *writer, const json_field_t *field, int64_t index, uint8_t *at) {
     const uint8_t *view = field->values + index * 16;
     int64_t length = load_uint32(view);
-    if (!has_room(writer, at, base64_length(length) + 2)) return NULL;
+    if (!text_fits(writer, at, base64_length(length) + 2)) return NULL;
     *at = '"';
-    at = write_base64(at + 1, length <= 12 ? view + 4 : long_text(field, view), length);
+    at = write_base64(at + 1, view_bytes(field->texts, view), length);
     *at = '"';
     return at + 1;
 }
@@ -197,7 +190,7 @@ static uint8_t *write_list(writer_t *writer, const json_field_t *field, int64_t 
     int64_t begin = int64_at(field, index), end = int64_at(field, index + 1);
     *at++ = '[';
     for (int64_t item = begin; item < end; item++) {
-        if (!has_room(writer, at, 0)) return NULL;
+        if (!text_fits(writer, at, 0)) return NULL;
         if (item > begin) *at++ = ',';
         if ((at = write_value(writer, element, item, at)) == NULL) return NULL;
     }
@@ -293,7 +286,7 @@ EXPORT int64_t headrace_json_write(json_encode_t *encode) {
         uint8_t *text = encode->text, *at = text + encode->text_bytes;
         writer_t writer = {encode, text + encode->text_bytes_max - encode->fixed_bytes_max, 0};
         for (int64_t row = encode->row; row < end; row++) {
-            uint8_t *next = has_room(&writer, at, 0) ? write_row(&writer, row + hidden, at) : NULL;
+            uint8_t *next = text_fits(&writer, at, 0) ? write_row(&writer, row + hidden, at) : NULL;
             if (unlikely(next == NULL)) {
                 encode->missing = writer.missing + encode->fixed_bytes_max;
                 return writer.missing ? STATUS_FULL : STATUS_DOUBT;

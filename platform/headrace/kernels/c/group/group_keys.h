@@ -149,7 +149,7 @@ static void fill_text(const column_view_t *column, const uint32_t *rows, int64_t
             block->nulls[place] |= bit;
             continue;
         }
-        const uint8_t *view = column->values + row * 16, *bytes = view_bytes(column, view);
+        const uint8_t *view = column->values + row * 16, *bytes = view_bytes(column->texts, view);
         uint32_t length = load_uint32(view);
         memcpy(record, &length, 4);
         if (length <= INLINE_TEXT) {

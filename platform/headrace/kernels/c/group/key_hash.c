@@ -31,7 +31,7 @@ ALWAYS_INLINE uint64_t column_hash(const column_view_t *column, int64_t form, in
     case FORM_INT128: return xxh64_of_words(load_word(at), load_word(at + 8), SEED);
     case FORM_FLOAT64: memcpy(&value, at, 8); return xxh64_of_word(float_word(value), SEED);
     case FORM_FLOAT32: memcpy(&narrow, at, 4); return xxh64_of_word(float_word((double)narrow), SEED);
-    default: return xxh64(view_bytes(column, at), load_uint32(at), SEED);
+    default: return xxh64(view_bytes(column->texts, at), load_uint32(at), SEED);
     }
 }
 

@@ -7,7 +7,6 @@
 #include "export.h"
 
 #define POWER_OF_FIVE_LEAST (-342)
-#define POWER_OF_FIVE_MOST 324
 #define POWER_OF_FIVE_EXACT_MOST 55
 
 typedef struct {

@@ -1,4 +1,4 @@
-/* Values that formats write as text: dates, timestamps (RFC 3339), base64, decimals. Each returns 0 for doubt. */
+/* Values that formats write as text: dates, timestamps (RFC 3339), decimals. Each returns 0 for doubt. */
 #ifndef HEADRACE_TEXT_VALUES_H
 #define HEADRACE_TEXT_VALUES_H
 
@@ -18,10 +18,10 @@ ALWAYS_INLINE int64_t fixed_digits(const uint8_t *at, int64_t count) {
     return value;
 }
 
-/* Days since 1970-01-01 of a date of the proleptic Gregorian calendar (H. Hinnant, "days_from_civil"). */
+/* Days since 1970-01-01 of a date from year 1 on, proleptic Gregorian calendar (H. Hinnant, "days_from_civil"). */
 ALWAYS_INLINE int64_t civil_days(int64_t year, int64_t month, int64_t day) {
     year -= month <= 2;
-    int64_t era = (year >= 0 ? year : year - 399) / 400;
+    int64_t era = year / 400;
     int64_t of_era = year - era * 400;
     int64_t of_year = (153 * (month > 2 ? month - 3 : month + 9) + 2) / 5 + day - 1;
     return era * 146097 + of_era * 365 + of_era / 4 - of_era / 100 + of_year - 719468;
@@ -73,35 +73,6 @@ static inline int read_timestamp(const uint8_t *text, int64_t length, int64_t *m
     if (at != end) return 0;
     *micros = (days * DAY_SECONDS + hour * 3600 + minute * 60 + second + shift) * SECOND_US + fraction;
     return 1;
-}
-
-/* A value of A-Z, a-z, 0-9, + or / as its 6 bits; 255 for anything else. */
-ALWAYS_INLINE uint8_t base64_bits(uint8_t letter) {
-    if ((uint8_t)(letter - 'A') < 26) return (uint8_t)(letter - 'A');
-    if ((uint8_t)(letter - 'a') < 26) return (uint8_t)(letter - 'a' + 26);
-    if ((uint8_t)(letter - '0') < 10) return (uint8_t)(letter - '0' + 52);
-    return letter == '+' ? 62 : letter == '/' ? 63 : 255;
-}
-
-/* Standard base64 with padding into `out`, which has room for length / 4 * 3 bytes; returns how many, -1 for doubt.
- * Bits behind the last byte are doubt unless they are 0. */
-static inline int64_t read_base64(const uint8_t *text, int64_t length, uint8_t *out) {
-    if (length % 4) return -1;
-    if (length == 0) return 0;
-    int64_t padding = (text[length - 1] == '=') + (text[length - 1] == '=' && text[length - 2] == '=');
-    int64_t written = 0;
-    for (int64_t at = 0; at < length; at += 4) {
-        int64_t letters = at + 4 == length ? 4 - padding : 4;
-        uint32_t bits = 0;
-        for (int64_t place = 0; place < 4; place++) {
-            uint8_t six = place < letters ? base64_bits(text[at + place]) : 0;
-            if (six > 63) return -1;
-            bits = bits << 6 | six;
-        }
-        if (bits & ((1U << (4 - letters) * 8) - 1)) return -1;
-        for (int64_t place = 0; place < letters - 1; place++) out[written++] = (uint8_t)(bits >> (16 - 8 * place));
-    }
-    return written;
 }
 
 /* `-12.50` as an integer of 10^-scale; up to 38 digits without zeros in front, no exponent. Digits beyond the scale
