@@ -22,9 +22,8 @@ from headrace.core.config import duration_text
 from headrace.core.errors import ExternalError
 from headrace_connectors.kafka.config import KafkaSinkSettings
 from headrace_connectors.kafka.librdkafka.tested_versions import version_of
-from headrace_connectors.kafka.sink.batch_sender import BatchSender
 from headrace_connectors.kafka.sink.producers import open_transactional_producer
-from headrace_connectors.kafka.sink.record_maker import RecordMaker
+from headrace_connectors.kafka.sink.record_sender import RecordSender
 from headrace_connectors.kafka.sink.records import TransactionalQueue
 from headrace_connectors.kafka.sink.running_digest import RunningDigest
 from headrace_connectors.kafka.sink.spare_producer import RENEWED_AFTER_S, SpareProducer
@@ -55,8 +54,7 @@ class TransactionalWriter:
     ) -> None:
         self._config, self._context = config, context
         self._producer = _producer_record()
-        self._make = RecordMaker(config, context)
-        self._sender = BatchSender(context, config.properties, transactional=True)
+        self._sender = RecordSender(config, context, transactional=True)
         self._patience_s = message_timeout_ms(config.properties, config.transaction_timeout_ms) / 1000
         self._open: _Transaction | None = None
         self._closed = False
@@ -75,7 +73,7 @@ class TransactionalWriter:
         """Queues rows in the open transaction; blocks while the bounded queue is full, or no name is free."""
         if not len(batch):
             return
-        records = self._make(batch)
+        records = self._sender.records(batch)
         with self._in_use:
             opened = self._open or self._begin()
             self._sender.send(opened.queue, records)
