@@ -29,7 +29,7 @@ def csv_kernel(
 ) -> MessageKernel | None:
     """The kernel for lines with these columns; None where kernels are off or missing, or the dialect is not ASCII.
 
-    columns: the names of a line's fields in order; of equal ones the last holds, others than the schema's are skipped
+    columns: the names of a line's fields in order; the last of equal names counts; names not in the schema are skipped
     """
     if not is_loaded() or not (delimiter.isascii() and quote.isascii()):
         return None
@@ -42,7 +42,7 @@ def csv_kernel(
     csv = _Csv(ord(delimiter), ord(quote), text, len(text), len(columns), places.ctypes.data)
 
     def call(state: int, *, kept: object = places) -> int:
-        # `kept`: the kernel has a bare pointer to it
+        # `kept`: keeps the array alive, to which the kernel holds a bare pointer
         del kept
         read: int = decode(state, ctypes.addressof(csv))
         return read

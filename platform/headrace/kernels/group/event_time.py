@@ -1,4 +1,4 @@
-"""Event times in milliseconds and the watermarks of rows, in one pass each: `c/group/event_time.c`, or numpy."""
+"""Event times in milliseconds, and the watermark of each row, in one pass each: `c/group/event_time.c`, or numpy."""
 
 from __future__ import annotations
 
@@ -32,8 +32,10 @@ def event_milliseconds(micros: Times) -> Times:
 
 
 def row_watermarks(times: Times, before: int | None, lag: int, floor: int) -> tuple[Times, bool]:
-    """The watermark of each of n >= 1 rows: the greatest of `before` and the times up to the row, less `lag`, at least
-    `floor`: int64[n]. Also returns whether one of them is not below its row's time. All in ms."""
+    """The watermark of each of n >= 1 rows, in ms: int64[n]; and whether any watermark is at or above its row's time.
+
+    A row's watermark is the maximum of `before` and of the times up to the row, minus `lag`, but at least `floor`.
+    """
     if not is_loaded() or not times.flags.c_contiguous:
         greatest = np.maximum.accumulate(times)
         if before is not None:

@@ -1,11 +1,10 @@
-"""Aggregates rows by key, exactly and in any order of rows: `c/group/group_by.c`.
+"""Aggregates rows by key, exactly and independently of the order of rows: `c/group/group_by.c`.
 
-A `GroupTable` holds one row per distinct key of all rows that were added to it, in the order in which the keys
-appeared. `take` returns these rows as a frame and empties the table. The semantics are those of polars' `group_by` with
-`count`, `sum`, `min`, `max` and `nan_max`; sums of floats are exact, as limbs (`operators.window.accumulator.limbs`).
+A `GroupTable` has one row per distinct key of the added rows, in the order in which the keys first appeared. `take`
+returns these rows as a frame and empties the table. The semantics are those of polars' `group_by` with `count`, `sum`,
+`min`, `max` and `nan_max`; sums of floats are exact, as limbs (`operators.window.accumulator.limbs`).
 
-The table's memory is allocated by the kernel and freed with the object. `size_bytes` is what it holds: who keeps a
-table bounds it.
+The kernel allocates the table's memory and frees it with the object. The owner of a table bounds its `size_bytes`.
 """
 
 from __future__ import annotations
@@ -27,19 +26,19 @@ from headrace.kernels.library import Kernel, kernel
 
 KEYS_MAX = 8
 PANES_MAX = 8
-"""Tables that one batch is added to at once."""
+"""Most tables to which one call adds a batch."""
 TEXT_BYTES_MAX = 1 << 30
 LIMB_BITS = 32
 _LIMBS_MAX = 160
 _PLACES_MAX = 64
-"""Sets of columns whose places are kept."""
+"""Most sets of columns whose places are cached."""
 _INT64 = (pa.int64(), 8)
 _OTHERS = ("nan", "pinf", "ninf")
 
 
 class Action(IntEnum):
-    """`enum action`: what is made of a column. SUM is int64 of int64, int128 of other whole numbers; SUM_WIDE is int128
-    of int64; LIMBS and SQUARES are exact sums of floats and of their squares."""
+    """`enum action`: the aggregate function. SUM: int64 for int64, int128 for other integers; SUM_WIDE: int128 for
+    int64; LIMBS and SQUARES: exact sums of floats and of their squares."""
 
     COUNT_ROWS = 0
     COUNT = 1
@@ -60,7 +59,7 @@ class _Status(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class KeyColumn:
-    """A column of the key. Floats have to be in normal form: one zero, one NaN."""
+    """A column of the key. Floats must be in normal form: one zero, one NaN."""
 
     name: str
     dtype: pl.DataType
@@ -68,11 +67,11 @@ class KeyColumn:
 
 @dataclass(frozen=True, slots=True)
 class Aggregate:
-    """What is made of one column.
+    """An aggregate function of one column.
 
     column   the input column, of type `dtype`; None for COUNT_ROWS
-    name     the output column; of LIMBS and SQUARES, whose columns are `<name>.e<k>`, `<name>.nan`, `.pinf` and
-             `.ninf`, only those that are not 0 in all groups
+    name     the output column. LIMBS and SQUARES have the output columns `<name>.e<k>`, `<name>.nan`, `<name>.pinf` and
+             `<name>.ninf`, without those that are 0 in all groups
     """
 
     action: Action
@@ -83,7 +82,7 @@ class Aggregate:
 
 @dataclass(frozen=True, slots=True)
 class Grouping:
-    """What tables of one kind compute."""
+    """The key columns and aggregates of a `GroupTable`."""
 
     keys: tuple[KeyColumn, ...]
     aggregates: tuple[Aggregate, ...]
@@ -164,9 +163,9 @@ class GroupTable:
     """The groups of the rows added since the last `take`. Used by one thread at a time."""
 
     def __init__(self, grouping: Grouping, *, text_bytes_max: int = TEXT_BYTES_MAX) -> None:
-        """Raises MemoryError. The grouping's types have forms (`key_form`, `value_form`), and at most KEYS_MAX keys.
+        """At most KEYS_MAX keys, whose types have a `key_form`. Raises MemoryError.
 
-        text_bytes_max   bytes that one frame of `take` has of the texts of keys
+        text_bytes_max   most bytes of key texts in one frame of `take`
         """
         functions = _functions()
         self.grouping = grouping
@@ -183,7 +182,7 @@ class GroupTable:
             text_bytes_max,
         )
         if not self._table:
-            raise MemoryError(f"no memory for a table of groups, or none is made for {grouping}")
+            raise MemoryError(f"no memory for a group table, or an unsupported grouping: {grouping}")
         weakref.finalize(self, functions.free, self._table)
         self._sizes = (ctypes.c_int64 * 3)()
         self._key_columns = [_column(key.name, key.dtype) for key in grouping.keys]
@@ -206,7 +205,7 @@ class GroupTable:
 
     @property
     def size_bytes(self) -> int:
-        """The memory that the table holds."""
+        """The memory of the table."""
         return self._size(2)
 
     def _size(self, index: int) -> int:
@@ -214,12 +213,12 @@ class GroupTable:
         return self._sizes[index]
 
     def add(self, frame: pl.DataFrame) -> None:
-        """Adds rows. Columns of aggregates may be absent: they add nothing. Raises MemoryError."""
+        """Adds rows. The frame may lack input columns of aggregates, which then stay unchanged. Raises MemoryError."""
         add_placed(frame, None, [(self, 0, 0)])
 
     def add_numbered(self, frame: pl.DataFrame) -> npt.NDArray[np.uint32] | None:
-        """Adds rows; returns the group of each of them, for `groups_of`, until the next `take`: uint32[n]. None if the
-        texts of keys did not fit: groups have other numbers now. Raises MemoryError."""
+        """Adds rows; returns the group number of each row for `groups_of`, valid until the next `take`: uint32[n]. None
+        if the texts of keys did not fit into one frame: the groups were renumbered. Raises MemoryError."""
         numbers = np.empty(frame.height, dtype=np.uint32)
         add_placed(frame, None, [(self, 0, 0)], numbers.ctypes.data)
         return None if self._full else numbers
@@ -229,14 +228,14 @@ class GroupTable:
         return self._described(numbers.ctypes.data, len(numbers))[1]
 
     def take(self) -> list[pl.DataFrame]:
-        """The groups as frames, and empties the table. It is one frame, unless texts of keys did not fit into one, and
-        none without rows. Raises MemoryError."""
+        """Returns the groups as frames and empties the table. One frame, or several if the texts of keys do not fit
+        into one; none without rows. Raises MemoryError."""
         self._empty()
         frames, self._full = self._full, []
         return frames
 
     def places(self, columns: tuple[str, ...]) -> ctypes.Array[ctypes.c_int64]:
-        """The places of the grouping's inputs in frames with these columns; -1 where they lack them."""
+        """The indices of the grouping's input columns in frames with these columns; -1 for an absent column."""
         places = self._places.get(columns)
         if places is None:
             if len(self._places) >= _PLACES_MAX:
@@ -247,7 +246,7 @@ class GroupTable:
         return places
 
     def clear(self) -> None:
-        """Forgets all groups, and keeps the memory."""
+        """Removes all groups; the memory stays allocated."""
         self._full.clear()
         self._functions.reset(self._table)
 
@@ -285,13 +284,13 @@ class GroupTable:
 def add_placed(
     frame: pl.DataFrame, time: str | None, panes: Sequence[tuple[GroupTable, int, int]], numbers: int | None = None
 ) -> None:
-    """Adds rows to tables of one grouping by their time: each row to the table whose begin <= time < end, if any.
+    """Adds rows to tables of one grouping by time: each row to the table with begin <= time < end, if there is one.
 
-    time   the column with the times, Int64; None: there is one table, and it gets all rows
-    panes  at most PANES_MAX
-    numbers  address of uint32[n] for the group of each row, without `time`
+    time     the column with the times, Int64; None: there is only one table, which receives all rows
+    panes    (table, begin, end), at most PANES_MAX
+    numbers  address of uint32[n] for the group number of each row; only if `time` is None
 
-    Raises MemoryError, after which the tables are of no more use.
+    Raises MemoryError; afterwards the tables are unusable.
     """
     tables = [table for table, _, _ in panes]
     grouping, functions = tables[0].grouping, tables[0]._functions
@@ -314,7 +313,7 @@ def add_placed(
     if status == _Status.NO_MEMORY:
         held = sum(table.size_bytes for table in tables)
         raise MemoryError(f"no memory for more groups: the tables of this batch hold {held:,} bytes")
-    assert status == _Status.ADDED, f"{frame.schema} is not what {grouping} reads"
+    assert status == _Status.ADDED, f"{frame.schema} does not have the input columns of {grouping}"
 
 
 def _form_of(item: Aggregate) -> Form:
@@ -339,7 +338,7 @@ def _arrow_type(dtype: pl.DataType) -> tuple[pa.DataType, int]:
     if dtype == pl.String:
         return pa.string_view(), 16
     if dtype == pl.Int128:
-        return pa.decimal128(38, 0), 16  # Arrow has no whole numbers of 128 bits
+        return pa.decimal128(38, 0), 16  # Arrow has no 128-bit integers
     if dtype == pl.Float64:
         return pa.float64(), 8
     if dtype == pl.Int32:
@@ -352,13 +351,13 @@ def _arrow_type(dtype: pl.DataType) -> tuple[pa.DataType, int]:
         return pa.float32(), 4
     if isinstance(dtype, pl.Decimal):
         return pa.decimal128(dtype.precision, dtype.scale), 16
-    assert dtype == pl.Binary, f"no table makes {dtype}"
+    assert dtype == pl.Binary, f"group tables have no output of type {dtype}"
     return pa.binary_view(), 16
 
 
 @dataclass(frozen=True, slots=True)
 class _Column:
-    """An output column. is_whole128: Arrow has no such whole numbers; they go as decimals without a scale."""
+    """An output column. is_whole128: Arrow has no 128-bit integers, so they are decimals with scale 0."""
 
     name: str
     arrow: pa.DataType

@@ -51,7 +51,7 @@ static inline int64_t made_bytes(const accumulator_t *made) {
     return made->action == ACTION_SUM && made->form != FORM_INT64 ? 16 : 8;
 }
 
-/* Makes room for `groups_max` groups; 0 where there is no memory. */
+/* Reserves room for `groups_max` groups; returns 0 if there is no memory. */
 static int accumulator_reserve(accumulator_t *made, int64_t groups, int64_t groups_max) {
     limbs_t *sum = &made->sum;
     if (!grow_to(&made->values, groups_max, made_bytes(made))) return 0;
@@ -67,7 +67,7 @@ static int accumulator_reserve(accumulator_t *made, int64_t groups, int64_t grou
     return 1;
 }
 
-/* New groups begin at nothing. Limbs are zero already. */
+/* Initializes the values of new groups. Limbs are zero already. */
 static void accumulator_begin(accumulator_t *made, int64_t before, int64_t groups) {
     int64_t bytes = made_bytes(made);
     if (bytes) memset(made->values + before * bytes, 0, (size_t)((groups - before) * bytes));
@@ -95,7 +95,7 @@ static void add_rows(const block_values_t *block, uint8_t *values) {
     for (int64_t place = 0; place < block->count; place++) counts[block->groups[place]]++;
 }
 
-/* A sum that leaves int64 wraps around, as polars' does. */
+/* A sum beyond int64 wraps around, as in polars. */
 static void add_int64(const block_values_t *block, uint8_t *values) {
     uint64_t *sums = (uint64_t *)(void *)values;
     FOR_EACH_VALUE(block) sums[block->groups[place]] += load_word(block->column->values + row * 8);
@@ -127,7 +127,7 @@ static uint64_t float_bits(const uint8_t *at, int64_t form) {
     return bits;
 }
 
-/* Adds floats to limbs; 0 where there is no memory. */
+/* Adds floats to limbs; returns 0 if there is no memory. */
 static int add_floats(accumulator_t *made, const block_values_t *block, int64_t groups, int64_t groups_max) {
     limbs_t *sum = &made->sum;
     int is_square = made->action == ACTION_SQUARES;
@@ -216,7 +216,7 @@ static int is_accumulator(int64_t action, int64_t form) {
     }
 }
 
-/* Adds the rows of one block; 0 where there is no memory. */
+/* Adds the rows of one block; returns 0 if there is no memory. */
 static int accumulate(accumulator_t *made, const block_values_t *block, int64_t groups, int64_t groups_max) {
     switch (made->action) {
     case ACTION_COUNT_ROWS: add_rows(block, made->values); return 1;

@@ -1,8 +1,8 @@
-/* Aggregates rows by key: a table with the groups of all rows that were added to it, in the order of their appearance.
+/* Aggregates rows by key: a table with the groups of all added rows, in the order of their first appearance.
  *
  * A table lives across calls. `headrace_groups_new` allocates it, `headrace_groups_free` frees it; its Python owner
- * (`kernels/group/group_by.py`) bounds its size and calls both. One thread at a time may use a table. A call that finds no
- * memory says so: rows of its batch may then be in the table, which is of no more use. */
+ * (`kernels/group/group_by.py`) bounds its size and calls both. One thread at a time may use a table. If a call returns
+ * STATUS_NO_MEMORY, some rows of its batch may be in the table, so the table is unusable. */
 #include "group/accumulators.h"
 
 #define TABLES_MAX 8
@@ -20,14 +20,14 @@ typedef struct {
     key_block_t block;
 } group_table_t;
 
-/* A table and the span of time [begin, end) whose rows it gets. */
+/* A table, and the time range [begin, end) of the rows that are added to it. */
 typedef struct {
     group_table_t *table;
     int64_t begin;
     int64_t end;
 } pane_t;
 
-/* One batch on its way into tables of one kind. */
+/* One batch that is added to tables of one grouping. */
 typedef struct {
     arrow_stream_t *stream;
     const int64_t *columns;   /* of each key and of each accumulator, in the stream; -1: absent, it adds nothing */
@@ -58,7 +58,7 @@ typedef struct {
     made_description_t *made;
 } description_t;
 
-/* Where a column is written: its values, and the bitmap of its valid rows or NULL. */
+/* The memory of an output column: its values, and the bitmap of its valid rows or NULL. */
 typedef struct {
     uint8_t *values;
     uint8_t *valid;
@@ -116,7 +116,7 @@ EXPORT void headrace_groups_free(group_table_t *table) {
     free(table);
 }
 
-/* Forgets all groups and keeps the memory. */
+/* Removes all groups; the memory stays allocated. */
 EXPORT void headrace_groups_reset(group_table_t *table) {
     group_keys_t *keys = &table->keys;
     for (int64_t index = 0; index < table->made_count; index++) {
@@ -243,8 +243,8 @@ static int fits(add_t *add) {
     return is_fit;
 }
 
-/* Adds the rows of a stream. STATUS_FULL: the tables have to be emptied, then the same call goes on. STATUS_UNFIT: the
- * columns are not those of the tables. */
+/* Adds the rows of a stream. STATUS_FULL: empty the tables and repeat the call, which continues. STATUS_UNFIT: the
+ * columns do not have the types of the tables. */
 EXPORT int64_t headrace_groups_add(add_t *add) {
     const group_table_t *table = add->panes[0].table;
     if (add->pane_count < 1 || add->pane_count > TABLES_MAX) return STATUS_UNFIT;
@@ -269,7 +269,7 @@ EXPORT int64_t headrace_groups_add(add_t *add) {
     return status;
 }
 
-/* Ends an addition that is not finished. */
+/* Cancels an addition that is not finished. */
 EXPORT void headrace_groups_abandon(add_t *add) {
     if (add->is_open && add->array.release != NULL) add->array.release(&add->array);
     add->is_open = 0;
@@ -325,8 +325,8 @@ static int64_t key_text_bytes(const group_keys_t *keys, int64_t word, const uint
     return bytes;
 }
 
-/* Tells which columns `headrace_groups_write` writes of the chosen groups, or of all groups where `chosen` is NULL.
- * Carries limbs; 0 where there is no memory for that. */
+/* Describes the columns that `headrace_groups_write` will write for the chosen groups, or for all if `chosen` is NULL.
+ * Carries limbs; returns 0 if there is no memory for that. */
 EXPORT int64_t headrace_groups_describe(group_table_t *table, const uint32_t *chosen, int64_t count,
                                         description_t *description) {
     const group_keys_t *keys = &table->keys;
@@ -422,7 +422,7 @@ static const target_t *write_made(const accumulator_t *made, const uint32_t *cho
     return targets;
 }
 
-/* Writes keys and aggregates as `headrace_groups_describe` told. text: room for the bytes of long texts. */
+/* Writes the keys and aggregates that `headrace_groups_describe` described. text: room for the bytes of long texts. */
 EXPORT void headrace_groups_write(const group_table_t *table, const uint32_t *chosen, int64_t count,
                                   const target_t *targets, uint8_t *text) {
     const group_keys_t *keys = &table->keys;

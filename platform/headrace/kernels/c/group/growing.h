@@ -6,7 +6,8 @@
 
 #include "export.h"
 
-/* Makes room for `count` items of `size` bytes at `*memory`; 0 where there is no memory, and then nothing changed. */
+/* Reserves room for `count` items of `size` bytes at `*memory`; returns 0, and changes nothing, if there is no
+ * memory. */
 static inline int grow_to(void *memory, int64_t count, int64_t size) {
     void *old, *larger;
     memcpy(&old, memory, sizeof old);

@@ -1,9 +1,9 @@
 /* Exact sums of float64: each value is added as three digits of 32 bits to int64 limbs on a fixed grid.
  *
- * Limb q counts units of 2^(32 q). A group has the limbs `low` .. `low + width - 1` of its sum, side by side; they are
- * the same for all groups of a sum, and grow to where values are. A value adds less than 2^32 to a limb, so limbs are
- * carried at least every 2^30 rows. (G. Malcolm, "On accurate floating-point summation", 1971, has the idea of
- * accumulators by exponent; decision 6 has ours.) */
+ * Limb q counts units of 2^(32 q). A group has the limbs `low` .. `low + width - 1` of its sum, adjacent in memory.
+ * All groups of a sum have the same limbs; the range grows as values need it. A value adds less than 2^32 to a limb,
+ * so limbs are carried at least every 2^30 rows. (G. Malcolm, "On accurate floating-point summation", 1971,
+ * describes accumulators by exponent; docs/decisions/0006 describes this variant.) */
 #ifndef HEADRACE_LIMBS_H
 #define HEADRACE_LIMBS_H
 
@@ -22,7 +22,7 @@ typedef struct {
     int64_t *others; /* per group the number of NaN, +inf and -inf; NULL until there are some */
 } limbs_t;
 
-/* Widens the limbs of all groups to hold `first` .. `last` too; 0 where there is no memory. */
+/* Widens the limbs of all groups to include `first` .. `last`; returns 0 if there is no memory. */
 static int limbs_widen(limbs_t *sum, int64_t groups, int64_t groups_max, int64_t first, int64_t last) {
     int64_t low = sum->width && sum->low < first ? sum->low : first;
     int64_t behind = sum->low + sum->width;
@@ -79,7 +79,7 @@ ALWAYS_INLINE void add_square(int64_t *limbs, parts_t parts) {
     if (shift) add_digit(limbs + 4, (uint64_t)(square >> (128 - shift)), 0);
 }
 
-/* Counts a value that is no number. */
+/* Counts a NaN or an infinity. */
 static int add_other(limbs_t *sum, int64_t groups_max, int64_t group, uint64_t bits) {
     if (sum->others == NULL) {
         sum->others = calloc((size_t)groups_max * 3, sizeof *sum->others);
