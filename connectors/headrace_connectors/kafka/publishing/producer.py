@@ -75,9 +75,10 @@ class PublishingProducer(ClientProducer):
         if thread.is_alive():
             self._stuck = True
             raise ExternalError(
-                f"Kafka at {self._brokers} took no marker of transaction {self._name} within {MARK_PATIENCE_S:.0f} s",
-                remedy="nothing of the transaction becomes visible; the next publisher goes on from where the one "
-                "before it ended",
+                f"Kafka at {self._brokers} accepted no marker of transaction {self._name} within "
+                f"{MARK_PATIENCE_S:.0f} s",
+                remedy="nothing of the transaction becomes visible; the next publisher continues after the last "
+                "committed transaction",
                 retry=True,
             )
         (error,) = outcome
@@ -105,6 +106,6 @@ class PublishingProducer(ClientProducer):
             if time.monotonic() >= deadline:
                 raise ExternalError(
                     f"transaction {self._name} could not be committed within {self._patience_s:.0f} s: {error.str()}",
-                    remedy=f"look at the brokers at {self._brokers}; what is visible already is not written again",
+                    remedy=f"check the brokers at {self._brokers}; visible rows are not written again",
                     retry=True,
                 )

@@ -23,7 +23,7 @@ from headrace_connectors.kafka.sink.record_sender import RecordSender
 from headrace_connectors.kafka.sink.records import Records
 
 TRANSACTION_ROWS_MAX = 250_000
-"""Most rows of one transaction, which a publisher that dies may have sent in vain."""
+"""Most rows of one transaction: a crash of the publisher wastes at most this many."""
 _OPEN_MAX_S = 10.0
 _OPEN_PART_MAX = 0.25
 """A transaction is committed at the next row after 10 s, or after a quarter of its timeout."""

@@ -1,8 +1,8 @@
 """Raw requests about transactions to the brokers of a cluster.
 
 Owns connections: the broker for each request, and concurrent requests to several brokers. Makes no decisions and no
-retries. A request without an answer has code 13 (disconnected), whatever broke. After that the caller closes this
-client and opens another one, which bootstraps again. That is how it follows brokers that go, come back or move.
+retries. A request without a response has code 13 (disconnected), whatever the cause. The caller then closes this client
+and opens another one, which bootstraps again and so finds brokers that restarted or moved.
 
 No thread: connections are read in the caller's thread.
 """

@@ -139,10 +139,10 @@ def delivery_failed(error: KafkaError, topic: str, brokers: str) -> HeadraceErro
         remedy = "raise the topic's max.message.bytes and `properties: {message.max.bytes: ..}`, or write less per row"
         return ExternalError(what, remedy=remedy)
     if code == KafkaError._MSG_TIMED_OUT:
-        remedy = f"no broker at {brokers} took it within message.timeout.ms; nothing was marked as done"
+        remedy = f"no broker at {brokers} acknowledged it within message.timeout.ms; positions do not advance past it"
         return ExternalError(what, remedy=remedy, retry=True)
     if code == KafkaError.INVALID_RECORD:
-        remedy = "in a topic with cleanup.policy=compact every record needs a key: give the sink `key:`, without NULLs"
+        remedy = "in a topic with cleanup.policy=compact every record needs a key: set `key:` to columns without NULLs"
         return ExternalError(what, remedy=remedy)
     if code in UNKNOWN_TOPIC_CODES:
         return ExternalError(what, remedy=f"the topic was deleted: create it with `headrace kafka create {topic}`")

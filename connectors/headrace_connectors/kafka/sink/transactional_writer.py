@@ -105,7 +105,7 @@ class TransactionalWriter:
             self._closed = True
             self._changed.notify_all()
         self._spare.close()
-        # a hanging call of the client is not waited for: a fence or the transaction's timeout aborts it at the brokers
+        # if a call of the client hangs, its transaction stays open: a fence, or its timeout, aborts it at the brokers
         if self._in_use.acquire(timeout=_CLOSE_WAIT_S):
             try:
                 opened, self._open = self._open, None
@@ -118,9 +118,9 @@ class TransactionalWriter:
         self._wait_for_a_name()
         queue = self._spare.take(self._patience_s)
         with self._changed:
-            # only now: had `take` raised, the name would still be the spare's
+            # only now: if `take` raises, the spare keeps the name
             name = self._lanes.open()
-        # before `begin_transaction`, which may raise: `close` must find this producer
+        # before `begin_transaction`, which may raise: `close` must close this producer
         self._open = _Transaction(name, queue)
         self._keep_a_spare()
         queue.begin_transaction()
@@ -141,10 +141,10 @@ class TransactionalWriter:
             if self._lanes.spare is None:
                 epochs = ", ".join(str(item.epoch) for item in self._lanes.pending)
                 raise ExternalError(
-                    f"sink {self._context.node!r}: no transaction is free, for those of epochs {epochs} were not "
-                    f"committed within {duration_text(limit_ms)}",
-                    remedy="see why checkpoints do not complete; checkpoint.tolerable_failures gives one more for each "
-                    "that may fail in a row",
+                    f"sink {self._context.node!r}: all transactions are in use, because those of epochs {epochs} were "
+                    f"not committed within {duration_text(limit_ms)}",
+                    remedy="find out why checkpoints do not complete; checkpoint.tolerable_failures adds one "
+                    "transaction for each checkpoint that may fail in a row",
                     retry=True,
                 )
 

@@ -36,7 +36,7 @@ def unmet_terms(terms: CheckpointTerms, transaction_timeout_ms: int) -> list[str
     sums = " + ".join(f"{name} {duration_text(value)}" for name, value in parts.items())
     longest = max(parts, key=lambda name: parts[name])
     return [
-        f"a transaction may have to stay open for {duration_text(needed)} ({sums}), and the brokers would give it up "
+        f"a transaction may have to stay open for {duration_text(needed)} ({sums}), and the brokers would abort it "
         f"after transaction_timeout {duration_text(transaction_timeout_ms)}\n"
         f"  lower {longest}, or raise transaction_timeout above {duration_text(needed)} "
         "(the brokers' transaction.max.timeout.ms, 15m by default, must allow it)"

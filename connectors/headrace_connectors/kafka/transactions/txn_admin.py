@@ -195,8 +195,8 @@ class TxnAdmin:
         more = f" and {len(names) - 1} more" if len(names) > 1 else ""
         detail = f"; {self._last_failure}" if self._last_failure and code in MOVED else ""
         return ExternalError(
-            f"Kafka at {self._brokers} gives no answer about transaction {name}{more}: {error_name(code)}{detail}",
-            remedy="it is asked again; look at the brokers and at their topic __transaction_state",
+            f"Kafka at {self._brokers} does not answer about transaction {name}{more}: {error_name(code)}{detail}",
+            remedy="the request is repeated; check the brokers and their topic __transaction_state",
             retry=True,
         )
 
