@@ -6,7 +6,7 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-WHERE_A_TOKEN_LIES = "The token lies in $HEADRACE_HOME/cluster/token of the coordinator, or where its --token-file says"
+WHERE_A_TOKEN_LIES = "The token is in $HEADRACE_HOME/cluster/token of the coordinator, or in its --token-file"
 
 
 @dataclass(frozen=True, slots=True)
