@@ -20,7 +20,7 @@ _BATCH = 500
 _POLL_SECONDS = 0.1
 _SILENT_SECONDS = 15.0
 _OPEN_SECONDS = 1.0
-"""How long to wait for the end of a transaction: one that was just committed gets its marker a moment later."""
+"""Time to wait for the end of a transaction: after a commit its marker is written a moment later."""
 _DELIVER_MS = 30_000
 
 
