@@ -114,7 +114,7 @@ class _Stamps:
     def __init__(self, brokers: str, topic: str) -> None:
         self.of: dict[int, int] = {}
         self.rows = 0
-        """How many rows with keys from 0 on were read."""
+        """The number of rows that were read, with keys from 0 on."""
         self._consumer = Consumer({"bootstrap.servers": brokers, "group.id": "latency"})
         self._consumer.assign([TopicPartition(topic, partition, 0) for partition in range(PARTITIONS)])
 

@@ -151,7 +151,7 @@ def started(pipeline: Mapping[str, Any], folder: Path, *arguments: str) -> Itera
 
 
 def position(record: CheckpointRecord) -> int:
-    """How many rows of the input are behind a checkpoint: all partitions begin at 0."""
+    """The number of input rows that a checkpoint covers: all partitions begin at 0."""
     return sum(split.position for source in record.manifest.sources.values() for split in source.splits)
 
 

@@ -16,9 +16,9 @@ QUEUED_BYTES_MAX = 64 << 20
 """Bounds of the records that wait for an acknowledgement; a full queue blocks the writer."""
 
 LINGER_MS = 5
-"""How long a record waits for others, in ms, so that the batches of a partition fill at high rates."""
+"""Time in ms for which a record waits for others, so that the batches of a partition fill at high rates."""
 HURRY_MS = 1
-"""How long the writer waits at low rates, in ms, so that the client sends records that would linger."""
+"""Time in ms for which the writer waits at low rates, so that the client sends records that would linger."""
 
 SETTINGS: dict[str, Any] = {
     "compression.type": "lz4",

@@ -32,7 +32,7 @@ from headrace_connectors.kafka.source.runs import Piece
 from headrace_connectors.kafka.source.topic_watch import TopicWatch
 
 WAIT_S = 0.005
-"""How long the client waits for a whole chunk, in s: the latency at low rates."""
+"""Time in s for which the client waits for a whole chunk: the latency at low rates."""
 MIN_WAIT_S = 0.001
 PLENTY_ROWS = 2_000
 """This many records within one wait mean that more will follow: then a poll continues, up to its limit."""

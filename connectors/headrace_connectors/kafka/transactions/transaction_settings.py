@@ -66,8 +66,8 @@ def transaction_settings(
 
 
 def message_timeout_ms(properties: Mapping[str, str], transaction_timeout_ms: int) -> int:
-    """How long a record may wait for a broker, in ms. It is less than the transaction timeout, so that the record fails
-    before its transaction expires."""
+    """The time limit for the delivery of a record, in ms. It is less than the transaction timeout, so that a record
+    fails before its transaction expires."""
     # the library reads 0 as no limit
     wanted = _number(properties, _MESSAGE_TIMEOUT_NAMES, _MESSAGE_TIMEOUT_MS) or transaction_timeout_ms
     return wanted if wanted < transaction_timeout_ms else transaction_timeout_ms * 2 // 3

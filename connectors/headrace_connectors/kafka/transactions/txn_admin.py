@@ -28,7 +28,7 @@ from headrace_connectors.kafka.transactions.rules import (
 )
 
 PATIENCE_S = 8.0
-"""How long one call is retried, in seconds: most broker restarts take less."""
+"""Time limit of the retries of one call, in seconds: most broker restarts take less."""
 ANSWER_TIMEOUT_MS = 4_000
 _BACKOFF = Backoff(first_s=0.005, max_s=0.25)
 _COORDINATORS_MAX = 10_000
@@ -174,7 +174,7 @@ class TxnAdmin:
         passed_over: Collection[int] = (),
     ) -> list[A]:
         """The responses of all brokers in the cluster, without those with a code in `passed_over`. If a broker fails,
-        all brokers that the cluster has then are asked again."""
+        all current brokers of the cluster are queried again."""
         retries = Retries(_BACKOFF, self._patience_s)
         while True:
             try:

@@ -20,7 +20,7 @@ class JsonFormat(FormatConfig):
     """Options of `format: json`."""
 
     timestamps: Literal["rfc3339", "epoch_ms"] = "rfc3339"
-    """How timestamps are written. Reading takes both."""
+    """The form in which timestamps are written. Readers accept both."""
 
     def check_source(self, schema: Schema) -> list[str]:
         """Accepts every type; rejects an empty schema."""

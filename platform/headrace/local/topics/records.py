@@ -118,7 +118,7 @@ def consume(
             "enable.partition.eof": True,
             "auto.offset.reset": "error",
             "fetch.queue.backoff.ms": 10,
-            # a partition's end is reported by a fetch that waited this long in vain
+            # a fetch that returns no records within this time reports the partition's end
             "fetch.wait.max.ms": 100,
         }
     )

@@ -1,4 +1,4 @@
-"""Which partitions records are sent to, and what the sender does where it cannot know how many there are."""
+"""The partitions to which records are sent, and the behaviour without a known number of partitions."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from headrace_connectors.kafka.sink.records import Records
 
 
 class Queue:
-    """Keeps what it is told. `count`: partitions of its topic; 0: no broker answers."""
+    """Records the calls. `count`: partitions of its topic; 0: no broker answers."""
 
     def __init__(self, count: int) -> None:
         self.count = count
