@@ -2,7 +2,7 @@
 
 Two clients connect to the same brokers: librdkafka writes, the committer's own client commits. A pipeline has one set
 of settings, in librdkafka's terms. A setting that the second client does not support is an error before the job starts.
-Pure, except `tls_context`, which reads files, and `require_installed`.
+Pure, but for `tls_context`, which reads files, and `require_installed`.
 """
 
 from __future__ import annotations
