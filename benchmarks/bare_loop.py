@@ -1,5 +1,5 @@
-"""The ceiling of K and P: the same steps in one bare loop, without an engine: consume, parse, work, serialise, produce,
-flush and commit once a second. No operators, no late rows, no bad rows, sums in arrival order.
+"""The upper bound of K and P: the same steps in one loop without an engine: consume, parse, compute, serialise,
+produce, flush and commit once a second. No operators, no late rows, no bad rows, sums in arrival order.
 
 usage: bare_loop.py k|p BROKERS SOURCE SINK [follow]
 

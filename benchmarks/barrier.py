@@ -1,10 +1,10 @@
-"""How long a barrier holds a subtask whose windows hold a million keys, while its state is uploaded beside it.
+"""Measures how long a barrier blocks a subtask whose windows have a million keys, while its state is uploaded.
 
 usage: barrier.py [keys, default 1,000,000] [epochs, default 30]
 
-A windowed count and exact sum, as a link of a chain, gets a million keys, and then a barrier after every 262,144 rows.
-The time of each barrier's call is taken, in the thread that works on rows, while the uploader's thread still writes
-what the barrier before left. The first epoch writes all of the state. Prints one JSON line.
+A windowed count and exact sum in a chain receives a million keys, and then a barrier after every 262,144 rows. The
+benchmark measures the duration of each barrier's call, in the thread that processes rows, while the uploader's thread
+still writes the state of the barrier before. The first epoch writes all of the state. Prints one JSON line.
 """
 
 from __future__ import annotations

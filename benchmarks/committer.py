@@ -1,10 +1,10 @@
-"""The Kafka committer alone: 64 transactions a second, prepared by 4 processes, described and committed by one.
+"""Measures the Kafka committer alone: 64 transactions a second, prepared by 4 processes, committed by one.
 
 usage: committer.py [epochs, default 20]
 
-Says what share of a core the committer's process takes (all its threads, imports and the first connection left out),
-and how long describing and committing an epoch takes. An epoch is at least a second long; where the writers take
-longer to prepare it, the share is still that of one epoch a second. Prints one JSON line.
+Reports the committer process's share of a core (all its threads, without imports and the first connection), and the
+time to describe and commit an epoch. An epoch lasts at least a second; if the writers need longer to prepare it, the
+share is still computed for one epoch a second. Prints one JSON line.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def commit(brokers: str) -> None:
 
 
 def run(brokers: str, epochs: int) -> None:
-    """Drives writers and committer, an epoch a second."""
+    """Runs writers and committer, one epoch a second."""
     create_topic(brokers, TOPIC, partitions=PARTITIONS)
     writers = [_started("write", brokers, str(number)) for number in range(WRITERS)]
     committer = _started("commit", brokers)
@@ -103,7 +103,7 @@ def run(brokers: str, epochs: int) -> None:
 
 
 def name_of(subtask: int, epoch: int) -> str:
-    """Lanes alternate: a name's last transaction is out when it is used again."""
+    """Lanes alternate: a name's last transaction is committed before the name is used again."""
     return str(names_of("bench", "out", 1, subtask, LANES)[epoch % LANES])
 
 

@@ -1,4 +1,4 @@
-"""The engine side of K and P: the pipeline through `LocalJob`, as `headrace run` does it, in a process of its own.
+"""The engine side of K and P: runs the pipeline with `LocalJob` in its own process.
 
 usage: engine.py k|p|g BROKERS SOURCE SINK [follow]
 
@@ -28,7 +28,7 @@ from headrace.testing import run_pipeline
 
 
 def warm_up(data: dict[str, object]) -> None:
-    """Imports and first calls, which the bare loop leaves out too: a hundred rows without Kafka, and one message."""
+    """Imports modules and makes first calls, which the bare loop excludes too: 100 rows without Kafka, one message."""
     pipeline = pipeline_from_dict(data)
     source = pipeline.sources["events"]
     rows = pl.DataFrame({"k": [1] * 100, "ts": [1_700_000_000_000] * 100, "v": [0.75] * 100})

@@ -1,4 +1,4 @@
-"""What exactly-once costs, on `headrace run` in slot processes, with a checkpoint every second and state in memory.
+"""Measures the cost of exactly-once with `headrace run` in slot processes, a checkpoint a second, state in memory.
 
 usage: exactly_once.py [--only cost|latency|recovery] [--pairs N] [--rows N]
 (benchmarks/run.py --only exactly-once runs all of it, too)
@@ -36,20 +36,20 @@ ROWS, PAIRS = 6_000_000, 5
 INTERVAL_MS = 1_000
 LATENCY_S, SETTLE_EPOCHS = 30.0, 3
 CHECKPOINTS = 14
-"""So many seconds a run of `cost` takes, or less where all rows are read earlier."""
+"""Duration of a run of `cost` in s; shorter if all rows are read earlier."""
 PARTS = ("cost", "latency", "recovery")
 DELIVERIES = ("at-least-once", "exactly-once")
 _number = itertools.count()
 
 
 def with_delivery(pipeline: dict[str, Any], delivery: str) -> dict[str, Any]:
-    """The pipeline with a checkpoint a second; all of them are kept, for the journal is read afterwards."""
+    """The pipeline with a checkpoint a second; all checkpoints are kept, because the journal is read afterwards."""
     pipeline["sinks"]["out"]["kafka"]["delivery"] = delivery
     return pipeline | {"checkpoint": {"interval": f"{INTERVAL_MS}ms", "retained": 1_000}}
 
 
 def cost(name: str, brokers: str, folder: Path, *, pairs: int, rows: int) -> Figure:
-    """Exactly-once beside at-least-once."""
+    """The pipeline exactly-once and at-least-once, in alternating runs."""
     made = {"K": windowed, "P": passed}[name]
 
     def run(delivery: str) -> float:
@@ -66,15 +66,15 @@ def cost(name: str, brokers: str, folder: Path, *, pairs: int, rows: int) -> Fig
 
 @dataclass(frozen=True, slots=True)
 class Delays:
-    """ms after the time in the `checkpoint` record of a row's epoch: `seen` by a reader, a value a row; `committed`:
-    when the epoch's `committed` record was begun, a value an epoch."""
+    """Latencies in ms after the time in the epoch's `checkpoint` record. `seen`: until a reader receives a row, one per
+    row; `committed`: until the epoch's `committed` record is begun, one per epoch."""
 
     seen: np.ndarray[Any, np.dtype[np.float64]]
     committed: np.ndarray[Any, np.dtype[np.float64]]
 
 
 def latency(brokers: str, folder: Path, parallelism: int) -> Delays:
-    """Feeds P a thousand messages a second and reads its output with read_committed."""
+    """Sends P a thousand messages a second and reads its output with read_committed."""
     source, sink = f"steady-{next(_number)}", f"seen-{next(_number)}"
     for topic in (source, sink):
         create_topic(brokers, topic, partitions=PARTITIONS)
@@ -90,7 +90,7 @@ def latency(brokers: str, folder: Path, parallelism: int) -> Delays:
 
 
 def _delays(run: Run, seen_ms: dict[int, float]) -> Delays:
-    """Row k lies in partition k % PARTITIONS at offset k // PARTITIONS: so its epoch is known."""
+    """Row k is in partition k % PARTITIONS at offset k // PARTITIONS, which determines its epoch."""
     committed_ms, checkpoints = run.committed_ms(), run.checkpoints()
     seen: list[float] = []
     for before, after in itertools.pairwise(checkpoints[SETTLE_EPOCHS:]):
@@ -110,7 +110,7 @@ def _positions(record: CheckpointRecord) -> dict[int, int]:
 
 
 def recovery(brokers: str, folder: Path, delivery: str) -> float:
-    """Kills the slot process; ms until a record of the next attempt stands in the output topic."""
+    """Kills the slot process; returns the ms until the output topic has a record of the next attempt."""
     source, sink = f"killed-{next(_number)}", f"healed-{next(_number)}"
     for topic in (source, sink):
         create_topic(brokers, topic, partitions=PARTITIONS)
@@ -136,7 +136,7 @@ def costs(brokers: str, folder: Path, pairs: int, rows: int) -> list[Figure]:
 
 
 def latencies(brokers: str, folder: Path) -> list[Figure]:
-    """What readers see after a checkpoint, at a parallelism of 1 and of 2."""
+    """The latency of readers after a checkpoint, at a parallelism of 1 and of 2."""
     found: list[Figure] = []
     for parallelism in (1, 2):
         delays = latency(brokers, folder, parallelism)
@@ -148,7 +148,7 @@ def latencies(brokers: str, folder: Path) -> list[Figure]:
 
 
 def recoveries(brokers: str, folder: Path, pairs: int) -> list[Figure]:
-    """From a kill to the next record, exactly-once beside at-least-once."""
+    """The time from a kill to the next record, exactly-once and at-least-once."""
     found: dict[str, list[float]] = {each: [] for each in DELIVERIES}
     for _ in range(pairs):
         for delivery in DELIVERIES:
@@ -157,7 +157,7 @@ def recoveries(brokers: str, folder: Path, pairs: int) -> list[Figure]:
 
 
 def measure(brokers: str, parts: Collection[str], *, pairs: int = PAIRS, rows: int = ROWS) -> list[Figure]:
-    """The parts that are wanted, on a broker of their own choice."""
+    """Runs the selected parts on the broker."""
     found: list[Figure] = []
     with tempfile.TemporaryDirectory() as folder:
         if "cost" in parts:

@@ -1,10 +1,10 @@
-"""The exchange alone: rows from one process to another, through a Unix socket, through TCP and through TLS.
+"""Measures the exchange alone: rows from one process to another, through a Unix socket, TCP and TLS.
 
 usage: exchange.py [seconds of each run, default 2] [runs of each, default 3]
 
 Four columns of about 50 bytes a row, as a shuffle sends them: each batch is one of four slices of a gathered frame.
-Rows per CPU-second count the time of sender and receiver together. The ceiling is `bare`: as many bytes, written to a
-Unix socket and read from it into one buffer, and nothing else. Prints one JSON line for each kind and batch size.
+Rows per CPU-second count the time of sender and receiver together. The upper bound is `bare`: the same number of bytes,
+written to a Unix socket and read into one buffer. Prints one JSON line for each kind and batch size.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ BARE_BYTES = 1 << 20
 
 
 def batches(rows: int) -> list[pl.DataFrame]:
-    """Batches as they come out of a split by key."""
+    """Batches with the memory layout that a split by key produces."""
     random = np.random.default_rng(1)
     count = rows * SLICES
     whole = pl.DataFrame(
@@ -55,7 +55,7 @@ def batches(rows: int) -> list[pl.DataFrame]:
 
 
 def encryption(kind: str, folder: str) -> Encryption | None:
-    """For TLS: with a certificate that is its own authority, and that the first one to ask makes."""
+    """The TLS settings, with a self-signed certificate that the first call creates."""
     if kind != "tls":
         return None
     key, cert = Path(folder) / "key.pem", Path(folder) / "cert.pem"
@@ -67,7 +67,7 @@ def encryption(kind: str, folder: str) -> Encryption | None:
 
 
 def receive(kind: str, folder: str) -> None:
-    """The receiving process: takes until the end, then says its figures."""
+    """The receiving process: receives until the end of the stream, then prints its figures."""
     own = Path(folder) / "receiver"
     own.mkdir()
     listener = Listener("127.0.0.1", own if kind == "unix" else None, encryption=encryption(kind, folder))
@@ -87,7 +87,7 @@ def receive(kind: str, folder: str) -> None:
 
 
 def receive_bare(folder: str) -> None:
-    """The ceiling's receiver: reads into one buffer until the end."""
+    """The receiver of `bare`: reads into one buffer until the end of the stream."""
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(path := f"{folder}/bare")
         listener.listen()
@@ -138,7 +138,7 @@ def run(kind: str, rows: int, seconds: float) -> tuple[float, float]:
 
 
 def run_bare(rows: int, seconds: float) -> tuple[float, float]:
-    """As `run`, for as many bytes without an exchange."""
+    """As `run`, for the same number of bytes without an exchange."""
     size = int(batches(rows)[0].estimated_size())
     message = bytes(size)
     with tempfile.TemporaryDirectory(prefix="headrace-") as folder:

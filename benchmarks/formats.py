@@ -1,4 +1,4 @@
-"""What decoding and encoding cost, in microseconds of CPU a row, beside a bare call of the library.
+"""Measures decoding and encoding in microseconds of CPU per row, compared with a direct call of the library.
 
 python benchmarks/formats.py [--rounds N]
 """

@@ -55,7 +55,7 @@ def expected_groups() -> int:
 
 
 def engine(whole: pl.DataFrame) -> dict[str, float]:
-    """Through the local job: source task, event time, chain, windows, sink; batches of 32,768 rows."""
+    """Runs the local job: source task, event time, chain, windows, sink; batches of 32,768 rows."""
     pipeline = pipeline_from_dict(PIPELINE)
     run_on_rows(pipeline, {"events": whole.head(10_000)})
     watch = Stopwatch.start()

@@ -1,10 +1,10 @@
 """Latency of P at 1,000 messages a second: from the input's CreateTime to the broker's append time of the output.
 
-    probes into every partition ──> one of each has come out: the job is at the topics' end
-    rows for SECONDS            ──> all of them have come out: each has a latency. One that is missing is an error
+    probes into every partition ──> the output has one of each: the job has reached the topics' end
+    rows for SECONDS            ──> the output has all of them: each has a latency. A missing one is an error
 
-A broker that has just started takes seconds to become as fast as it stays: `warm_up` comes before the first run that
-counts.
+A broker that has just started needs some seconds until it has its final speed: call `warm_up` before the first measured
+run.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ _number = itertools.count()
 
 
 def warm_up(brokers: str, script: str) -> None:
-    """A run whose figures nobody wants."""
+    """Makes a run whose figures are discarded."""
     _run(brokers, script)
 
 
 def measure(brokers: str, script: str) -> tuple[float, float]:
-    """p50 and p99 in ms of one run; the first third is warm-up and left out. Exits where a row is missing."""
+    """p50 and p99 in ms of one run; the first third is warm-up and is excluded. Exits if a row is missing."""
     taken = _run(brokers, script)
     taken = taken[len(taken) // 3 :]
     return float(np.percentile(taken, 50)), float(np.percentile(taken, 99))
@@ -114,12 +114,12 @@ class _Stamps:
     def __init__(self, brokers: str, topic: str) -> None:
         self.of: dict[int, int] = {}
         self.rows = 0
-        """How many rows with keys from 0 on were read."""
+        """The number of rows that were read, with keys from 0 on."""
         self._consumer = Consumer({"bootstrap.servers": brokers, "group.id": "latency"})
         self._consumer.assign([TopicPartition(topic, partition, 0) for partition in range(PARTITIONS)])
 
     def read(self, seconds: float) -> None:
-        """Reads on, for so long at most."""
+        """Continues to read, for at most this time."""
         for message in self._consumer.consume(2000, seconds):
             if message.error():
                 sys.exit(f"the benchmark's reader: {message.error()}")
@@ -128,11 +128,11 @@ class _Stamps:
             self.of[key] = message.timestamp()[1]
 
     def read_until(self, is_so: Callable[[], bool]) -> None:
-        """Reads on until it is so, for PATIENCE_SECONDS at most."""
+        """Continues to read until the condition is true, for at most PATIENCE_SECONDS."""
         deadline = time.monotonic() + PATIENCE_SECONDS
         while not is_so() and time.monotonic() < deadline:
             self.read(0.2)
 
     def close(self) -> None:
-        """Leaves the broker."""
+        """Closes the clients."""
         self._consumer.close()

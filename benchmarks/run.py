@@ -1,4 +1,4 @@
-"""Runs the benchmarks, engine and ceiling in turn, and prints one table. See README.md beside this file."""
+"""Runs the benchmarks, engine and upper bound alternately, and prints one table. See README.md beside this file."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ HERE = Path(__file__).parent
 ROWS, GARBAGE_ROWS = 3_000_000, 1_000_000
 NAMES = ("W", "K", "P", "latency", "garbage", "exactly-once", "committer")
 WITHOUT_BROKER = {"W", "committer"}
-"""Those that need none, or start their own."""
+"""The benchmarks that need no broker, or start their own."""
 
 
 def child(script: str, *arguments: str) -> dict[str, float]:
-    """Runs a script of this folder in a fresh process and gives the JSON that it prints."""
+    """Runs a script of this folder in a new process and returns the JSON that it prints."""
     done = subprocess.run(
         [sys.executable, str(HERE / script), *arguments],
         check=True,
@@ -63,7 +63,7 @@ def through_kafka(name: str, brokers: str, count: int) -> Figure:
 
 
 def with_garbage(brokers: str, count: int) -> Figure:
-    """A million messages, 1 % of them broken: every one is accounted for, or this fails."""
+    """A million messages, 1 % of them malformed. Fails unless the output accounts for every one."""
     _, bad, tombstones = garbage.messages(GARBAGE_ROWS)
     create_topic(brokers, "garbage", partitions=PARTITIONS)
     garbage.fill(brokers, "garbage", GARBAGE_ROWS)

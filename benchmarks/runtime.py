@@ -1,12 +1,12 @@
-"""What the runtime costs, on `headrace run` in slot processes: K at parallelism 2 beside 1, checkpoints beside none.
+"""Measures the cost of the runtime with `headrace run` in slot processes: K with a shuffle, and with checkpoints.
 
 usage: runtime.py [--only shuffle|checkpoints] [--pairs N] [--rows N]
 
-    shuffle      K over two slot processes, half of the rows shuffled between them, beside one slot process; at least
-                 once, a checkpoint every second: rows per CPU-second of all processes, from the first checkpoint to the
-                 last one before the end
-    checkpoints  K in one slot process with a checkpoint every second beside none. The whole run counts, and what a
-                 short run takes, start and end, is taken off: CPU seconds for the rows that the long run has more
+    shuffle      K in two slot processes, with half of the rows shuffled between them, compared with one slot process;
+                 at least once, a checkpoint every second: rows per CPU-second of all processes, from the first
+                 checkpoint to the last one before the end
+    checkpoints  K in one slot process with a checkpoint every second, compared with none. The CPU time of a short run
+                 is subtracted from that of a long one, which removes start and end: CPU seconds for the additional rows
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ _number = itertools.count()
 
 
 def pipeline(brokers: str, source: str, checkpoint: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
-    """K into a topic of its own, and the topic's name."""
+    """The pipeline K with its own output topic, and the topic's name."""
     sink = f"out-{next(_number)}"
     create_topic(brokers, sink, partitions=PARTITIONS, config={"retention.ms": "-1"})
     return sink, windowed(brokers, source, sink) | {"checkpoint": checkpoint}
 
 
 def shuffled(brokers: str, folder: Path, parallelism: int, rows: int) -> float:
-    """Rows per CPU-second at a parallelism, while it is under way."""
+    """Rows per CPU-second at a parallelism, without start and end."""
     sink, made = pipeline(brokers, "large", EVERY_SECOND)
     with started(made, folder / sink, "--parallelism", str(parallelism)) as run:
         speed = rows_per_cpu_s(run, run.follow(CHECKPOINTS), rows)
@@ -57,13 +57,13 @@ def whole(brokers: str, folder: Path, source: str, checkpoint: Mapping[str, Any]
 
 
 def checkpointed(brokers: str, folder: Path, checkpoint: Mapping[str, Any], rows: int) -> float:
-    """Rows per CPU-second of the rows that the long topic has more than the short one."""
+    """Rows per CPU-second, for the rows that the long topic has in addition to the short one."""
     short = whole(brokers, folder, "short", checkpoint)
     return (rows - SHORT_ROWS) / (whole(brokers, folder, "large", checkpoint) - short)
 
 
 def measure(brokers: str, parts: Collection[str], *, pairs: int = PAIRS, rows: int = ROWS) -> list[Figure]:
-    """The parts that are wanted."""
+    """Runs the selected parts."""
     for topic, count in (("large", rows), ("short", SHORT_ROWS)):
         create_topic(brokers, topic, partitions=PARTITIONS, config={"retention.ms": "-1"})
         fill(brokers, topic, count)

@@ -1,15 +1,15 @@
-"""What a session cluster takes: a wide job, a job that its sink holds back, and one small job after another.
+"""Measures a session cluster: a wide job, a job with backpressure, and many small jobs one after another.
 
 usage: session.py [--only wide|backpressure|submissions] [--seconds N] [--jobs N]
 
 Two workers of two slots each and a coordinator, started as `headrace cluster start` does it; no broker.
 
-    wide          16 tasks x parallelism 4 over 4 slots with a checkpoint every second: the share of a core that the
-                  coordinator takes, and how long its checkpoints take
-    backpressure  a source without limit before a step that takes 10,000 rows a second, in batches of up to 32,768: how
-                  long checkpoints take, from trigger to completion
+    wide          16 tasks x parallelism 4 in 4 slots with a checkpoint every second: the coordinator's share of a core,
+                  and the duration of its checkpoints
+    backpressure  an unlimited source before a step that processes 10,000 rows a second, in batches of up to 32,768: the
+                  duration of checkpoints, from trigger to completion
     submissions   jobs one after another, each with rows, a checkpoint and an end: memory, descriptors, threads and
-                  processes of the cluster after a tenth of them and after the last, and seconds a job
+                  processes of the cluster after a tenth of them and after the last one, and seconds per job
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def slow(rows):
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """A cluster that runs, and its client."""
+    """A running cluster and its client."""
 
     folder: Path
     record: ClusterRecord
@@ -63,11 +63,11 @@ class Session:
         return processes(pid)[pid]
 
     def submit(self, pipeline: dict[str, Any]) -> str:
-        """A job's id, at once."""
+        """Submits a job and returns its id without waiting."""
         return self.client.submit(SubmitRequest(pipeline=pipeline, python_path=(str(self.folder),)))
 
     def durations_ms(self, job: str, seconds: float) -> list[float]:
-        """How long each checkpoint of so many seconds took, the first few left out."""
+        """The durations of the checkpoints in this many seconds, without the first few."""
         self.wait_checkpoints(job)
         end, found = time.monotonic() + seconds, dict[int, float]()
         while time.monotonic() < end:
@@ -79,7 +79,7 @@ class Session:
         return [took for epoch, took in sorted(found.items()) if epoch > SETTLE_CHECKPOINTS]
 
     def wait_checkpoints(self, job: str) -> None:
-        """Returns once a job has settled."""
+        """Returns when a job has completed `SETTLE_CHECKPOINTS` checkpoints."""
         deadline = time.monotonic() + WAIT_S
         while (newest := (status := self.client.status(job)).checkpoint) is None or newest.epoch < SETTLE_CHECKPOINTS:
             assert status.failure is None, status.failure
@@ -93,7 +93,7 @@ class Session:
 
 @contextmanager
 def session(folder: Path) -> Iterator[Session]:
-    """A cluster in a home of its own; whatever happens, it is gone afterwards."""
+    """Starts a cluster in its own home; stops it at the end, also after an error."""
     home = Home(folder / "home")
     (folder / "slowly.py").write_text(SLOW)
     record, _ = lifecycle.start(home, WORKERS, SLOTS)
@@ -191,7 +191,7 @@ def measure_backpressure(run: Session, seconds: float) -> list[Figure]:
 
 @dataclass(frozen=True, slots=True)
 class Taken:
-    """What the cluster's processes hold, together."""
+    """The resources of all processes of the cluster."""
 
     processes: int
     threads: int
@@ -236,7 +236,7 @@ def measure_submissions(run: Session, jobs: int) -> list[Figure]:
 
 
 def settled(run: Session) -> Taken:
-    """What is held once slots have been replaced: the same twice in a row."""
+    """The resources after slots have been replaced: waits until two measurements are equal."""
     deadline, last = time.monotonic() + WAIT_S, None
     while time.monotonic() < deadline:
         time.sleep(1)

@@ -1,4 +1,4 @@
-"""Replays on Spark: over Parquet beside Spark SQL's own group by, over Kafka, and from a savepoint; in a warm session.
+"""Measures replays on Spark in a warm session: over Parquet against Spark SQL's group by, over Kafka, from a savepoint.
 
     files source (8 partitions) -> tumbling 60 s: sum, count, min, max by key -> files sink, a savepoint at the cut
     Spark SQL: groupBy(key, window) with the same aggregates, written as Parquet
@@ -6,8 +6,8 @@
 L has 1,000 keys, H 100,000. CPU seconds are of the whole process tree (driver, JVM, Python workers; a broker is not
 counted). The replay also drops late rows, writes state, and publishes.
 
-    kafka     JSON rows from a topic, tumbling 10 s: count and sum by key; results are left staged; beside the bare loop
-              of K (`bare_loop.py`), in one process and without Spark
+    kafka     JSON rows from a topic, tumbling 10 s: count and sum by key; results stay staged; compared with the bare
+              loop of K (`bare_loop.py`), in one process and without Spark
     restore   a savepoint with all windows of H open, read into a step's state, in this process
 """
 
@@ -105,7 +105,7 @@ def make_data(folder: Path, rows: int, keys: int) -> None:
 
 
 def tree_cpu_s() -> float:
-    """CPU seconds of this process and all below it but brokers, so far."""
+    """CPU seconds of this process and its descendants so far, without brokers."""
     total = 0.0
     for process in [psutil.Process(), *psutil.Process().children(recursive=True)]:
         if process.pid in UNCOUNTED:
@@ -126,7 +126,7 @@ def measured(run: Callable[[], object]) -> float:
 
 
 def replay(spark: SparkSession, data: Path, scratch: Path, *, disorder: str = "5s") -> str:
-    """The pipeline, to a savepoint: its path."""
+    """Runs the pipeline and returns the path of its savepoint."""
     shutil.rmtree(scratch, ignore_errors=True)
     text = PIPELINE.format(data=data, out=scratch / "out", partitions=PARTITIONS, disorder=disorder)
     plans = JobPlans(load_text(text, "bench", environ={}).pipeline.to_dict())
@@ -142,7 +142,7 @@ def replay(spark: SparkSession, data: Path, scratch: Path, *, disorder: str = "5
 
 
 def group_by(spark: SparkSession, data: Path, scratch: Path) -> None:
-    """Spark SQL's own."""
+    """Runs the same aggregates in Spark SQL."""
     shutil.rmtree(scratch, ignore_errors=True)
     rows = spark.read.parquet(str(data))
     grouped = rows.groupBy("key", sql.window("ts", "60 seconds")).agg(
@@ -152,7 +152,7 @@ def group_by(spark: SparkSession, data: Path, scratch: Path) -> None:
 
 
 def beside_sql(spark: SparkSession, data: Path, scratch: Path, times: int) -> dict[str, float]:
-    """CPU seconds of both, medians of runs in turn; the first pair warms up."""
+    """CPU seconds of both: medians of alternating runs; the first pair is warm-up."""
     engine: list[float] = []
     ceiling: list[float] = []
     for _ in range(times + 1):
@@ -164,7 +164,7 @@ def beside_sql(spark: SparkSession, data: Path, scratch: Path, times: int) -> di
 
 
 def from_kafka(spark: SparkSession, scratch: Path, brokers: str) -> None:
-    """Rows of a topic, their results left staged."""
+    """Runs the pipeline over a topic; its results stay staged."""
     shutil.rmtree(scratch, ignore_errors=True)
     plans = JobPlans(windowed(brokers, "events", "sums"))
     wish = ReplayWish(job="replay-bench-k-1", storage=str(scratch / "storage"), parallelism=2, publish=False)
@@ -187,8 +187,8 @@ def restored_rows_per_cpu_s(path: str) -> float:
 
 
 def beside_bare_loop(folder: Path, rows: int, times: int) -> dict[str, float]:
-    """Rows of a topic per CPU second, and those of a bare loop in one process: medians of runs in turn; the first pair
-    warms up."""
+    """Rows of a topic per CPU second, and those of a bare loop in one process: medians of alternating runs; the first
+    pair is warm-up."""
     with EmbeddedBroker(BrokerConfig(folder / "broker")) as broker:
         UNCOUNTED.update(process.pid for process in psutil.Process().children(recursive=True))
         create_topic(broker.bootstrap, "events", partitions=KAFKA_PARTITIONS)

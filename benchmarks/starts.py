@@ -1,4 +1,4 @@
-"""What it takes until something runs: starts of commands, of a cluster, of slots and of small jobs, in two checkouts.
+"""Measures start times of commands, a cluster, slots and small jobs, in two checkouts.
 
 usage: starts.py CHECKOUT OTHER [--only NAME ..] [--pairs N]
 
@@ -47,7 +47,7 @@ _LISTENS = 0x10000
 
 @dataclass(frozen=True, slots=True)
 class Checkout:
-    """A checkout with its virtual environment, and a folder for what its processes write."""
+    """A checkout with its virtual environment, and a folder for the files of its processes."""
 
     path: Path
     folder: Path
@@ -61,13 +61,13 @@ class Checkout:
         return subprocess.Popen(command, env=environment, cwd=self.folder, **options)
 
     def run(self, *arguments: str) -> None:
-        """Runs `headrace ..`, which must end well."""
+        """Runs `headrace ..`, which must succeed."""
         process = self.popen(*arguments, stdout=subprocess.DEVNULL)
         assert process.wait(WAIT_S) == 0, f"headrace {' '.join(arguments)} ended with code {process.returncode}"
 
     @contextmanager
     def cluster(self) -> Iterator[tuple[str, str]]:
-        """A cluster of one worker with one slot that is ready; gives its address and token."""
+        """Starts a cluster of one worker with one ready slot; returns its address and token."""
         self.run("cluster", "start", "--workers", "1", "--slots", "1")
         try:
             url = json.loads((self.folder / "home/cluster/coordinator.json").read_text())["url"]
@@ -149,7 +149,7 @@ def job_by_rest(checkout: Checkout) -> float:
 
 
 def slot_start(checkout: Checkout) -> tuple[float, float]:
-    """Wall time and CPU of the slot that follows one that is killed."""
+    """Wall time and CPU of the slot that replaces a killed one."""
     with checkout.cluster():
         worker = checkout.worker()
         before = set(processes(worker))

@@ -1,4 +1,4 @@
-"""W: the windowed aggregate in this process, without a broker or an engine around it.
+"""W: the windowed aggregate in this process, without a broker and without an engine.
 
 5 M rows by default: int64 key of 10,000 values, 100,000 rows per second of event time, jitter below 1 s, tumbling 10 s,
 watermark = greatest event time - 1 s after each batch of 32,768. Prints rows per CPU-second of the process (medians),
@@ -33,7 +33,7 @@ Batches = list[tuple[pl.DataFrame, int]]
 
 
 class Drain:
-    """Counts what the operator makes."""
+    """Counts the operator's output rows."""
 
     def __init__(self) -> None:
         self.rows = 0

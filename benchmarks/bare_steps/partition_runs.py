@@ -1,4 +1,4 @@
-"""Runs of messages of one partition without gaps: two look-ups a run instead of two a message."""
+"""Finds runs of messages of one partition without gaps: reads two messages per run instead of all of them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class PartitionRun(NamedTuple):
 
     @property
     def end(self) -> int:
-        """The offset behind the run."""
+        """The offset after the run."""
         return self.offset + self.length
 
 

@@ -1,4 +1,4 @@
-"""Counts and sums by key and tumbling window, as a bare loop keeps them: partial aggregates of batches, by window."""
+"""Counts and sums by key and tumbling window in a bare loop: partial aggregates of batches, by window."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 import polars as pl
 
 PARTIALS_MAX = 24
-"""As many partial aggregates a window are kept before they are merged."""
+"""Number of partial aggregates per window that are kept before they are merged."""
 
 
 class WindowState:

@@ -18,7 +18,7 @@ def cpu_seconds() -> float:
 
 @dataclass(slots=True)
 class Stopwatch:
-    """CPU and wall seconds since it was made."""
+    """CPU and wall seconds since its construction."""
 
     cpu_start: float
     wall_start: float
@@ -43,7 +43,7 @@ def spread(values: Sequence[float]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """One measure: `value` beside `other`, each value of a pair or a run. Without `other` nothing is beside it."""
+    """One measurement: the values of `value` and, if it is a comparison, of `other`, one per pair or run."""
 
     name: str
     unit: str
@@ -55,7 +55,7 @@ class Figure:
         return median(self.value) / median(self.other) if self.other else None
 
     def text(self, beside: str) -> str:
-        """A line. beside: what `other` is called."""
+        """Formats a line. beside: the name of `other`."""
         line = f"{self.name}: {median(self.value):,.0f} {self.unit} ({spread(self.value)})"
         if self.ratio is None:
             return line
@@ -65,7 +65,7 @@ class Figure:
 def alternating(
     name: str, pairs: int, value: Callable[[], float], other: Callable[[], float], unit: str = "rows/CPU-s"
 ) -> Figure:
-    """Both in turn, the first of each pair alternating; the first pair warms up and is left out."""
+    """Runs both in pairs, with alternating order; the first pair is warm-up and is excluded."""
     values: list[float] = []
     others: list[float] = []
     for pair in range(pairs + 1):

@@ -1,4 +1,4 @@
-"""A reader of an output topic, which notes when it first saw each row."""
+"""A reader of an output topic that records when it first received each row."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from workloads.data import PARTITIONS
 
 
 class OutputReader:
-    """Reads from the beginning in a thread of its own until it is left.
+    """Reads from the beginning, in its own thread, until the context ends.
 
-    seen_ms   `k` of a row -> when it was seen (epoch ms)
-    at_ms     when records came at all
+    seen_ms   `k` of a row -> when it was first received (epoch ms)
+    at_ms     the times at which any records were received
     """
 
     def __init__(self, brokers: str, topic: str, isolation: str) -> None:
@@ -43,7 +43,7 @@ class OutputReader:
         self._consumer.close()
 
     def first_after(self, when_ms: float) -> float | None:
-        """When the first record came after that; None: none has yet."""
+        """The time of the first record received after `when_ms`; None: no record yet."""
         return next((at_ms for at_ms in self.at_ms if at_ms > when_ms), None)
 
     def _run(self) -> None:

@@ -1,4 +1,4 @@
-"""The command line of a benchmark that has parts and runs on a broker of its own."""
+"""The command line of a benchmark that has parts and runs on its own broker."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from measuring.figures import Figure
 
 
 class Measure(Protocol):
-    """Takes the parts that are wanted, and gives their figures."""
+    """Runs the selected parts and returns their figures."""
 
     def __call__(self, brokers: str, parts: Collection[str], *, pairs: int, rows: int) -> list[Figure]: ...
 
@@ -21,7 +21,7 @@ class Measure(Protocol):
 def on_broker(
     usage: str | None, parts: Collection[str], measure: Measure, *, beside: str, pairs: int, rows: int
 ) -> None:
-    """Runs what the command line asks for and prints a line a figure. pairs, rows: unless told otherwise."""
+    """Runs the parts in the command line and prints one line per figure. pairs, rows: the defaults."""
     parser = argparse.ArgumentParser(description=usage, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", action="append", choices=parts)
     parser.add_argument("--pairs", type=int, default=pairs)

@@ -1,4 +1,4 @@
-"""`headrace run` as users start it, watched from outside: CPU time of all its processes, and what its journal says."""
+"""Runs `headrace run` as users do, and measures it from outside: CPU time of all its processes, and its journal."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ SAMPLE_S, LOOK_S, WAIT_S, WHOLE_S = 0.05, 0.05, 120.0, 600.0
 
 
 def processes(root: int) -> dict[int, float]:
-    """CPU seconds (user and system) of a process and of all below it that are alive, by pid."""
+    """CPU seconds (user and system) of a process and of all its live descendants, by pid."""
     times = process_times()
     return {pid: times[pid].own_s for pid in {root, *descendants(root, times)} if pid in times}
 
@@ -52,14 +52,14 @@ class CpuCurve:
 
 @dataclass(slots=True)
 class Run:
-    """A run that is under way. home: its own HEADRACE_HOME."""
+    """A run in progress. home: its own HEADRACE_HOME."""
 
     process: subprocess.Popen[bytes]
     home: Path
     cpu: CpuCurve = field(default_factory=CpuCurve)
 
     def sample(self, until: threading.Event) -> None:
-        """Fills `cpu` until told to stop."""
+        """Fills `cpu` until the event is set."""
         while not until.wait(SAMPLE_S):
             spent = sum(processes(self.process.pid).values())
             self.cpu.at_ms.append(time.time() * 1000)
@@ -88,7 +88,7 @@ class Run:
         return [each.at_ms for each in self.records() if isinstance(each, AttemptRecord)]
 
     def wait_for_checkpoints(self, count: int) -> None:
-        """Returns once there are so many."""
+        """Returns when there are this many."""
         deadline = time.monotonic() + WAIT_S
         while len(self.checkpoints()) < count:
             assert self.process.poll() is None, "the run ended"
@@ -96,7 +96,7 @@ class Run:
             time.sleep(LOOK_S)
 
     def kill_slot(self) -> float:
-        """Kills its only slot process; gives when (epoch ms)."""
+        """Kills its only slot process; returns the time (epoch ms)."""
         slots = [pid for pid in processes(self.process.pid) if SLOT in Path(f"/proc/{pid}/cmdline").read_bytes()]
         assert len(slots) == 1, "one slot process is expected"
         os.kill(slots[0], signal.SIGKILL)
@@ -112,7 +112,7 @@ class Run:
         return [record for _, record in sorted(seen.items())]
 
     def wait_for_end(self) -> None:
-        """Returns once it has read all of its input and ended well."""
+        """Returns when it has read all of its input and ended without an error."""
         code = self.process.wait(WHOLE_S)
         assert code == 0, f"headrace run ended with code {code}"
 
@@ -124,7 +124,7 @@ class Run:
 
 @contextmanager
 def started(pipeline: Mapping[str, Any], folder: Path, *arguments: str) -> Iterator[Run]:
-    """Runs a pipeline in slot processes; whatever happens, it is gone afterwards."""
+    """Runs a pipeline in slot processes; ends it at the end of the context, also after an error."""
     folder.mkdir(parents=True)
     file = folder / "pipeline.yaml"
     file.write_text(json.dumps(pipeline))  # JSON is YAML
@@ -150,7 +150,7 @@ def started(pipeline: Mapping[str, Any], folder: Path, *arguments: str) -> Itera
 
 
 def position(record: CheckpointRecord) -> int:
-    """How many rows of the input are behind a checkpoint: all partitions begin at 0."""
+    """The number of input rows that a checkpoint covers: all partitions begin at 0."""
     return sum(split.position for source in record.manifest.sources.values() for split in source.splits)
 
 

@@ -1,4 +1,4 @@
-"""Headrace beside Flink and bare loops on one broker: the same jobs, the same topics, outputs checked in full.
+"""Compares Headrace with Flink and bare loops on one broker: the same jobs and topics; all output rows are checked.
 
 `make bench-peers` runs it and writes the tables of docs/performance.md.
 """

@@ -1,4 +1,4 @@
-"""Compares all results of a run with the right ones, row by row and field by field."""
+"""Compares all results of a run with the expected ones, row by row and field by field."""
 
 from __future__ import annotations
 

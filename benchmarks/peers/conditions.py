@@ -1,4 +1,4 @@
-"""What a measurement was made on: date, commit, machine, versions."""
+"""The conditions of a measurement: date, commit, machine, versions."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ LIBRARIES = ("confluent-kafka", "polars")
 
 
 def conditions(flink: FlinkBuild | None) -> Conditions:
-    """Returns those of this moment."""
+    """Returns the current conditions."""
     return Conditions(
         date=datetime.now(UTC).date().isoformat(),
         commit=_commit(),
@@ -39,7 +39,7 @@ def _versions(flink: FlinkBuild | None) -> Sequence[str]:
 
 @cache
 def _commit() -> str:
-    """Asked once, before the first table: each table changes a file of the commit."""
+    """Called once, before the first table: writing a table changes a file of the commit."""
     described = subprocess.run(
         ["git", "describe", "--always", "--dirty", "--abbrev=9", "--exclude=*"],
         cwd=ROOT,

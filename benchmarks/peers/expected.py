@@ -1,4 +1,4 @@
-"""The right results of the jobs, computed by DuckDB from the input's columns: no contender runs it."""
+"""The expected results of the jobs, computed by DuckDB from the input's columns: no contender uses DuckDB."""
 
 from __future__ import annotations
 

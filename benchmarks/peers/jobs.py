@@ -15,7 +15,7 @@ WINDOW_MS, OUT_OF_ORDER_MS, CHECKPOINT_MS = 10_000, 1_000, 1_000
 
 
 class Name(StrEnum):
-    """Of a job, as `--only` has it."""
+    """The name of a job in `--only`."""
 
     K = "K"
     P = "P"
@@ -24,7 +24,7 @@ class Name(StrEnum):
 
 
 class Work(StrEnum):
-    """What happens between the topics, as the contenders name it."""
+    """The processing between the topics: the name that all contenders use."""
 
     WINDOW = "window"
     FILTER = "filter"

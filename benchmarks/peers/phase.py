@@ -1,6 +1,7 @@
-"""What one run cost, and the rates of a contender by the slope between two runs.
+"""The cost of one run, and the rates of a contender from the slope between two runs.
 
-The slope leaves out what both runs have: start, end, first checkpoints. The rate of the fresh run has it all.
+The slope excludes the parts that both runs have: start, end, first checkpoints. The rate of the fresh run includes
+them.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from dataclasses import dataclass
 
 
 class NoSlopeError(Exception):
-    """The larger run was not the dearer one: noise is larger than what is measured."""
+    """The larger run did not cost more than the smaller one: the noise exceeds the difference."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,12 +37,12 @@ class Measured:
 
     @property
     def steady_rows_per_s(self) -> float:
-        """By the clock. Raises NoSlopeError."""
+        """The rate by wall time. Raises NoSlopeError."""
         return self._slope(self.large.wall_s - self.small.wall_s)
 
     @property
     def fresh_rows_per_cpu_s(self) -> float:
-        """With the start of all processes, and whatever is slower at first."""
+        """The rate of the fresh run, including the start of all processes and their warm-up."""
         return self.fresh.rows / self.fresh.cpu_s
 
     def _slope(self, seconds: float) -> float:

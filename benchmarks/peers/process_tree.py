@@ -1,4 +1,4 @@
-"""A command with all processes below it, whose CPU time is read from outside.
+"""Runs a command and measures the CPU time of all its descendants from outside.
 
 The command runs under a sub-reaper, so that the time of ended and orphaned processes counts too. The broker and the
 benchmark itself are outside of the tree.
@@ -26,12 +26,12 @@ END_S = 600.0
 
 
 class FailedRunError(Exception):
-    """A contender ended badly or not at all; the message has the end of its log."""
+    """A contender failed or did not end; the message has the end of its log."""
 
 
 @dataclass(slots=True)
 class ProcessTree:
-    """A running command. stdin, stdout: pipes to the command, for those that take orders."""
+    """A running command. stdin, stdout: pipes to the command, for commands that read orders."""
 
     process: subprocess.Popen[str]
     log: Path
@@ -83,7 +83,7 @@ class ProcessTree:
 
 @contextmanager
 def started(command: Sequence[str], folder: Path, *, environment: Mapping[str, str]) -> Iterator[ProcessTree]:
-    """Starts a command with its log in `folder`; whatever happens, the tree is gone afterwards."""
+    """Starts a command with its log in `folder`; ends the tree at the end of the context, also after an error."""
     folder.mkdir(parents=True, exist_ok=True)
     log = folder / "log"
     with log.open("wb") as errors:

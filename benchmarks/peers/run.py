@@ -1,4 +1,4 @@
-"""Runs all contenders at all jobs on one broker and writes the tables: `make bench-peers`.
+"""Runs all jobs with all contenders on one broker and writes the tables: `make bench-peers`.
 
 usage: python -m peers.run [--rounds N] [--only JOB ..] [--without flink ..] [--scale X] [--page FILE | --no-page]
 

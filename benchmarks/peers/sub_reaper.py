@@ -1,4 +1,4 @@
-"""Runs a command and adopts every process that it leaves behind, until all have ended. Its exit code is the command's.
+"""Runs a command and adopts its orphaned processes until all have ended. Its exit code is the command's.
 
 usage: sub_reaper.py COMMAND ..
 

@@ -1,6 +1,6 @@
 """The tables of docs/performance.md: medians and spreads of rounds, ratios within each round. Pure.
 
-A table says where Headrace is behind as plainly as where it is ahead.
+A table shows where Headrace is slower as clearly as where it is faster.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ Rounds = Mapping[str, Sequence[Measured]]
 
 @dataclass(frozen=True, slots=True)
 class Conditions:
-    """What a table is true of. contenders: versions, a line each."""
+    """The conditions of a table. contenders: versions, one line each."""
 
     date: str
     commit: str
@@ -54,7 +54,7 @@ def ratios(rounds: Rounds, other: str, rate: Callable[[Measured], float]) -> lis
 
 
 def section(job: Job, rounds: Rounds, conditions: Conditions) -> str:
-    """Returns the Markdown of one job's table, with what it was measured on."""
+    """Returns the Markdown of one job's table, with its conditions."""
     count = len(rounds[OWN])
     lines = [
         f"### {job.name}: {job.title}",
@@ -89,7 +89,7 @@ def _spread(values: Sequence[float], *, digits: int) -> str:
 
 
 def _verdict(rounds: Rounds) -> str:
-    """Names everything that Headrace loses in the median, and everything that rounds disagree on, by contender."""
+    """Lists, by contender, the rates in which Headrace is slower in the median, and those in which rounds disagree."""
     behind = {name: _measures(rounds, name, _loses) for name in rounds if name != OWN}
     unsure = {name: _measures(rounds, name, _disagrees) for name in rounds if name != OWN}
     sentences = [f"Headrace is behind {name}: {', '.join(lost)}." for name, lost in behind.items() if lost]

@@ -1,4 +1,4 @@
-"""Topics of the runs: filled with messages, and read back once every transaction in them has ended."""
+"""Fills the topics of the runs with messages, and reads them back after every transaction in them has ended."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ QUEUE_MESSAGES, READ_MESSAGES, WAIT_S = 1_000_000, 10_000, 60.0
 
 
 class UnfinishedTopicError(Exception):
-    """A topic has a transaction that did not end, or records that did not come, within `WAIT_S`."""
+    """A topic has a transaction that did not end, or records that were not received, within `WAIT_S`."""
 
 
 def create(brokers: str, topic: str) -> str:
@@ -54,7 +54,7 @@ def fill(brokers: str, topic: str, chunks: Iterable[list[bytes]]) -> int:
 def read_committed(brokers: str, topic: str) -> Iterator[list[bytes]]:
     """Yields all committed values of a topic.
 
-    Raises UnfinishedTopicError if a transaction stays open: its records would be missing without a sign.
+    Raises UnfinishedTopicError if a transaction stays open: its records would be missing without an error.
     """
     ends = _ended(brokers, topic)
     consumer = _consumer(brokers, "read_committed")
@@ -72,7 +72,7 @@ def read_committed(brokers: str, topic: str) -> Iterator[list[bytes]]:
 
 
 def _value(message: Message, left: set[int]) -> bytes | None:
-    """The value; None for an end of partition, which leaves `left`. A value of no bytes is none that a job writes."""
+    """The value; None for an end of partition, which is removed from `left`. No job writes empty values."""
     if message.error() is None:
         return message.value()
     partition = message.partition()

@@ -1,6 +1,7 @@
 """The wide rows: 20 fields of all types, lists and structs among them, about 640 bytes of JSON.
 
-Decimals, times, dates and bytes are text here, as they are in JSON; `TYPES` says what contenders make of them.
+Decimals, times, dates and bytes are text here, as they are in JSON; `TYPES` has the types to which contenders parse
+them.
 """
 
 from __future__ import annotations

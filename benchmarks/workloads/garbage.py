@@ -1,4 +1,4 @@
-"""1 M JSON messages, 1 % of them broken in eleven ways: what goes into the topic, and what must come out of it."""
+"""1 M JSON messages, 1 % of them malformed in eleven ways: the input of a topic, and the expected output."""
 
 from __future__ import annotations
 

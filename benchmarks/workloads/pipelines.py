@@ -1,4 +1,4 @@
-"""The pipelines of the Kafka benchmarks, as the engine gets them."""
+"""The pipelines of the Kafka benchmarks, in the form that the engine reads."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def passed(brokers: str, source: str, sink: str, *, bounded: bool = True) -> dic
 
 
 def broken(brokers: str, source: str, sink: str) -> dict[str, Any]:
-    """1 % of the messages are bad: they go aside, with their offset and the reason."""
+    """1 % of the messages are bad: they are diverted, with their offset and the reason."""
     events = _source(brokers, source, "timestamp", None)
     events["schema"]["k"] = "int64 not null"
     kafka = {"brokers": brokers, "topic": sink}

@@ -1,4 +1,4 @@
-"""A thousand messages a second for as long as it is open: row k goes to partition k % PARTITIONS."""
+"""Sends a thousand messages a second as long as it is open: row k goes to partition k % PARTITIONS."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from workloads.data import PARTITIONS
 
 
 class Feed:
-    """Feeds a topic from a thread of its own. rate: messages a second."""
+    """Writes to a topic from its own thread. rate: messages per second."""
 
     def __init__(self, brokers: str, topic: str, rate: int) -> None:
         self._producer = Producer({"bootstrap.servers": brokers, "linger.ms": 0, "acks": "1"})

@@ -138,7 +138,7 @@ def test_a_marker_that_is_not_settled_is_waited_for(job: Job, raw: RawTransactio
     dying._producer.drop()
     assert raw.state(share_name(job.context)) == "Ongoing"
     group = MarkerGroup(job.config(), job.context)
-    with pytest.raises(ExternalError, match="did not tell within 1 s") as raised:
+    with pytest.raises(ExternalError, match="did not return within 1 s") as raised:
         group.read(1.0)
     assert raised.value.retry
     following = job.publisher()
@@ -249,5 +249,5 @@ def test_an_offset_that_is_not_ours_is_refused(job: Job) -> None:
     consumer = Consumer(settings | {"enable.auto.commit": False})
     consumer.commit(offsets=[TopicPartition(job.topic, 0, 5)], asynchronous=False)
     consumer.close()
-    with pytest.raises(ExternalError, match="is not one of ours"):
+    with pytest.raises(ExternalError, match="headrace did not write"):
         job.publisher()

@@ -11,8 +11,8 @@ import pytest
 from headrace.core.source_state import AppliedFloor
 from headrace.local.engine.compile import compile_pipeline
 from headrace.local.engine.job import JobOptions, LocalJob
+from headrace.local.engine.pipeline_ends import Taps, with_taps
 from headrace.local.engine.rows_run import resized
-from headrace.local.engine.substitute import Taps, with_taps
 from headrace.spec.reading.read import pipeline_from_dict
 from support.control.scripted import SCHEMA, Script, ScriptedSource
 from support.processes.running import WAIT_SECONDS, wait_until

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from headrace.local.engine.compile import compile_pipeline
 from headrace.local.engine.job import JobOptions, LocalJob
+from headrace.local.engine.pipeline_ends import with_rows, with_taps
 from headrace.local.engine.rows_run import resized
-from headrace.local.engine.substitute import with_rows, with_taps
 from headrace.spec.pipeline import Pipeline
 from headrace.spec.reading.read import pipeline_from_dict
 from support.flows.rows import Log, logs, sliding

@@ -1,4 +1,4 @@
-"""What a bare loop needs of a Kafka client."""
+"""The interface of the Kafka client of a bare loop."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ PRODUCER = {
     "queue.buffering.max.messages": "1000000",
     "queue.buffering.max.kbytes": "500000",
 }
-"""Settings of librdkafka; the producer has those of Flink's."""
+"""Settings of librdkafka; the producer's are those of Flink's producer."""
 QUEUED_MAX = 900_000
 """Messages in the producer's queue before a loop waits."""
 SEND_ROWS = 4_000
-"""As many results go to one partition before the next one."""
+"""Number of results that go to one partition before the next one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,13 +48,13 @@ class BareClient(Protocol):
         """Returns the next batch; None if nothing came."""
 
     def finish(self, partition: int) -> None:
-        """Reads no more of a partition."""
+        """Stops reading a partition."""
 
     def send(self, rows: pl.DataFrame) -> None:
         """Queues results."""
 
     def commit(self, positions: Mapping[int, int]) -> None:
-        """Returns once all that was queued is at the broker, and the positions (partition -> offset) with it."""
+        """Returns when the broker has all queued results and the positions (partition -> offset)."""
 
     def close(self) -> None:
-        """Leaves nothing open."""
+        """Closes the clients."""

@@ -1,4 +1,4 @@
-"""Bare loops: what the same libraries do without an engine."""
+"""Bare loops: the same libraries without an engine."""
 
 from __future__ import annotations
 

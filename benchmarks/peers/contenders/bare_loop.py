@@ -1,9 +1,9 @@
-"""A job as a bare loop: consume, parse, work, serialise, produce, commit each second. No engine, one thread of Python.
+"""A job as a bare loop: consume, parse, compute, serialise, produce, commit each second. No engine, one Python thread.
 
 usage: python -m peers.contenders.bare_loop transactional|batch WORK BROKERS SOURCE SINK END FOLDER
 
-It reads each partition of SOURCE up to offset END. Nothing is checked on the way: late rows would be wrong here, and
-text of times, dates, decimals and bytes goes through as it is. FOLDER takes snapshots of open windows.
+It reads each partition of SOURCE up to offset END. It checks nothing: late rows would give wrong results, and text of
+times, dates, decimals and bytes is copied unchanged. Snapshots of open windows are written to FOLDER.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ END_OF_TIME_MS = 1 << 60
 
 
 class BareLoop:
-    """end: offset behind the last row of each partition."""
+    """end: the offset after the last row of each partition."""
 
     def __init__(self, work: Work, client: BareClient, end: int, folder: Path) -> None:
         self._work, self._client, self._end, self._folder = work, client, end, folder
@@ -61,7 +61,7 @@ class BareLoop:
                 self._close_windows(min(self._newest_ms.values()) - OUT_OF_ORDER_MS - 1)
 
     def _kept(self, polled: Polled) -> Iterator[pl.DataFrame]:
-        """Yields the rows of each run that is before the end, and moves positions and times on."""
+        """Yields the rows of each run before the end, and advances positions and times."""
         for run in polled.runs:
             length = min(run.length, self._end - run.offset)
             if length <= 0:

@@ -1,5 +1,5 @@
-"""librdkafka's batch calls through ctypes and numpy, at least once: no Python object a message, and nothing is copied
-on the way in.
+"""librdkafka's batch calls through ctypes and numpy, at least once: no Python object per message, and input is not
+copied.
 
 Message structs are gathered at their addresses; payloads become one Arrow column over librdkafka's own buffers, which
 are released once parsed. Only librdkafka's public C interface is used (`headrace_connectors` declares it).
@@ -146,7 +146,7 @@ class _Fields:
 
 
 def _views(payloads: Words, lengths: Words) -> pa.Array:
-    """Returns values that stay where they are, as Arrow: one buffer for each GiB of addresses with values in it."""
+    """Returns values as Arrow without copying them: one buffer for each GiB of addresses that has values."""
     views: npt.NDArray[Any] = np.zeros(len(payloads), VIEW)
     views["length"] = lengths
     spans = payloads >> np.uint64(SPAN_BITS)

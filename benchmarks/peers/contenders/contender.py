@@ -1,4 +1,4 @@
-"""What a contender is: something that runs a job between two topics and is measured."""
+"""The interface of a contender: a system under test that runs a job between two topics."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ class Bout:
 
 
 class Contender(Protocol):
-    """Runs jobs, each time from processes of its own."""
+    """Runs jobs, each in new processes."""
 
     @property
     def name(self) -> str:
-        """As the tables have it."""
+        """The name in the tables."""
 
     def run(self, bout: Bout) -> Measured:
         """Runs both sizes. Raises FailedRunError."""

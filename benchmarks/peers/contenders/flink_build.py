@@ -24,7 +24,7 @@ BUILD_S = 1_800.0
 
 @dataclass(frozen=True, slots=True)
 class FlinkBuild:
-    """What a JVM needs to run the job server. java: the program."""
+    """The files with which a JVM runs the job server. java: the program."""
 
     java: Java
     classes: Path
@@ -71,7 +71,7 @@ def _has_compiler(java: Java) -> bool:
 
 
 def built(tools: Tools) -> FlinkBuild:
-    """Returns the build, made first if the sources have changed. Raises ExternalError if Maven fails."""
+    """Returns the build; builds again if the sources have changed. Raises ExternalError if Maven fails."""
     folder = cache_folder() / f"peers-flink-{_digest()}"
     if not folder.exists():
         folder.parent.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""Flink as an expert tunes it, in one JVM that is warm before it is measured.
+"""Flink with expert tuning, in one JVM that is warmed up before it is measured.
 
 DataStream API, state on the heap, exactly once, a checkpoint a second, a pull parser, objects reused.
 """
@@ -14,7 +14,8 @@ from peers.phase import Measured, Phase
 from peers.process_tree import ProcessTree, started
 
 COLLECTOR = "-XX:+UseParallelGC"
-"""K takes a quarter less CPU than with G1, which Java takes by itself: rows die young, and pauses cost nothing here."""
+"""With this collector K needs a quarter less CPU than with Java's default, G1: rows are short-lived, and pauses do not
+matter here."""
 OPENED = tuple(f"--add-opens=java.base/java.{package}=ALL-UNNAMED" for package in ("lang", "util", "time"))
 
 
@@ -59,7 +60,7 @@ def _measured(tree: ProcessTree, bout: Bout, sink: str, rows: int) -> Phase:
 
 
 def _order(tree: ProcessTree, bout: Bout, sink: str, rows: int) -> None:
-    """Has the server run the job over `rows` rows, to its end."""
+    """Runs the job over `rows` rows on the server, to its end."""
     tree.stdin.write(f"{bout.source} {sink} {partition_end(rows)}\n")
     tree.stdin.flush()
     answer = tree.stdout.readline()

@@ -1,4 +1,4 @@
-"""Headrace as users start it: `headrace run FILE`, in processes of its own, exactly once."""
+"""Headrace as users start it: `headrace run FILE`, in its own processes, exactly once."""
 
 from __future__ import annotations
 

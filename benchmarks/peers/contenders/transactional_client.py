@@ -1,4 +1,4 @@
-"""confluent-kafka and polars, exactly once: a Python object a message, results and offsets in transactions."""
+"""confluent-kafka and polars, exactly once: one Python object per message, results and offsets in transactions."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 """The settings of the Kafka source and sink: fields of the pipeline file, their validation, and derived facts. Pure:
-asks no broker and imports no client library. The live halves take these settings; `connector` opens them."""
+queries no broker and imports no client library. `connector` opens sources and sinks with these settings."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ Topic = Annotated[str, BeforeValidator(_topic_name)]
 
 
 class KafkaMetadata(Config):
-    """The names of columns for the parts of a record beside its value."""
+    """The names of the columns for a record's metadata: everything except its value."""
 
     topic: str | None = None
     partition: str | None = None
@@ -97,7 +97,7 @@ class KafkaSourceSettings(Config):
             found = " and ".join(given) if given else "none of them"
             raise ValueError(f"give exactly one of topic, topics and pattern (found {found})")
         if self.start == "archived" and self.archive is None:
-            raise ValueError("start: archived is where an archive ends: name it with archive:")
+            raise ValueError("start: archived begins at the end of an archive: name the archive with archive:")
         for name in ("start", "stop"):
             self._check_offsets(name)
         if message := refused(self.properties, OWNED_BY_SOURCE):

@@ -65,7 +65,7 @@ class KafkaSinkConfig(KafkaSinkSettings, SinkConfig):
         return KafkaDeadLetters(self, context)
 
     def open_publisher(self, context: SinkContext, share: Share) -> Publisher:
-        """Publishes staged rows in transactions, whatever `delivery` says."""
+        """Publishes staged rows in transactions, with either `delivery`."""
         from headrace_connectors.kafka.publishing.publisher import KafkaPublisher
 
         return KafkaPublisher(self, context, share)
@@ -78,7 +78,7 @@ class KafkaSinkConfig(KafkaSinkSettings, SinkConfig):
 
     def open_check(self, context: SinkContext, encode: Encode | None) -> RowCheck | None:
         """Rejects rows without a key in upsert mode, and records that exceed the client's limit."""
-        assert encode is not None, "a Kafka sink takes encoded messages"
+        assert encode is not None, "a Kafka sink needs encoded messages"
         from headrace_connectors.kafka.sink.row_check import KafkaRowCheck
 
         return KafkaRowCheck(self, context, encode)

@@ -50,7 +50,7 @@ class KafkaDeadLetters:
     def newest(self, limit: int) -> Sequence[DeadLetter]:
         """The newest letters of all partitions, by their time of writing."""
         first, ends = self._range()
-        # transaction markers occupy offsets too, at worst one or two per letter: look back further
+        # transaction markers occupy offsets too, at worst one or two per letter: start further back
         starts = {split: max(first[split], end - 3 * limit) for split, end in ends.items()}
         letters = [_letter(message) for message in self._records(starts, ends)]
         return sorted(letters, key=lambda each: (each.at_ms, each.place, each.position))[-limit:]
@@ -121,7 +121,7 @@ class KafkaDeadLetters:
                 self._watch.raise_if_hopeless()
                 if time.monotonic() > deadline:
                     raise ExternalError(
-                        f"Kafka at {self._config.brokers} gives no records of {', '.join(map(str, left))}", retry=True
+                        f"Kafka at {self._config.brokers} returns no records of {', '.join(map(str, left))}", retry=True
                     )
         finally:
             self._consumer.unassign()
@@ -201,7 +201,7 @@ def _letter(message: Message) -> DeadLetter:
 def _origin(letter: DeadLetter) -> str:
     if letter.origin is None:
         raise UserError(
-            f"the letter at {letter.place} offset {letter.position} does not say where it came from",
+            f"the letter at {letter.place} offset {letter.position} has no header with its source topic",
             remedy="name the topic with --to",
         )
     return letter.origin.topic

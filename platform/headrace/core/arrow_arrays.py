@@ -1,4 +1,4 @@
-"""Arrow arrays made from numbers and bytes, and masks read from them, without importing pandas.
+"""Converts numbers and bytes to Arrow arrays, and boolean arrays to masks, without importing pandas.
 
 `pyarrow.array`, `pyarrow.scalar`, `Array.to_numpy` and `numpy.asarray(array)` import pandas where it is installed: a
 third of a CPU-second in each process. Arrays built from buffers do not.
@@ -27,7 +27,7 @@ def number_array(values: npt.NDArray[Any]) -> pa.Array:
 
 
 def binary_array(values: Sequence[bytes | None]) -> pa.Array:
-    """Byte strings of at most 2 GiB in all, None as NULL. One Python step per value: for short sequences only."""
+    """Bytes values of at most 2 GiB together; None is NULL. Runs Python code per value: for short sequences only."""
     whole = [value or b"" for value in values]
     offsets = array("i", accumulate(map(len, whole), initial=0))
     missing = None
@@ -40,5 +40,5 @@ def binary_array(values: Sequence[bytes | None]) -> pa.Array:
 
 
 def mask_of(flags: pa.Array) -> npt.NDArray[np.bool_]:
-    """A boolean array without NULLs as numpy's."""
+    """A boolean array without NULLs as a numpy array."""
     return pl.Series(pl.from_arrow(flags)).to_numpy()

@@ -4,7 +4,7 @@ Hidden columns (names begin with `__`, which user columns may not):
 
     __ts      Int64    event time in epoch ms; NULL where the source has no time
     __wm      Int64    watermark of the row's own source partition just after the row; absent from a batch in which
-                       every row has __wm < __ts (no rule can call such a row late)
+                       every row has __wm < __ts (such a row is never late)
     __op      Boolean  True marks a delete of an updating edge; absent where no row is one
     __kg      Int32    key group, after a keyed split that needs it
 

@@ -19,7 +19,7 @@ _PART = re.compile(r"(\d+)\s*(ms|s|m|h|d|w)")
 class Config(BaseModel):
     """A frozen, validated, serialisable group of settings."""
 
-    # an unexpected error is logged with its text, which must hold no value of the input
+    # unexpected errors are logged with their text, which must not contain values of the input
     model_config = ConfigDict(frozen=True, extra="forbid", validate_default=True, hide_input_in_errors=True)
 
 

@@ -23,7 +23,7 @@ _NULL = 42
 """The hash of a NULL."""
 _SEEDS = (0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F)
 _TOGETHER_ROWS = 8_192
-"""Rows hashed at a time: their intermediate arrays stay in the processor's cache."""
+"""Rows hashed at a time, so few that their intermediate arrays stay in the processor's cache."""
 
 _HASHED = tuple(polars_hash.col("bytes").nchash.xxh3_64(seed=seed).alias(str(seed)) for seed in _SEEDS)
 _FILLED = tuple(hashed.fill_null(_NULL) for hashed in _HASHED)
@@ -56,8 +56,8 @@ def _hashes(column: pa.Array) -> tuple[Words, Words]:
 
 
 def _sum_of_both(keys: Words, values: Words, seed: int) -> int:
-    """The sum over rows of the hash of (key hash, value hash). Summing keys and values apart would lose which key
-    belongs to which value."""
+    """The sum over rows of the hash of (key hash, value hash). Separate sums of keys and of values would not show which
+    key belongs to which value."""
     total = 0
     for begin in range(0, len(values), _TOGETHER_ROWS):
         rows = slice(begin, begin + _TOGETHER_ROWS)
@@ -66,6 +66,6 @@ def _sum_of_both(keys: Words, values: Words, seed: int) -> int:
 
 
 def _sum(words: Words) -> int:
-    """The exact sum. The 32-bit halves are summed apart, so that up to 2^32 rows do not overflow."""
+    """The exact sum. The 32-bit halves are summed separately, so that up to 2^32 rows do not overflow."""
     mask = np.uint64(0xFFFFFFFF)
     return int((words & mask).sum(dtype=np.uint64)) + (int((words >> np.uint64(32)).sum(dtype=np.uint64)) << 32)

@@ -5,7 +5,7 @@
     │   ├── InvalidPipelineError  the pipeline file: carries a list of located problems
     │   ├── ExpressionError       a SQL expression: carries the offset in its text
     │   └── DataError             a bad row where the pipeline's policy is to fail
-    ├── ExternalError             an external system (broker, disk, network) failed, refused or is unavailable
+    ├── ExternalError             an external system (broker, disk, network) failed, rejected a call or is unavailable
     │   └── UnreachableError      no answer: a broker or cluster is down, or its address is wrong
     └── InternalError             a broken invariant of headrace itself
 
@@ -20,7 +20,7 @@ from enum import StrEnum
 
 
 class Domain(StrEnum):
-    """Whose fault an error is."""
+    """The party that can fix an error: the user, an external system's operator, or headrace's developers."""
 
     USER = "user"
     EXTERNAL = "external"
@@ -137,7 +137,7 @@ def did_you_mean(name: str, valid: list[str] | tuple[str, ...]) -> str | None:
     """The sentence that suggests the nearest valid name, or None if no name is near."""
     import difflib
 
-    # difflib compares case: without this, `TOPIC` would be no match for `topic`
+    # difflib is case-sensitive: without this, `TOPIC` would not match `topic`
     same = [each for each in valid if each.casefold() == name.casefold()]
     near = same or difflib.get_close_matches(name, list(valid), n=1, cutoff=0.6)
     return f"did you mean {near[0]!r}?" if near else None

@@ -7,7 +7,7 @@ change. The module must not know channels or state. XXH64 (seed 42) of each key 
     bool, ints, date, timestamp     int64 little-endian (date in days, timestamp in us)
     floats                          float64 bits; -0.0 as 0.0, every NaN as one
     decimal                         the scaled integer, 16 bytes little-endian
-    NULL                            no hashing: its hash is 42
+    NULL                            not hashed: its hash is 42
     further columns                 h = XXH64(8 bytes little-endian of the column's hash, seed h)
 
     key group = h mod max_parallelism        subtask = group * parallelism // max_parallelism

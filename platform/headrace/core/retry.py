@@ -23,9 +23,9 @@ from headrace.core.errors import HeadraceError
 
 @dataclass(frozen=True, slots=True)
 class Backoff:
-    """Pauses in seconds: `first_s`, then `growth` times the one before, at most `max_s`. Equal ones: no growth.
+    """Pauses in seconds: `first_s`, then `growth` times the last pause, at most `max_s`. `first_s` = `max_s`: constant.
 
-    jitter   a pause is longer by up to this share of it, by a number drawn from 0 to 1
+    jitter   a pause is longer by up to this share of it; a random number from 0 to 1 selects how much
     """
 
     first_s: float
@@ -43,12 +43,12 @@ class Backoff:
 
 
 class Retries:
-    """Made just before the first try. Used by one thread. `failures`: tries so far that have failed.
+    """The retries of one call, constructed just before the first try. Used by one thread. `failures`: failed tries.
 
-    patience_s  seconds from now after which nothing is tried again; None: no bound in time
+    patience_s  seconds from now after which there are no more tries; None: no time limit
     overruns    whether the last pause may end after `patience_s`; False: the last try begins within it
-    tries_max   the first try counts; None: no bound in number
-    draw        a number from 0 to 1 for the jitter
+    tries_max   limit of tries, including the first; None: no limit
+    draw        returns a random number from 0 to 1 for the jitter
     """
 
     def __init__(
@@ -82,6 +82,6 @@ class Retries:
         return True
 
     def pause_or_raise(self, error: HeadraceError) -> None:
-        """Pauses before the next try. Raises the error where a retry is useless (`retry`) or the bound is reached."""
+        """Pauses before the next try. Raises `error` if it is permanent (`retry` is False) or the bound is reached."""
         if not error.retry or not self.pause():
             raise error

@@ -25,11 +25,11 @@ class AppliedFloor:
 
 @dataclass(frozen=True, slots=True)
 class SplitState:
-    """One partition as a barrier found it.
+    """The state of one partition at a barrier.
 
     position   the next position to read
     max_ts     greatest event time of its good rows (epoch ms), None before the first
-    floor      height at which it stood above its own watermark (epoch ms), None where it did not
+    floor      lower bound of its height if that is above its own watermark (epoch ms), otherwise None
     finished   it reached its stop
     """
 
@@ -49,7 +49,7 @@ class SplitState:
 
 @dataclass(frozen=True, slots=True)
 class SourceState:
-    """A source as a barrier found it: of one subtask, or merged over all of them.
+    """The state of a source at a barrier: of one subtask, or merged over all of them.
 
     splits    its partitions, by topic and partition
     emitted   the greatest watermark that was sent (epoch ms), None before the first

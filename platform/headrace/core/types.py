@@ -1,6 +1,6 @@
 """Column types, fields and schemas, and their polars form.
 
-Owns the closed set of types, their text form and their polars form. Knows nothing of expressions or formats.
+Owns the closed set of types, their text form and their polars form. Must not know expressions and formats.
 
 The text form is that of the pipeline file: `int64`, `decimal(10,2)`, `timestamp`, `[string]`, `[int64 not null]`, `{a:
 int64, b: string not null}`; ` not null` after a type makes a field required.
@@ -106,7 +106,7 @@ def _polars_primitives() -> dict[Primitive, pl.DataType]:
 
 def polars_type(dtype: DataType) -> pl.DataType:
     """The polars type that holds `dtype`."""
-    # a pipeline file names types even where nothing runs it, so polars is imported with the first column only
+    # parsing a pipeline file needs types but not polars, so polars is imported with the first column only
     import polars as pl
 
     match dtype:

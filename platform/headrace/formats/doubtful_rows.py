@@ -1,7 +1,7 @@
-"""Decodes a batch of messages: a kernel reads those it is sure of, an exact reader in Python the others, one by one.
+"""Decodes a batch of messages with a kernel; an exact reader in Python reads the messages in doubt, one by one.
 
-Shared by the text formats. Without a kernel the exact reader reads every message. The result is the same however
-messages are cut into batches.
+Shared by the text formats. Without a kernel the exact reader reads every message. The result does not depend on how
+messages are divided into batches.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Mask = npt.NDArray[np.bool_]
 
 
 class BadMessageError(Exception):
-    """A message is not what the schema says; the text is the reason, one short line for people."""
+    """A message does not match the schema; the text is the reason, one short line."""
 
 
 class RowReader(Protocol):
@@ -34,10 +34,10 @@ class RowReader(Protocol):
 
 
 class MessageKernel(Protocol):
-    """Reads whole batches, and says which messages it is not sure of."""
+    """Decodes whole batches, and marks messages in doubt."""
 
     def decode(self, messages: pa.Array) -> tuple[pl.DataFrame, Mask]:
-        """The rows of the sure messages in order, and the mask of the doubtful ones.
+        """The rows of the decoded messages in order, and the mask of the messages in doubt.
 
         messages: Arrow binary or large_binary without NULLs
         """
@@ -71,7 +71,7 @@ class MessageDecoder:
         return self._kernel.decode(live)
 
     def _read_doubtful(self, messages: pa.Array, index: Indices) -> tuple[pl.DataFrame, Indices, dict[int, str]]:
-        """Reads messages, whose places in the batch are `index`: the good rows, their places, the bad ones' reasons."""
+        """Reads the messages at the indices `index` of the batch: good rows, their indices, reasons of bad messages."""
         rows, places, bad = [], [], {}
         for place, raw in zip(index.tolist(), messages.to_pylist(), strict=True):
             try:

@@ -1,6 +1,6 @@
-"""Messages as an Arrow column: drops tombstones, selects messages, puts results together.
+"""Messages as an Arrow column: drops tombstones, selects messages, assembles results.
 
-Owns the handling of Arrow's binary layouts for all formats; knows nothing of a message's content.
+Owns the handling of Arrow's binary layouts for all formats. Must not know the content of messages.
 """
 
 from __future__ import annotations

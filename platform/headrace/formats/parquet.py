@@ -1,4 +1,4 @@
-"""The Parquet format: whole files of columns, so only the files connector uses it, through `fit_to_schema`."""
+"""The Parquet format. It has whole files and no messages: only the files connector uses it, through `fit_to_schema`."""
 
 from __future__ import annotations
 
@@ -149,7 +149,7 @@ def _holds_forbidden_null(column: pl.Series, dtype: DataType, *, nullable: bool)
 
 def _only_for_files() -> UserError:
     return UserError(
-        "parquet is a file format", remedy="use it with the files connector; messages take json, csv or raw"
+        "parquet is a file format", remedy="use it with the files connector; messages need json, csv or raw"
     )
 
 

@@ -1,4 +1,4 @@
-"""The raw format: a message is its bytes, in the one column of the schema."""
+"""The raw format: the only column of the schema contains the message's bytes unchanged."""
 
 from __future__ import annotations
 

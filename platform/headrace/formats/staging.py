@@ -1,4 +1,4 @@
-"""Rows that were decoded one by one, as columns: values are staged in plain types and cast once.
+"""Converts rows that were decoded one by one to columns: values are staged in plain types and cast once.
 
 Times are staged as integers, float32 as a float64 that the cast rounds once, decimals as `decimal.Decimal`.
 """

@@ -18,7 +18,7 @@ _EPOCH_ORDINAL = 719_163
 """Day number of 1970-01-01, with 0001-01-01 as day 1."""
 _SECOND_US = 1_000_000
 _MATRIX_ROWS_MIN = 256
-"""The library formats fewer rows faster."""
+"""polars formats fewer rows than this faster."""
 _YEAR_1_US = (1 - _EPOCH_ORDINAL) * 86_400 * _SECOND_US
 _YEAR_10000_US = (3_652_060 - _EPOCH_ORDINAL) * 86_400 * _SECOND_US
 

@@ -1,4 +1,4 @@
-"""The range of times that can be written. The library's calendar ends long before int64 does, and panics beyond; other
+"""Checks that times can be written as text. polars' calendar ends long before int64, and polars panics beyond it; other
 calendars end earlier."""
 
 from __future__ import annotations

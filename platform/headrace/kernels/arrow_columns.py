@@ -1,4 +1,4 @@
-"""Columns of frames as kernels read them, without a copy: Arrow's C stream interface, and the forms of `c/arrow.h`."""
+"""Passes columns of frames to kernels without a copy: Arrow's C stream interface, and the forms of `c/arrow.h`."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from enum import IntEnum
 
 import polars as pl
 
-# a prototype of its own: the types of `ctypes.pythonapi.PyCapsule_GetPointer` are those of the whole process
+# its own prototype: setting the types of `ctypes.pythonapi.PyCapsule_GetPointer` would change them process-wide
 _capsule_pointer = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)(
     ("PyCapsule_GetPointer", ctypes.pythonapi)
 )
 
 
 class Form(IntEnum):
-    """`enum form`: what the values of a column look like."""
+    """`enum form`: the physical type of a column's values."""
 
     INT32 = 0
     INT64 = 1
@@ -26,14 +26,14 @@ class Form(IntEnum):
 
 
 def stream_address(capsule: object) -> int:
-    """The address of the stream in what `__arrow_c_stream__` returned. It is released with the capsule."""
+    """The address of the stream in a capsule that `__arrow_c_stream__` returned; released with the capsule."""
     address = _capsule_pointer(capsule, b"arrow_array_stream")
-    assert isinstance(address, int), "PyCapsule_GetPointer raises where there is none"
+    assert isinstance(address, int), "PyCapsule_GetPointer raises if there is no stream"
     return address
 
 
 def key_form(dtype: pl.DataType) -> Form | None:
-    """The form of a key column; None for types that no table takes."""
+    """The form of a key column; None for types that tables do not support."""
     form = value_form(dtype)
     if dtype in (pl.String, pl.Binary):
         return Form.TEXT
@@ -41,7 +41,7 @@ def key_form(dtype: pl.DataType) -> Form | None:
 
 
 def value_form(dtype: pl.DataType) -> Form:
-    """The form of an argument column; ANY for types of which rows are only counted."""
+    """The form of an argument column; ANY for types that support only `count`."""
     if dtype == pl.Int64 or dtype == pl.Datetime("us") or dtype == pl.Datetime("us", "UTC"):
         return Form.INT64
     if dtype == pl.Float64:

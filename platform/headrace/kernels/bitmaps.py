@@ -1,4 +1,4 @@
-"""Flags of one byte each as a bitmap of Arrow: `c/pack_bits.c`."""
+"""Packs flags of one byte each to an Arrow bitmap: `c/pack_bits.c`."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Compiles the kernels in `c` into one shared library beside this file: `python compiling.py`.
 
-Runs when the package is built and in tests, never in a process that runs rows. Imports the standard library alone: the
-build loads this file before the package can be imported.
+Runs when the package is built and in tests, never in a process that processes rows. Imports only the standard library:
+the build loads this file before the package can be imported.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from pathlib import Path
 SOURCES = Path(__file__).parent / "c"
 LIBRARY = Path(__file__).parent / "headrace_kernels.so"
 ZIG = "ziglang==0.15.2"
-"""The package that brings a C compiler to a machine that has none."""
+"""The package that contains a C compiler, for machines without one."""
 _COMPILERS = ("cc", "gcc", "clang")
 _FLAGS = (
     *("-std=c11", "-O3", "-fPIC", "-shared", "-fvisibility=hidden", "-fno-strict-aliasing", "-ffp-contract=off"),
@@ -34,11 +34,11 @@ SANITIZED = (
 
 
 class CompilerError(Exception):
-    """There is no C compiler, or it refused the sources; the text is what it printed."""
+    """There is no C compiler, or it rejected the sources; the text is its output."""
 
 
 def compiler() -> list[str] | None:
-    """The command of a C compiler: `$CC`, one of the system, else that of the ziglang package; None without any."""
+    """The command of a C compiler: `$CC`, else the system's, else the ziglang package's; None if there is none."""
     if chosen := os.environ.get("CC"):
         return shlex.split(chosen)
     for name in _COMPILERS:
@@ -51,7 +51,7 @@ def compiler() -> list[str] | None:
 
 
 def source_digest() -> str:
-    """The digest of the sources, in hexadecimal. The library returns that of the sources it was compiled from."""
+    """The digest of the sources, in hexadecimal. A library returns the digest of the sources it was compiled from."""
     digest = hashlib.sha256()
     for path in sorted(SOURCES.rglob("*.[ch]")):
         digest.update(str(path.relative_to(SOURCES)).encode() + b"\0" + path.read_bytes() + b"\0")
@@ -61,7 +61,7 @@ def source_digest() -> str:
 def compile_library(output: Path, extra_flags: Sequence[str] = ()) -> None:
     """Writes the library to `output`. Raises CompilerError.
 
-    A process that has the old file mapped keeps it: the new one replaces it by a rename.
+    The new file replaces the old one by a rename, so a process that has mapped the old file keeps it.
     """
     command = compiler()
     if command is None:

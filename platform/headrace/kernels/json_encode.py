@@ -1,8 +1,8 @@
-"""Encodes columns as JSON objects, one a row: `c/encode/json_encode.c`.
+"""Encodes columns as JSON objects, one per row: `c/encode/json_encode.c`.
 
 The kernel reads the columns in polars' memory, through Arrow's C stream interface, and writes text and offsets into
-memory that Arrow allocates. The text buffer has an estimated size: it grows when the text is longer, and is cut when
-more than a quarter of it is unused. Its buffers are those of an Arrow large_binary column, too.
+memory that Arrow allocates. The text buffer has an estimated size: it grows if the text is longer, and is cut if more
+than a quarter of it is unused. An Arrow large_binary column may share the buffers of the result.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Status(IntEnum):
 
 
 class EncodeState(ctypes.Structure):
-    """`json_encode_t`. All but the first five are zeros at the begin."""
+    """`json_encode_t`. At the start all fields after the first five are zero."""
 
     _fields_ = (
         ("stream", ctypes.c_void_p),
@@ -61,9 +61,9 @@ class EncodeState(ctypes.Structure):
 
 
 class JsonEncodeKernel:
-    """Writes `columns` of frames, in that order. Keeps nothing between frames: threads may share it.
+    """Writes `columns` of frames, in that order. Has no state between frames, so threads may share it.
 
-    No name in a frame, of any column or nested field, may hold a NUL: polars ends the process when it exports one.
+    No name of a column or nested field may contain a NUL: polars aborts the process when it exports such a name.
     """
 
     def __init__(self, columns: Sequence[str], *, epoch_ms: bool) -> None:
@@ -76,7 +76,8 @@ class JsonEncodeKernel:
         self._epoch_ms = epoch_ms
 
     def encode(self, rows: pl.DataFrame) -> pa.Array | None:
-        """One object a row: Arrow large_string without NULLs. None where the kernel does not write a type or a date."""
+        """One object per row: Arrow large_string without NULLs. None if the kernel does not support a type or a
+        date."""
         capsule = rows.__arrow_c_stream__(None)
         state = EncodeState(stream_address(capsule), self._names, self._columns, self._epoch_ms, rows.height)
         at = ctypes.addressof(state)
@@ -91,13 +92,13 @@ class JsonEncodeKernel:
 def json_encode_kernel(columns: Sequence[str], *, epoch_ms: bool) -> JsonEncodeKernel | None:
     """The kernel for these columns; None where kernels are off or missing.
 
-    epoch_ms: timestamps as whole milliseconds since 1970, floored; else as RFC 3339
+    epoch_ms: timestamps as whole milliseconds since 1970, rounded down; otherwise as RFC 3339
     """
     return JsonEncodeKernel(columns, epoch_ms=epoch_ms) if is_loaded() else None
 
 
 def _texts(write: Kernel, state: EncodeState, at: int) -> pa.Array | None:
-    # named, so that their memory is alive until the kernel returns
+    # variables keep the memory alive until the kernel returns
     fields, keys = pa.allocate_buffer(state.field_bytes), pa.allocate_buffer(state.key_bytes)
     state.fields, state.keys = fields.address, keys.address
     ends = pa.allocate_buffer((state.row_count + 1) * 8)
@@ -115,8 +116,8 @@ def _texts(write: Kernel, state: EncodeState, at: int) -> pa.Array | None:
 
 
 def _grown(state: EncodeState) -> int:
-    """Bytes of text for all rows, if the others are as long as those that are written; at most twice as many as now
-    unless one text takes more."""
+    """The next size of the text buffer: an estimate for all rows from the mean length of the rows written so far. At
+    most twice the current size, unless a single text needs more."""
     least: int = state.text_bytes_max + state.missing
     most: int = state.text_bytes_max * 2
     if state.row:

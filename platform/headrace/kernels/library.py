@@ -1,7 +1,7 @@
-"""Loads the compiled kernels, once a process.
+"""Loads the compiled kernels, once per process.
 
-`HEADRACE_KERNELS` switches them: `on`, the default, or `off`. Without them every caller takes its path in Python: same
-results, slower.
+`HEADRACE_KERNELS` is `on` (the default) or `off`. Without kernels every caller runs its Python code: same results,
+slower.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from headrace.kernels.compiling import LIBRARY, SOURCES, source_digest
 
 KERNELS_VARIABLE = "HEADRACE_KERNELS"
 _KERNELS_MAX = 64
-"""Functions that are kept typed; more than there are."""
+"""Most functions whose types are cached; more than there are."""
 _LOG = logging.getLogger(__name__)
 
 Kernel = Callable[..., Any]
-"""A C function: takes addresses and numbers as its module declares them, releases the interpreter's lock."""
+"""A C function: accepts the addresses and numbers that its module declares, and releases the GIL."""
 
 
 def is_loaded() -> bool:
@@ -34,9 +34,9 @@ def is_loaded() -> bool:
 
 @lru_cache(maxsize=_KERNELS_MAX)
 def kernel(name: str, result: type[Any] | None, *arguments: type[Any]) -> Kernel:
-    """The C function `name`, typed; where kernels are loaded."""
+    """The C function `name` with these types. Only if kernels are loaded."""
     found = library()
-    assert found is not None, f"{name} is called where kernels are loaded"
+    assert found is not None, f"{name} is called only if kernels are loaded"
     function = found[name]
     function.restype, function.argtypes = result, list(arguments)
     return function
@@ -53,12 +53,12 @@ def library() -> ctypes.CDLL | None:
     try:
         return opened(LIBRARY)
     except KernelsMissingError as missing:
-        _LOG.warning("kernels: %s; rows take the slower path, with the same results", missing)
+        _LOG.warning("kernels: %s; rows are processed without kernels: slower, with the same results", missing)
         return None
 
 
 def switched_on() -> bool:
-    """Whether HEADRACE_KERNELS asks for kernels. Raises UserError."""
+    """Whether HEADRACE_KERNELS is on. Raises UserError for an unknown value."""
     match os.environ.get(KERNELS_VARIABLE, "on"):
         case "on" | "":
             return True
@@ -75,13 +75,13 @@ class KernelsMissingError(Exception):
 def opened(path: Path) -> ctypes.CDLL:
     """The library at `path`. Raises KernelsMissingError: there is none, it does not load, or its sources are newer."""
     if sys.maxsize < 1 << 62 or sys.byteorder != "little":
-        raise KernelsMissingError("they take a 64-bit little-endian machine")
+        raise KernelsMissingError("they need a 64-bit little-endian machine")
     if not path.exists():
         raise KernelsMissingError(f"{path.name} is not in this installation: install a C compiler and headrace again")
     try:
         found = ctypes.CDLL(str(path))
     except OSError as cause:
-        raise KernelsMissingError(f"{path.name} does not load here: {cause}") from cause
+        raise KernelsMissingError(f"{path.name} cannot be loaded: {cause}") from cause
     found.headrace_source_digest.restype = ctypes.c_char_p
     # an installed package has no sources; a checkout may have newer ones
     if SOURCES.is_dir() and found.headrace_source_digest().decode() != source_digest():

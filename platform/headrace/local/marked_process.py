@@ -1,7 +1,8 @@
-"""A process of Headrace that outlives the command that started it: started, recognised by its pid and marks, ended.
+"""Starts, recognises and ends processes of Headrace that outlive the command that started them.
 
-A pid alone does not identify a process, because the system reuses pids. So every such process has marks in its command
-line (its role, the folder that it works for). A process without the marks is neither taken for it nor sent a signal.
+A pid alone does not identify a process, because the system reuses pids. So each of these processes has marks in its
+command line: its role, and the folder that it works for. A process without the marks is another one, and receives no
+signal.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from headrace.processes.detached import ModuleCommand, Surroundings, can_fork_of
 _LOOK_SECONDS = 0.02
 _KILL_SECONDS = 60.0
 _EXEC_SECONDS = 5.0
-"""How long the shell's child may take to execute its program."""
+"""Time limit, in s, for the shell's child to execute its program."""
 
 _DETACH = 'log="$1"; shift; "$@" </dev/null >>"$log" 2>&1 & echo $!'
 

@@ -71,7 +71,7 @@ def _pipeline_of(path: Path, name: str) -> Pipeline:
         hint = did_you_mean(name, tuple(found))
         raise UserError(f"{path} has no pipeline {name!r}", remedy=hint or f"it has: {', '.join(found) or 'none'}")
     if not name and len(found) != 1:
-        text = f"it has: {', '.join(found)}; write {path}:NAME" if found else "make one with headrace.Pipeline(..)"
+        text = f"it has: {', '.join(found)}; write {path}:NAME" if found else "create one with headrace.Pipeline(..)"
         raise UserError(f"{path} holds {len(found)} pipelines, not one", remedy=text)
     chosen = found[name] if name else next(iter(found.values()))
     return chosen if isinstance(chosen, Pipeline) else chosen.build()

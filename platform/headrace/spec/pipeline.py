@@ -71,7 +71,7 @@ class EventTime(FileModel):
 
 
 class SourceFields(FileModel):
-    """What stands beside a source's connector."""
+    """The fields of a source, except its connector."""
 
     format: FormatField | None = Field(default=None, description="how messages are decoded: a name, or {name: options}")
     columns: Columns = Field(
@@ -104,7 +104,7 @@ class SourceNode(SourceFields):
 
 
 class StepFields(FileModel):
-    """What stands beside a step's verb."""
+    """The fields of a step, except its verb."""
 
     from_: str | None = Field(
         default=None,
@@ -145,7 +145,7 @@ class StepNode(StepFields):
 
 
 class SinkFields(FileModel):
-    """What stands beside a sink's connector."""
+    """The fields of a sink, except its connector."""
 
     from_: str = Field(
         validation_alias="from",

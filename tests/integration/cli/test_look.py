@@ -122,7 +122,7 @@ def test_infer_reads_csv_and_parquet(headrace: Headrace, tmp_path: Path) -> None
         ("a.jsonl", "{]\n", "record 1 is not JSON"),
         ("a.jsonl", "[1]\n", "no JSON object but list"),
         ("a.csv", "a,a\n1,2\n", "names no columns, or some twice"),
-        ("a.data", "x\n", "no telling what format"),
+        ("a.data", "x\n", "the format cannot be detected"),
         ("a.parquet", "x\n", "not a Parquet file"),
     ],
 )

@@ -142,7 +142,7 @@ def test_a_writer_that_does_not_let_go_is_left_behind_and_the_error_said() -> No
     try:
         with pytest.raises(ExternalError, match="the caller") as raised:
             job.run(fail_once_stuck)
-        assert any("out-" in note and "left behind" in note for note in raised.value.__notes__)
+        assert any("out-" in note and "was abandoned" in note for note in raised.value.__notes__)
         assert any("out-" in name for names in seen for name in names)
         assert played.closed == played.opened
         assert output.closed < output.opened

@@ -71,7 +71,7 @@ def test_letters_are_sent_once_however_often_it_is_asked(broker: EmbeddedBroker)
         ]
         assert texts(consume_all(broker, source)) == [(1, b"k", f"bad {n}".encode()) for n in range(5)]
         produce(broker, dead, ["later"], partition=1)
-        with pytest.raises(UserError, match="does not say where it came from"):
+        with pytest.raises(UserError, match="has no header with its source topic"):
             letters.resend(None, 3, do=True)
         with pytest.raises(UserError, match="does not exist"):
             letters.resend(unique_topic("nowhere"), 3, do=True)

@@ -49,7 +49,7 @@ def test_a_topic_is_proven_until_somebody_else_writes_to_it(broker: EmbeddedBrok
 
     held_back = audited(left)
     assert (held_back.verdict, held_back.rows) == ("unprovable", 0)
-    assert "transactions are open that hold back readers" in held_back.reasons[0]
+    assert "open transactions block readers" in held_back.reasons[0]
 
     left.settle(committed=True)
     proven = audited(left)

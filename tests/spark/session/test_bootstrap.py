@@ -15,8 +15,8 @@ import polars as pl
 import pytest
 
 from headrace.checkpoint.savepoints.bootstrap import given_states, share_numbers
-from headrace.checkpoint.savepoints.kept_state import chosen_state, rows_of
 from headrace.checkpoint.savepoints.savepoint import damage, find
+from headrace.checkpoint.savepoints.stored_state import chosen_state, rows_of
 from headrace.coordinator.job.job_state import JobState
 from headrace.core.errors import UserError
 from headrace.core.settings import Home

@@ -11,8 +11,8 @@ import polars as pl
 import pytest
 
 from headrace.checkpoint.job_folder.journal_store import JournalStore
-from headrace.checkpoint.savepoints.kept_state import chosen_state, rows_of
 from headrace.checkpoint.savepoints.savepoint import find
+from headrace.checkpoint.savepoints.stored_state import chosen_state, rows_of
 from headrace.checkpoint.stores.opening import open_store
 from headrace.core.batch import TS
 from headrace.core.errors import ExternalError, UserError

@@ -120,7 +120,7 @@ def test_what_it_must_be_given() -> None:
 
 
 def test_where_the_archive_ends_needs_an_archive() -> None:
-    with pytest.raises(ValueError, match="name it with archive:"):
+    with pytest.raises(ValueError, match="name the archive with archive:"):
         KafkaSourceConfig.model_validate({"brokers": "b:1", "topic": "t", "start": "archived"})
 
 

@@ -18,7 +18,7 @@ from headrace.core.types import schema_of
 from headrace.formats.json.encode import encode_json_object
 from headrace_connectors.files import FilesSinkConfig
 from headrace_connectors.kafka import KafkaSinkConfig
-from headrace_connectors.kafka.sink.record_maker import RecordMaker
+from headrace_connectors.kafka.sink.record_sender import RecordSender
 from headrace_connectors.kafka.sink.row_check import KafkaRowCheck
 from headrace_connectors.sql import SqlSinkConfig
 
@@ -97,7 +97,7 @@ class TestKafka:
 
         def fits(length: int) -> bool:
             part = rows(length)[1:]
-            records = RecordMaker(config, context(format="json"))(SinkBatch(part, encode(part)))
+            records = RecordSender(config, context(format="json")).records(SinkBatch(part, encode(part)))
             key = None if records.keys is None else records.keys[0].as_py()
             headers: list[tuple[str, str | bytes | None]] = [] if records.headers is None else [*records.headers[0]]
             try:

@@ -23,7 +23,7 @@ CONNECT_TIMEOUT_S = 8.0
 """Time limit of the brokers' first answer, after which they count as unreachable."""
 
 LOST_ANSWER_S = 40.0
-"""Time limit of any answer: the client may lose a request to a broker that went away, and never answer."""
+"""Time limit of any response: the client may lose a request to a broker that went away, and never respond."""
 
 _Answer = TypeVar("_Answer")
 LOG = logging.getLogger("headrace.kafka")

@@ -1,8 +1,8 @@
 """Maps the data path's librdkafka settings for connection and login to those of the committer's client.
 
-Two clients talk to the same brokers: librdkafka writes, the committer's own client commits. A pipeline states its
-settings once, in librdkafka's terms. A setting that the second client does not support is an error before the job
-starts. Pure, but for `tls_context`, which reads the files, and `require_installed`.
+Two clients connect to the same brokers: librdkafka writes, the committer's own client commits. A pipeline has one set
+of settings, in librdkafka's terms. A setting that the second client does not support is an error before the job starts.
+Pure, but for `tls_context`, which reads files, and `require_installed`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""librdkafka settings that a pipeline passes through: those that headrace owns, and those that are secret.
+"""librdkafka settings that a pipeline passes through: which ones headrace owns, and which ones are secret.
 
 Knows nothing of topics or positions.
 """

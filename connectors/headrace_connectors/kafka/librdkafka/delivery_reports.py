@@ -1,4 +1,4 @@
-"""Counts the records of one producer that failed: by a kernel, or in Python where kernels are off."""
+"""Counts failed records of one producer: in a kernel, or in Python where kernels are off."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from headrace_connectors.kafka.librdkafka.functions import DELIVERY_CALLBACK
 
 
 class DeliveryReports:
-    """The failures so far. The producer keeps this object until its client has ended: the client holds its address."""
+    """The failures so far. The producer keeps this object until its client is destroyed: the client holds its
+    address."""
 
     def __init__(self) -> None:
         self._deliveries = Deliveries()
@@ -21,7 +22,7 @@ class DeliveryReports:
 
     @property
     def callbacks(self) -> dict[str, Any]:
-        """The settings of a client that reports here, by the function that sets them."""
+        """The settings with which a client reports here, keyed by the function that sets them."""
         return {
             "rd_kafka_conf_set_dr_msg_cb": self._callback,
             "rd_kafka_conf_set_opaque": addressof(self._deliveries),

@@ -1,7 +1,7 @@
-"""The C functions of the librdkafka that confluent-kafka carries, for whole batches of records without a Python object
-for each. Only its public C interface is used, and only what `native_producer` and `native_consumer` need.
+"""The C functions of confluent-kafka's bundled librdkafka, called for whole batches without a Python object per record.
 
-Knows nothing of headrace, and does not judge what it loads: see `native_library`.
+Declares only functions of the public C interface that `native_producer` and `native_consumer` call. Imports nothing of
+headrace, and does not check the loaded library: `native_library` does.
 """
 
 from __future__ import annotations
@@ -122,7 +122,7 @@ _FUNCTIONS = {
     "rd_kafka_consume_batch_queue": (c_ssize_t, (c_void_p, c_int, c_void_p, c_size_t)),
     "rd_kafka_last_error": (c_int, ()),
     "rd_kafka_message_errstr": (c_char_p, (c_void_p,)),
-    # these four are called by a kernel alone
+    # only a kernel calls these four
     "rd_kafka_message_destroy": (None, (c_void_p,)),
     "rd_kafka_message_timestamp": (c_int64, (c_void_p, c_void_p)),
     "rd_kafka_message_headers": (c_int, (c_void_p, c_void_p)),
@@ -150,7 +150,8 @@ _FUNCTIONS = {
 
 
 def loaded() -> ctypes.CDLL | None:
-    """The library with its functions typed; None where it, a function or a 64-bit little-endian machine is missing."""
+    """The library with typed functions; None without it, without one of the functions, or on a machine that is not
+    64-bit little-endian."""
     if sys.maxsize < 1 << 62 or sys.byteorder != "little" or ctypes.sizeof(c_ssize_t) != 8:
         return None
     for path in _candidates():
@@ -166,7 +167,7 @@ def loaded() -> ctypes.CDLL | None:
 
 
 def _candidates() -> list[Path]:
-    """Where wheels put the library that they carry: beside the package on Linux, inside it on macOS."""
+    """Where wheels put the bundled library: beside the package on Linux, inside it on macOS."""
     package = Path(confluent_kafka.__file__).parent
     linux = (package.parent / "confluent_kafka.libs").glob("librdkafka-*.so*")
     return sorted([*linux, *(package / ".dylibs").glob("librdkafka*.dylib")])

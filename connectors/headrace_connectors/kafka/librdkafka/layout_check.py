@@ -1,8 +1,9 @@
-"""Whether a loaded librdkafka lays its structs out as `librdkafka` declares them. Needs no broker.
+"""Checks that a loaded librdkafka has the memory layout that `librdkafka.functions` declares. Needs no broker.
 
-A producer without brokers takes two known records by the batch call and is purged; its delivery reports then carry
-`rd_kafka_message_t` as the library writes it, the same struct that a consumer gets. Numbers are compared before any
-pointer is followed, so a library with another layout fails the check without a crash. Takes some milliseconds.
+The batch call queues two known records in a producer without brokers, and a purge fails them. The delivery reports then
+contain `rd_kafka_message_t` as the library writes it, the same struct that a consumer receives. Numbers are compared
+before any pointer is followed, so a library with another layout fails the check without a crash. The check lasts some
+milliseconds.
 """
 
 from __future__ import annotations
@@ -23,9 +24,9 @@ _TOPIC = b"layout"
 _PARTITION = 5
 _PAYLOAD, _KEY = b"seventeen letters", b"eleven here"
 _NO_OFFSET = -1001
-"""`RD_KAFKA_OFFSET_INVALID`: what a record that was never sent has."""
+"""`RD_KAFKA_OFFSET_INVALID`: the offset of a record that was never sent."""
 _PRIVATE = (0x1122334455667788, 0x2233445566778899)
-"""One for each record; the library gives them back untouched."""
+"""One for each record; the library returns them unchanged."""
 _POLLS_MAX = 100
 _POLL_MS = 20
 _OFFSET = 1 << 40
@@ -34,14 +35,14 @@ _OFFSET = 1 << 40
 
 @dataclass(frozen=True, slots=True)
 class _Report:
-    """The fields of a delivery report, read as MESSAGE has them, while the report was valid."""
+    """The fields of a delivery report, read with the layout of MESSAGE while the report was valid."""
 
     numbers: dict[str, int]
     key: bytes | None
 
 
 def layout_problem(library: ctypes.CDLL) -> str | None:
-    """What is laid out otherwise, or None."""
+    """The first struct or field with another layout; None: the layout is the declared one."""
     return _partition_list_problem(library) or _message_problem(library)
 
 
@@ -54,7 +55,7 @@ def _partition_list_problem(library: ctypes.CDLL) -> str | None:
         head, item = listed.contents, added.contents
         if (head.count, head.size) != (2, 2):
             return "the head of a list of partitions"
-        # the size of an item: where the second one is, seen from the first
+        # the distance from the first item to the second is the size of an item
         if ctypes.addressof(head.items[1]) != ctypes.addressof(item):
             return "the size of a partition in a list"
         if (item.partition, item.offset, item.err) != (_PARTITION, _OFFSET, 0) or item.topic != _TOPIC:
@@ -91,7 +92,7 @@ def _expected(sent: np.ndarray, index: int) -> dict[str, int]:
 
 
 def _reported(library: ctypes.CDLL, sent: np.ndarray) -> list[_Report]:
-    """The delivery reports of records that a producer without brokers was given, in order."""
+    """The delivery reports of records that are queued in a producer without brokers, in order."""
     reports: list[_Report] = []
 
     def on_report(_handle: int, message: int, _opaque: int) -> None:
@@ -116,7 +117,7 @@ def _reported(library: ctypes.CDLL, sent: np.ndarray) -> list[_Report]:
 def _read(message: int) -> _Report:
     (fields,) = np.frombuffer(ctypes.string_at(message, MESSAGE.itemsize), MESSAGE)
     numbers = {name: int(fields[name]) for name in fields.dtype.names if not name.startswith("pad")}
-    # followed only where its length, beside it, is the known one
+    # the pointer is followed only if the length beside it is the expected one
     known = numbers["key"] and numbers["key_len"] == len(_KEY)
     return _Report(numbers, ctypes.string_at(numbers["key"], len(_KEY)) if known else None)
 
@@ -125,7 +126,7 @@ def _read(message: int) -> _Report:
 def _producer(library: ctypes.CDLL, callback: ctypes._FuncPointer) -> Iterator[int]:
     text = ctypes.create_string_buffer(librdkafka.ERROR_TEXT_BYTES)
     conf = library.rd_kafka_conf_new()
-    # no address: nothing is connected to, and nothing to log
+    # without brokers the producer connects to nothing, and has nothing worth logging
     library.rd_kafka_conf_set(conf, b"log_level", b"0", text, len(text))
     library.rd_kafka_conf_set_dr_msg_cb(conf, callback)
     handle = library.rd_kafka_new(librdkafka.PRODUCER, conf, text, len(text))

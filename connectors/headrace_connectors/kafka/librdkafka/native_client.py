@@ -1,6 +1,7 @@
-"""A librdkafka client opened through ctypes, of either kind: its settings, and what its callbacks and results tell.
+"""A librdkafka client opened through ctypes, a producer or a consumer: settings, callbacks, results as KafkaError.
 
-Knows nothing of records. Callbacks run inside calls of our own, on the caller's thread, never on the library's.
+Callbacks run inside this module's own calls, on the caller's thread, never on a thread of the library. Must not know
+records.
 """
 
 from __future__ import annotations
@@ -22,9 +23,9 @@ _LOG_LEVELS = {3: 40, 4: 30, 5: 20, 6: 20, 7: 10}
 
 
 class NativeClient:
-    """One handle. Its owner ends it: the ways of producers and consumers differ.
+    """One handle. Its owner destroys it, because producers and consumers shut down differently.
 
-    callbacks   further ones by the function that sets them; the owner keeps them alive for as long as the handle lives
+    callbacks   more callbacks, keyed by the function that sets them; the owner keeps them alive as long as the handle
     """
 
     def __init__(
@@ -49,8 +50,8 @@ class NativeClient:
         for name, value in settings.items():
             if name in _CALLBACKS:
                 continue
-            given = str(value).lower() if isinstance(value, bool) else str(value)
-            if lib.rd_kafka_conf_set(conf, name.encode(), given.encode(), text, len(text)) != librdkafka.CONF_OK:
+            setting = str(value).lower() if isinstance(value, bool) else str(value)
+            if lib.rd_kafka_conf_set(conf, name.encode(), setting.encode(), text, len(text)) != librdkafka.CONF_OK:
                 lib.rd_kafka_conf_destroy(conf)
                 raise bad_settings(_refusal(text.value))
         lib.rd_kafka_conf_set_error_cb(conf, self._on_error_pointer)
@@ -61,7 +62,7 @@ class NativeClient:
         if not handle:
             lib.rd_kafka_conf_destroy(conf)
             raise bad_settings(_refusal(text.value))
-        # log lines wait for our own calls instead of coming from the library's threads
+        # log lines wait in a queue for a call of this thread: the library's own threads must not run Python
         lib.rd_kafka_set_log_queue(handle, None)
         return int(handle)
 
@@ -79,7 +80,7 @@ class NativeClient:
         LOG.log(_LOG_LEVELS.get(level, 50), "%s %s", *shown)
 
     def outcome(self, error: int | None) -> KafkaError | None:
-        """What an `rd_kafka_error_t` says; it is released."""
+        """Converts an `rd_kafka_error_t` and releases it; None: the call succeeded."""
         if not error:
             return None
         lib = self._lib
@@ -90,21 +91,21 @@ class NativeClient:
         return found
 
     def described(self, topic_handle: int, timeout_s: float) -> tuple[KafkaError | None, int]:
-        """What the brokers say is wrong with a topic, and how many partitions it has now.
+        """The brokers' error for a topic, if any, and the current number of partitions.
 
-        Raises KafkaException when no broker answers in time.
+        Raises KafkaException if no broker answers within `timeout_s`.
         """
         lib, answer = self._lib, ctypes.POINTER(Metadata)()
         code = lib.rd_kafka_metadata(self.handle, 0, topic_handle, ctypes.byref(answer), int(timeout_s * 1000))
         if code:
             raise KafkaException(KafkaError(code))
         try:
-            # compared before a pointer is followed: a library with another layout of `rd_kafka_metadata_t` is refused
+            # compared before a pointer is followed: rejects a library with another layout of `rd_kafka_metadata_t`
             one = answer.contents.topic_count == 1
             topic = answer.contents.topics[0]
             if not one or topic.topic != lib.rd_kafka_topic_name(topic_handle):
                 raise ExternalError(
-                    "librdkafka lays out rd_kafka_metadata_t otherwise than Headrace knows it",
+                    "librdkafka has another memory layout of rd_kafka_metadata_t than headrace expects",
                     remedy="install a confluent-kafka within the range that headrace requires",
                 )
             return (KafkaError(topic.err) if topic.err else None), int(topic.partition_count)

@@ -1,7 +1,7 @@
-"""The record fetcher on librdkafka's batch call: a kernel copies records to columns, without a Python object for each.
+"""The record fetcher on librdkafka's batch call: a kernel copies records to columns, without Python objects per record.
 
-Every message is released before a fetch returns, so that nothing refers to the library's memory and nothing is left
-that could hold up its end.
+Every message is released before a fetch returns: nothing refers to the library's memory afterwards, and no unreleased
+message can block the destruction of the client.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ Addresses = npt.NDArray[np.uint64]
 
 
 def take_of(library: ctypes.CDLL, wish: FetchWish) -> TakeKernel | None:
-    """The kernel that takes the wished columns; None where kernels are off or missing."""
+    """The kernel that copies the requested columns; None where kernels are off or missing."""
 
     def address(name: str, *, wanted: bool = True) -> int:
         return (ctypes.cast(library[name], c_void_p).value or 0) if wanted else 0
@@ -45,10 +45,11 @@ def take_of(library: ctypes.CDLL, wish: FetchWish) -> TakeKernel | None:
 
 
 class NativeConsumer:
-    """See RecordFetcher. Raises UserError for settings that are not valid."""
+    """See RecordFetcher. Raises UserError for invalid settings."""
 
     chunk_rows = 4_096
-    """A call has its cost; the structs of many more messages leave the processor's caches before they are copied."""
+    """Most messages per call. Fewer waste the fixed cost of a call; the structs of many more no longer fit into the
+    processor's caches until they are copied."""
 
     def __init__(self, library: ctypes.CDLL, wish: FetchWish, take: TakeKernel) -> None:
         self._lib, self._wish, self._take = library, wish, take
@@ -92,7 +93,7 @@ class NativeConsumer:
         addresses = self._addresses[:count]
         try:
             taken = self._take.take(addresses)
-            # what is not released by now has an error
+            # the kernel has released all messages without an error
             records = 0 if taken is None else len(taken.offsets)
             events = [self._event(address) for address in addresses[addresses != 0].tolist()] if records < count else []
         finally:
@@ -114,7 +115,7 @@ class NativeConsumer:
         return SplitId(self._topics[int(taken.topics[index])], int(taken.partitions[index]))
 
     def _event(self, address: int) -> FetchEvent:
-        """The event that a message with an error stands for, before it is released."""
+        """The error of a message as an event; called before the message is released."""
         (message,) = np.frombuffer(ctypes.string_at(address, MESSAGE.itemsize), MESSAGE)
         text = self._lib.rd_kafka_message_errstr(address) or b""
         error = KafkaError(int(message["err"]), text.decode("utf-8", "replace"))
@@ -124,12 +125,13 @@ class NativeConsumer:
         return FetchEvent(error, SplitId(topic, int(message["partition"])), int(message["offset"]))
 
     def _hold(self, topic: str) -> None:
-        """Takes a handle of its own: records name their topic by its address, also when they are released."""
+        """Keeps a handle of the topic open: records refer to their topic by its address, even while they are
+        released."""
         if topic in self._topics.values():
             return
         handle = self._lib.rd_kafka_topic_new(self._handle, topic.encode(), None)
         if not handle:
-            raise ExternalError(f"librdkafka opens no handle for topic {topic!r}")
+            raise ExternalError(f"librdkafka cannot open a handle for topic {topic!r}")
         self._topics[handle] = topic
 
     def assign(self, positions: Mapping[SplitId, int]) -> None:
@@ -172,7 +174,7 @@ class NativeConsumer:
 
     @contextmanager
     def _listed(self, positions: Mapping[SplitId, int]) -> Iterator[ctypes._Pointer[TopicPartitionList]]:
-        """The library's own form of partitions with offsets; it copies what it keeps of it."""
+        """Partitions with offsets as the library's own struct; the library copies the fields that it keeps."""
         listed = self._lib.rd_kafka_topic_partition_list_new(len(positions))
         try:
             for split, at in positions.items():
@@ -202,7 +204,7 @@ class NativeConsumer:
         """See RecordFetcher."""
         handle = self._lib.rd_kafka_topic_new(self._handle, topic.encode(), None)
         if not handle:
-            raise ExternalError(f"librdkafka opens no handle for topic {topic!r}")
+            raise ExternalError(f"librdkafka cannot open a handle for topic {topic!r}")
         try:
             return self._client.described(handle, timeout_s)[0]
         finally:
@@ -213,6 +215,6 @@ class NativeConsumer:
         self._lib.rd_kafka_consumer_close(self._handle)
         for handle in self._topics:
             self._lib.rd_kafka_topic_destroy(handle)
-        # the queue holds the client: it goes first, or the client's end would wait for it
+        # the queue references the client: if it were not destroyed first, rd_kafka_destroy would wait for it
         self._lib.rd_kafka_queue_destroy(self._queue)
         self._lib.rd_kafka_destroy(self._handle)

@@ -1,7 +1,7 @@
-"""The librdkafka that the native clients may use: of a tested version, and with the memory layout that they read.
+"""The librdkafka that the native clients may use: a tested version with the memory layout that they read.
 
-A library that fails a check is not used: producers and consumers then are confluent-kafka's own, with the same results
-for more CPU. The reason is logged once for each process.
+If the library fails a check, sinks and sources use confluent-kafka's own clients: same results, more CPU. The reason is
+logged once per process.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from headrace_connectors.kafka.librdkafka.tested_versions import CONFLUENT_KAFKA
 
 @cache
 def library() -> ctypes.CDLL | None:
-    """The library, or None where confluent-kafka's own clients have to do."""
+    """The library, or None: use confluent-kafka's own clients."""
     found = librdkafka.loaded()
     if found is None:
         return None
@@ -29,7 +29,7 @@ def library() -> ctypes.CDLL | None:
 
 
 def unfit(found: ctypes.CDLL) -> str | None:
-    """Why a loaded library is not used, or None. The version comes first: the layout check calls into the library."""
+    """The reason to reject a loaded library, or None. Checks the version first: the layout check calls the library."""
     version = version_of(found.rd_kafka_version())
     if not is_tested(version):
         return f"librdkafka {version_text(version)} is not among the tested versions"

@@ -1,7 +1,7 @@
-"""The record queue on librdkafka's batch call: Arrow buffers go over as they are, at about half the CPU of one call a
-record. Takes keys and tombstones; records with headers or timestamps of their own go through `client_producer`.
+"""The record queue on librdkafka's batch call: passes Arrow buffers without a copy in Python, for about half the CPU of
+one call per record. Supports keys and tombstones; `client_producer` sends records with headers or event timestamps.
 
-Equally strict: a record has failed when its delivery report says so, and the first failure is kept.
+As strict as `client_producer`: a delivery report decides whether a record has failed, and the first failure is raised.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from headrace_connectors.kafka.transactions.errors import ABORT_TIMEOUT_MS, init
 class NativeProducer:
     """A producer to one topic. Its callbacks run inside its own calls, on the caller's thread.
 
-    held   settings that `properties` may not change; with a transactional.id it is a producer for one transaction
+    held   settings that `properties` may not override; with a transactional.id the producer serves one transaction
     """
 
     def __init__(
@@ -83,7 +83,7 @@ class NativeProducer:
     def send_by_key(self, records: Records, partitions: int) -> None:
         """Queues records; see RecordQueue."""
         self._wait_for_room(records)
-        assert records.keys is not None, "records go by their keys"
+        assert records.keys is not None, "records without keys go to a partition of the caller's choice"
         if partitions:
             code = self._calls.produce_by_key(records.values, records.keys, partitions)
         else:
@@ -104,18 +104,18 @@ class NativeProducer:
 
     def _require_queued(self, code: int) -> None:
         if code:
-            # in a transaction that has failed, every record is refused: the reason is the first failure's
+            # in a failed transaction every record is rejected: the cause is the first failure
             self._lib.rd_kafka_poll(self._handle, 0)
             self._raise_if_failed()
             self._raise_if_doomed()
             raise delivery_failed(KafkaError(code), self._topic, self._brokers)
 
     def hurry(self) -> None:
-        """Sends what is queued: while a flush is under way, the library does not linger."""
+        """Sends the queue now: during a flush the library does not linger."""
         self._lib.rd_kafka_flush(self._handle, HURRY_MS)
 
     def flush(self) -> None:
-        """Waits for every record; each one is either acknowledged or failed after message.timeout.ms."""
+        """Waits for every record; each one is acknowledged, or fails after message.timeout.ms."""
         while self._lib.rd_kafka_outq_len(self._handle):
             self._lib.rd_kafka_flush(self._handle, 500)
             self._raise_if_failed()
@@ -125,7 +125,7 @@ class NativeProducer:
         self._is_flushed = True
 
     def partitions(self) -> int:
-        """How many partitions the topic has now."""
+        """The current number of partitions of the topic."""
         try:
             error, count = self._opened.described(self._topic_handle, CONNECT_TIMEOUT_S)
         except KafkaException as cause:
@@ -137,7 +137,7 @@ class NativeProducer:
         return count
 
     def init_transactions(self, timeout_s: float) -> HeadraceError | None:
-        """Registers the name; see TransactionalQueue."""
+        """Registers the transactional id; see TransactionalQueue."""
         error = self._opened.outcome(self._lib.rd_kafka_init_transactions(self._handle, int(timeout_s * 1000)))
         self._lib.rd_kafka_poll(self._handle, 0)
         return init_outcome(error, self._brokers, self._watch)
@@ -150,7 +150,8 @@ class NativeProducer:
         self._in_transaction = True
 
     def _raise_if_doomed(self) -> None:
-        """A second begin is refused and changes nothing; the refusal names the transaction's failure, if it has one."""
+        """Calls begin a second time, which is rejected and changes nothing: the error names the transaction's failure,
+        if any."""
         if self._in_transaction:
             error = self._opened.outcome(self._lib.rd_kafka_begin_transaction(self._handle))
             assert error is not None, "a transaction is open already"
@@ -165,12 +166,12 @@ class NativeProducer:
         self._destroy(handle)
 
     def _destroy(self, handle: int | None) -> None:
-        # the library's own end: it sends nothing, and what is open stays open
+        # destroying a client sends nothing, and an open transaction stays open
         self._lib.rd_kafka_topic_destroy(self._topic_handle)
         self._lib.rd_kafka_destroy(handle)
 
     def close(self) -> None:
-        """Drops what is queued, and aborts a transaction that is open."""
+        """Discards the queue, and aborts an open transaction."""
         if self._handle is None:
             return
         handle, self._handle = self._handle, None

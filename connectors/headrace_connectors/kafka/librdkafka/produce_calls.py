@@ -1,4 +1,4 @@
-"""Queues columns of records by rd_kafka_produce_batch: a kernel fills its messages, or numpy where kernels are off."""
+"""Queues columns of records with rd_kafka_produce_batch: a kernel fills the messages, or numpy if kernels are off."""
 
 from __future__ import annotations
 
@@ -19,16 +19,18 @@ class ProduceCalls(Protocol):
     """Queues records of one topic."""
 
     def produce(self, values: pa.Array, keys: pa.Array | None, partition: int) -> int:
-        """Queues records in order, to `partition` or, where it is -1, to those of their keys. Returns 0, or the error
-        code of the first record that the library refuses: of the records behind it, some may be queued.
+        """Queues records in order: to `partition`, or if it is -1 to the partitions of their keys. Returns 0, or the
+        error code of the first record that the library rejects; some of the records after it may be queued.
 
         values, keys: Arrow large_binary; NULL is a tombstone, or a record without a key
         """
         ...
 
     def produce_by_key(self, values: pa.Array, keys: pa.Array, partitions: int) -> int:
-        """Queues records to the partitions of their keys, of which the topic has `partitions`; those of one partition
-        in order. Otherwise as `produce`."""
+        """Queues records to the partitions of their keys; records of one partition in order. Otherwise as `produce`.
+
+        partitions: how many the topic has
+        """
         ...
 
 
@@ -58,18 +60,18 @@ class ArrayCalls:
         return int(codes[codes != 0][0])
 
     def produce_by_key(self, values: pa.Array, keys: pa.Array, partitions: int) -> int:
-        """See ProduceCalls. The library knows how many partitions there are, and chooses the same ones."""
+        """See ProduceCalls. The library knows the number of partitions, and chooses the same ones."""
         return self.produce(values, keys, ANY_PARTITION)
 
 
 def _pointers(column: pa.Array) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint64]]:
-    """Address and length of each value of a large_binary column; address 0 for NULL, which is no value at all."""
+    """Address and length of each value of a large_binary column; NULL has address 0."""
     assert pa.types.is_large_binary(column.type), f"values are large_binary, not {column.type}"
     count = len(column)
     _, offset_buffer, data = column.buffers()
     offsets = np.frombuffer(offset_buffer, np.int64, count + 1, column.offset * 8)
     base = 0 if data is None else data.address
-    # an empty value is not NULL, so it needs an address even where there is no data at all
+    # an empty value is not NULL: it needs an address even in a column without data
     starts = offsets[:-1].astype(np.uint64) + np.uint64(base or offset_buffer.address)
     lengths = (offsets[1:] - offsets[:-1]).astype(np.uint64)
     if column.null_count:

@@ -1,6 +1,6 @@
-"""Which versions of librdkafka this connector is tested with. Pure.
+"""The versions of librdkafka that this connector is tested with. Pure.
 
-The same range stands in pyproject.toml, as versions of confluent-kafka, which carries the librdkafka of the same minor
+pyproject.toml has the same range as versions of confluent-kafka, which bundles the librdkafka of the same minor
 version. `make libraries` runs the connector's tests with the lowest and the highest version of the range.
 """
 

@@ -1,7 +1,8 @@
 """The progress of a share's publication: a marker that is committed in the same transactions as its rows.
 
 The marker is the offset of a consumer group without members, `headrace-<job>-<sink>-publish-<subtask>`, on the sink's
-topic, partition 0 (each share has its own group; the partition always exists, and deleting the topic deletes both).
+topic, partition 0. Each share has its own group. Partition 0 always exists, and deleting the topic deletes both the
+rows and the marker.
 
     offset     rows of the share that are visible
     metadata   {"epoch": 3, "of": 500}: the share's epoch, and its number of rows
@@ -90,7 +91,7 @@ class MarkerGroup:
             if not _passes(error):
                 raise marker_refused(error, self._config.brokers)
             if not retries.pause():
-                raise self._untold(error, patience_s)
+                raise self._not_read(error, patience_s)
 
     def _parsed(self, found: TopicPartition) -> ShareMarker | None:
         if found.offset < 0:
@@ -100,16 +101,16 @@ class MarkerGroup:
             return ShareMarker(int(fields["epoch"]), found.offset, int(fields["of"]))
         except (ValueError, KeyError, TypeError) as cause:
             raise ExternalError(
-                f"the offset of a consumer group that tells what of topic {self._config.topic!r} is published is not "
-                f"one of ours: {found.metadata!r}",
-                remedy=f"leave groups with the prefix {PREFIX}- to headrace",
+                f"the consumer group that stores how many rows of topic {self._config.topic!r} are published has an "
+                f"offset that headrace did not write: {found.metadata!r}",
+                remedy=f"do not use groups with the prefix {PREFIX}- for anything else",
             ) from cause
 
-    def _untold(self, error: KafkaError, patience_s: float) -> ExternalError:
+    def _not_read(self, error: KafkaError, patience_s: float) -> ExternalError:
         return ExternalError(
-            f"Kafka at {self._config.brokers} did not tell within {patience_s:.0f} s what of topic "
-            f"{self._config.topic!r} is published: {error.str()}",
-            remedy="the brokers do not answer, or a transaction before is not settled yet; it is tried again",
+            f"Kafka at {self._config.brokers} did not return within {patience_s:.0f} s how many rows of topic "
+            f"{self._config.topic!r} are published: {error.str()}",
+            remedy="the brokers do not answer, or an earlier transaction is still open; the request is repeated",
             retry=True,
         )
 

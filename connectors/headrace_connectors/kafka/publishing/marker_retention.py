@@ -1,5 +1,5 @@
-"""How long the brokers keep the markers of published shares (`publishing.marker`): offsets of groups without members,
-which expire after the last commit."""
+"""The brokers' retention of markers of published shares (`publishing.marker`): offsets of groups without members, which
+expire a fixed time after the last commit."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ def markers_kept_ms(config: KafkaSinkSettings) -> int:
     """
     watch = ClientWatch(config.brokers)
     admin = open_admin(config.brokers, config.properties, watch)
-    retentions_ms = [_told_ms(admin, watch, broker) for broker in known_cluster(admin, watch).brokers]
+    retentions_ms = [_retention_ms(admin, watch, broker) for broker in known_cluster(admin, watch).brokers]
     return min(retentions_ms, default=USUAL_MS)
 
 
-def _told_ms(admin: AdminClient, watch: ClientWatch, broker: int) -> int:
+def _retention_ms(admin: AdminClient, watch: ClientWatch, broker: int) -> int:
     try:
         (future,) = admin.describe_configs(
             [ConfigResource(ConfigResource.Type.BROKER, str(broker))], request_timeout=CONNECT_TIMEOUT_S

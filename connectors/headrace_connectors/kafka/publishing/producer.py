@@ -9,11 +9,12 @@ import time
 from confluent_kafka import KafkaError, TopicPartition
 
 from headrace.core.errors import ExternalError
-from headrace.core.retry import Backoff, Retries
+from headrace.core.retry import Retries
 from headrace_connectors.kafka.clients.client import translated
 from headrace_connectors.kafka.config import KafkaSinkSettings
 from headrace_connectors.kafka.publishing.marker import marker_refused
 from headrace_connectors.kafka.sink.client_producer import ClientProducer
+from headrace_connectors.kafka.transactions.errors import REGISTRATION_BACKOFF
 from headrace_connectors.kafka.transactions.transaction_settings import (
     TRANSACTION_TIMEOUT_MIN_MS,
     message_timeout_ms,
@@ -23,9 +24,6 @@ from headrace_connectors.kafka.transactions.transaction_settings import (
 TRANSACTION_TIMEOUT_MAX_MS = 300_000
 """Longest time for which a dead publisher without a successor may block readers. Each transaction is far shorter."""
 _SLICE_S = 2.0
-_BACKOFF = Backoff(first_s=0.5, max_s=0.5)
-"""The client continues on its own in the pause. Called again while its request is in flight, it might send a second
-one, which fences the producer of the first."""
 MARK_PATIENCE_S = 30.0
 """Time limit for committing a marker. librdkafka may never return from that call if the group's coordinator went away
 (its issues 5456 and 5511, open as of 2.16): then the client is abandoned for another one."""
@@ -49,7 +47,7 @@ class PublishingProducer(ClientProducer):
     def register(self) -> None:
         """Ends the transaction that an earlier producer of the name left open, and fences that producer. Raises
         HeadraceError."""
-        retries = Retries(_BACKOFF, self._patience_s)
+        retries = Retries(REGISTRATION_BACKOFF, self._patience_s)
         while (error := self.init_transactions(_SLICE_S)) is not None:
             if not retries.pause():
                 raise error
@@ -77,9 +75,10 @@ class PublishingProducer(ClientProducer):
         if thread.is_alive():
             self._stuck = True
             raise ExternalError(
-                f"Kafka at {self._brokers} took no marker of transaction {self._name} within {MARK_PATIENCE_S:.0f} s",
-                remedy="nothing of the transaction becomes visible; the next publisher goes on from where the one "
-                "before it ended",
+                f"Kafka at {self._brokers} accepted no marker of transaction {self._name} within "
+                f"{MARK_PATIENCE_S:.0f} s",
+                remedy="nothing of the transaction becomes visible; the next publisher continues after the last "
+                "committed transaction",
                 retry=True,
             )
         (error,) = outcome
@@ -107,6 +106,6 @@ class PublishingProducer(ClientProducer):
             if time.monotonic() >= deadline:
                 raise ExternalError(
                     f"transaction {self._name} could not be committed within {self._patience_s:.0f} s: {error.str()}",
-                    remedy=f"look at the brokers at {self._brokers}; what is visible already is not written again",
+                    remedy=f"check the brokers at {self._brokers}; visible rows are not written again",
                     retry=True,
                 )

@@ -19,12 +19,11 @@ from headrace.connect.sink import SinkBatch, SinkContext
 from headrace_connectors.kafka.config import KafkaSinkSettings
 from headrace_connectors.kafka.publishing.marker import MarkerGroup, marked, share_name
 from headrace_connectors.kafka.publishing.producer import PublishingProducer
-from headrace_connectors.kafka.sink.batch_sender import BatchSender
-from headrace_connectors.kafka.sink.record_maker import RecordMaker
+from headrace_connectors.kafka.sink.record_sender import RecordSender
 from headrace_connectors.kafka.sink.records import Records
 
 TRANSACTION_ROWS_MAX = 250_000
-"""Most rows of one transaction, which a publisher that dies may have sent in vain."""
+"""Most rows of one transaction: a crash of the publisher wastes at most this many."""
 _OPEN_MAX_S = 10.0
 _OPEN_PART_MAX = 0.25
 """A transaction is committed at the next row after 10 s, or after a quarter of its timeout."""
@@ -43,8 +42,7 @@ class KafkaPublisher:
         transaction_rows_max: int = TRANSACTION_ROWS_MAX,
     ) -> None:
         self._topic, self._share, self._rows_max = config.topic, share, transaction_rows_max
-        self._make = RecordMaker(config, context)
-        self._sender = BatchSender(context, config.properties, transactional=True)
+        self._sender = RecordSender(config, context, transactional=True)
         self._producer = PublishingProducer(config, share_name(context))
         self._open_max_s = min(_OPEN_MAX_S, self._producer.timeout_ms / 1000 * _OPEN_PART_MAX)
         self._open_rows = 0
@@ -72,7 +70,7 @@ class KafkaPublisher:
         """Sends rows; commits whenever a transaction is full. After ExternalError nothing more may be written."""
         if not len(batch):
             return
-        records = self._make(batch)
+        records = self._sender.records(batch)
         begin = 0
         while begin < len(records):
             part = records.slice(begin, self._rows_max - self._open_rows)

@@ -1,8 +1,8 @@
 """Raw requests about transactions to the brokers of a cluster.
 
 Owns connections: the broker for each request, and concurrent requests to several brokers. Makes no decisions and no
-retries. A request without an answer has code 13 (disconnected), whatever broke. After that the caller closes this
-client and opens another one, which bootstraps again. That is how it follows brokers that go, come back or move.
+retries. A request without a response has code 13 (disconnected), whatever the cause. The caller then closes this client
+and opens another one, which bootstraps again and so finds brokers that restarted or moved.
 
 No thread: connections are read in the caller's thread.
 """
@@ -118,7 +118,7 @@ class BrokerClient:
         return {each.name: each.coordinator for each in places}
 
     def describe(self, by_broker: Mapping[int, Sequence[str]]) -> dict[str, RawDescription]:
-        """DescribeTransactions: one request a broker."""
+        """DescribeTransactions: one request per broker."""
         calls = [(broker, describe_transactions(names)) for broker, names in by_broker.items()]
         descriptions: dict[str, RawDescription] = {}
         for names, answer in zip(by_broker.values(), self._answers(calls), strict=True):
@@ -132,7 +132,7 @@ class BrokerClient:
         return {call.name: _code(answer) for (_, call), answer in zip(calls, answers, strict=True)}
 
     def init_producer_ids(self, by_broker: Mapping[int, Sequence[str]], *, timeout_ms: int) -> dict[str, int]:
-        """InitProducerId for each, pipelined: name -> error code. Aborts what is open and raises the epoch."""
+        """InitProducerId for each, pipelined: name -> error code. Aborts open transactions and raises the epochs."""
         calls = [(broker, name) for broker, names in by_broker.items() for name in names]
         answers = self._answers([(broker, init_producer_id(name, timeout_ms=timeout_ms)) for broker, name in calls])
         return {name: _code(answer) for (_, name), answer in zip(calls, answers, strict=True)}

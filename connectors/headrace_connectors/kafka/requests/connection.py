@@ -76,7 +76,7 @@ class BrokerConnection:
         self._waiting: deque[tuple[int, int, Request[object]]] = deque()
         self._correlation = 0
         self._expires_at = float("inf")
-        # first of all: this may fetch a token, which must not use up the broker's time limit
+        # before connecting: this may fetch a token, which must not use up the broker's time limit
         login = None if settings.login is None else settings.login(host)
         self._sock = self._connected(host, port, deadline)
         try:

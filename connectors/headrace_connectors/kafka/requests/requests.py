@@ -256,7 +256,7 @@ def init_producer_id(name: str, *, timeout_ms: int) -> Request[int]:
         writer.string(name)
         writer.int32(timeout_ms)
         if version >= 3:
-            # without a producer id of our own: fences any producer that holds the name
+            # without a producer id: fences any producer that holds the name
             writer.int64(-1)
             writer.int16(-1)
         writer.end_struct()

@@ -145,7 +145,8 @@ class Gssapi:
     """RFC 4752: Kerberos, by the Python package gssapi. Credentials are those of the process.
 
     gssapi    the imported package
-    service   the brokers' service name; host: the broker's
+    service   the brokers' service name
+    host      the broker's host name
     """
 
     name = "GSSAPI"

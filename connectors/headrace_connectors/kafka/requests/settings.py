@@ -37,10 +37,10 @@ def _login(security: ClientSecurity, tokens: AccessTokens | None) -> Callable[[s
         case "GSSAPI":
             return lambda host: Gssapi(importlib.import_module("gssapi"), security.kerberos_service, host)
         case "OAUTHBEARER":
-            assert tokens is not None, "client_security gives token settings with this mechanism"
+            assert tokens is not None, "client_security returns token settings with this mechanism"
             return lambda _host: OAuthBearer(tokens.token(), tokens.extensions)
         case other:
-            raise AssertionError(f"client_security lets no mechanism {other!r} through")
+            raise AssertionError(f"client_security rejects mechanism {other!r}")
 
 
 def _forgotten(tokens: AccessTokens | None) -> bool:

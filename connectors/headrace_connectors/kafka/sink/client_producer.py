@@ -170,7 +170,7 @@ class ClientProducer:
             # the client raises fatal errors amid its callbacks; the next callback fails on that exception, or loses it
             lost = cause.__cause__
             found = _error_of(lost) if isinstance(lost, KafkaException) else self._failed
-            return found or KafkaError(KafkaError._FATAL, "the client gave up and does not say why", True)  # noqa: FBT003
+            return found or KafkaError(KafkaError._FATAL, "the client failed without a reason", True)  # noqa: FBT003
         return None
 
     def drop(self) -> None:

@@ -27,7 +27,7 @@ def key_encoder(columns: tuple[str, ...], schema: Schema) -> KeyEncoder:
         column = rows.get_column(columns[0])
         if len(columns) > 1 or not column.null_count():
             return keys
-        # a single NULL means no key, so that such records are spread; among several columns NULL is a value
+        # NULL in a single key column means no key, so records are spread; in one of several columns NULL is a value
         return pl.select(pl.when(column.is_not_null()).then(keys).alias(column.name)).to_series()
 
     return as_object

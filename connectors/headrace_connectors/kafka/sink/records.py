@@ -16,9 +16,9 @@ QUEUED_BYTES_MAX = 64 << 20
 """Bounds of the records that wait for an acknowledgement; a full queue blocks the writer."""
 
 LINGER_MS = 5
-"""How long a record waits for others, in ms, so that the batches of a partition fill at high rates."""
+"""Time in ms for which a record waits for others, so that the batches of a partition fill at high rates."""
 HURRY_MS = 1
-"""How long the writer waits at low rates, in ms, so that the client sends records that would linger."""
+"""Time in ms for which the writer waits at low rates, so that the client sends records that would linger."""
 
 SETTINGS: dict[str, Any] = {
     "compression.type": "lz4",
@@ -154,10 +154,10 @@ def delivery_failed(error: KafkaError, topic: str, brokers: str) -> HeadraceErro
         remedy = "raise the topic's max.message.bytes and `properties: {message.max.bytes: ..}`, or write less per row"
         return ExternalError(what, remedy=remedy)
     if code == KafkaError._MSG_TIMED_OUT:
-        remedy = f"no broker at {brokers} took it within message.timeout.ms; nothing was marked as done"
+        remedy = f"no broker at {brokers} acknowledged it within message.timeout.ms; positions do not advance past it"
         return ExternalError(what, remedy=remedy, retry=True)
     if code == KafkaError.INVALID_RECORD:
-        remedy = "in a topic with cleanup.policy=compact every record needs a key: give the sink `key:`, without NULLs"
+        remedy = "in a topic with cleanup.policy=compact every record needs a key: set `key:` to columns without NULLs"
         return ExternalError(what, remedy=remedy)
     if code in UNKNOWN_TOPIC_CODES:
         return ExternalError(what, remedy=f"the topic was deleted: create it with `headrace kafka create {topic}`")

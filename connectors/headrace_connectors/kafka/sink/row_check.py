@@ -13,7 +13,7 @@ from headrace.connect.sink import SinkBatch, SinkContext
 from headrace.core.types import DataType, ListOf, Primitive, Struct
 from headrace_connectors.kafka.config import KafkaSinkSettings
 from headrace_connectors.kafka.sink.keys import refuse_null_keys
-from headrace_connectors.kafka.sink.record_maker import RecordMaker
+from headrace_connectors.kafka.sink.record_sender import RecordSender
 from headrace_connectors.kafka.sink.records import Records
 
 RECORD_BYTES_MAX = 1_000_000
@@ -34,7 +34,7 @@ class KafkaRowCheck:
 
     def __init__(self, config: KafkaSinkSettings, context: SinkContext, encode: Encode) -> None:
         self._config, self._node, self._encode = config, context.node, encode
-        self._make = RecordMaker(config, context)
+        self._sender = RecordSender(config, context)
         self._limit = _limit(config) - OVERHEAD_BYTES
         used = (*context.schema.names, *(config.key or ()), *config.headers.values())
         parts = [_bytes_max(pl.col(name), context.schema.field(name).type) for name in used]
@@ -56,7 +56,7 @@ class KafkaRowCheck:
             self._require_small(doubtful)
 
     def _require_small(self, rows: pl.DataFrame) -> None:
-        records = self._make(SinkBatch(rows, self._encode(rows)))
+        records = self._sender.records(SinkBatch(rows, self._encode(rows)))
         for index, size in enumerate(_sizes(records)):
             if size > self._limit:
                 widest = max(rows.columns, key=lambda name: rows.get_column(name)[index : index + 1].estimated_size())

@@ -12,14 +12,12 @@ from collections.abc import Callable
 from headrace.core.errors import ExternalError, HeadraceError
 from headrace_connectors.kafka.clients.client import LOG
 from headrace_connectors.kafka.sink.records import TransactionalQueue
+from headrace_connectors.kafka.transactions.errors import REGISTRATION_BACKOFF
 
 RENEWED_AFTER_S = 24 * 3_600.0
 """Brokers forget unused names after 7 days; a spare is registered again before that."""
 _SLICE_S = 0.2
 """Time limit of one call of the client, so that a close does not wait for unreachable brokers."""
-_PAUSE_S = 0.5
-"""Pause in which the client continues on its own. Called again while its request is in flight, it might send a second
-one, which fences the producer of the first."""
 _CONNECT_S = 0.12
 """Time to connect before the first call: a client without a connection at that moment tries again only after 0.5 s."""
 _JOIN_S = 10.0
@@ -135,6 +133,7 @@ class SpareProducer:
 
     def _register(self, made: TransactionalQueue) -> bool:
         """Registers the name with the brokers; False: closed meanwhile."""
+        pause_s = 0.0
         self._pause(_CONNECT_S)
         while not self._closed:
             error = made.init_transactions(_SLICE_S)
@@ -143,7 +142,9 @@ class SpareProducer:
             if self._error is None:
                 LOG.info("a spare producer waits: %s", error)
             self._error = error
-            self._pause(_PAUSE_S)
+            # not `Retries`, whose pause a close cannot interrupt
+            pause_s = REGISTRATION_BACKOFF.next_s(pause_s)
+            self._pause(pause_s)
         return False
 
     def _pause(self, seconds: float) -> None:

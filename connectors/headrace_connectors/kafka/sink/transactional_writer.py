@@ -22,9 +22,8 @@ from headrace.core.config import duration_text
 from headrace.core.errors import ExternalError
 from headrace_connectors.kafka.config import KafkaSinkSettings
 from headrace_connectors.kafka.librdkafka.tested_versions import version_of
-from headrace_connectors.kafka.sink.batch_sender import BatchSender
 from headrace_connectors.kafka.sink.producers import open_transactional_producer
-from headrace_connectors.kafka.sink.record_maker import RecordMaker
+from headrace_connectors.kafka.sink.record_sender import RecordSender
 from headrace_connectors.kafka.sink.records import TransactionalQueue
 from headrace_connectors.kafka.sink.running_digest import RunningDigest
 from headrace_connectors.kafka.sink.spare_producer import RENEWED_AFTER_S, SpareProducer
@@ -55,8 +54,7 @@ class TransactionalWriter:
     ) -> None:
         self._config, self._context = config, context
         self._producer = _producer_record()
-        self._make = RecordMaker(config, context)
-        self._sender = BatchSender(context, config.properties, transactional=True)
+        self._sender = RecordSender(config, context, transactional=True)
         self._patience_s = message_timeout_ms(config.properties, config.transaction_timeout_ms) / 1000
         self._open: _Transaction | None = None
         self._closed = False
@@ -75,7 +73,7 @@ class TransactionalWriter:
         """Queues rows in the open transaction; blocks while the bounded queue is full, or no name is free."""
         if not len(batch):
             return
-        records = self._make(batch)
+        records = self._sender.records(batch)
         with self._in_use:
             opened = self._open or self._begin()
             self._sender.send(opened.queue, records)
@@ -107,7 +105,7 @@ class TransactionalWriter:
             self._closed = True
             self._changed.notify_all()
         self._spare.close()
-        # a hanging call of the client is not waited for: a fence or the transaction's timeout aborts it at the brokers
+        # if a call of the client hangs, its transaction stays open: a fence, or its timeout, aborts it at the brokers
         if self._in_use.acquire(timeout=_CLOSE_WAIT_S):
             try:
                 opened, self._open = self._open, None
@@ -120,9 +118,9 @@ class TransactionalWriter:
         self._wait_for_a_name()
         queue = self._spare.take(self._patience_s)
         with self._changed:
-            # only now: had `take` raised, the name would still be the spare's
+            # only now: if `take` raises, the spare keeps the name
             name = self._lanes.open()
-        # before `begin_transaction`, which may raise: `close` must find this producer
+        # before `begin_transaction`, which may raise: `close` must close this producer
         self._open = _Transaction(name, queue)
         self._keep_a_spare()
         queue.begin_transaction()
@@ -143,10 +141,10 @@ class TransactionalWriter:
             if self._lanes.spare is None:
                 epochs = ", ".join(str(item.epoch) for item in self._lanes.pending)
                 raise ExternalError(
-                    f"sink {self._context.node!r}: no transaction is free, for those of epochs {epochs} were not "
-                    f"committed within {duration_text(limit_ms)}",
-                    remedy="see why checkpoints do not complete; checkpoint.tolerable_failures gives one more for each "
-                    "that may fail in a row",
+                    f"sink {self._context.node!r}: all transactions are in use, because those of epochs {epochs} were "
+                    f"not committed within {duration_text(limit_ms)}",
+                    remedy="find out why checkpoints do not complete; checkpoint.tolerable_failures adds one "
+                    "transaction for each checkpoint that may fail in a row",
                     retry=True,
                 )
 

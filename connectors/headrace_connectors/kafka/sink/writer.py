@@ -1,6 +1,6 @@
 """The at-least-once writer: one producer for its whole life; at a barrier every record must be acknowledged.
 
-Knows nothing of encoding and of producers.
+Must not know how rows are encoded, nor which producer sends them.
 """
 
 from __future__ import annotations
@@ -9,9 +9,8 @@ from collections.abc import Sequence
 
 from headrace.connect.sink import Committable, SinkBatch, SinkContext
 from headrace_connectors.kafka.config import KafkaSinkSettings
-from headrace_connectors.kafka.sink.batch_sender import BatchSender
 from headrace_connectors.kafka.sink.producers import open_producer
-from headrace_connectors.kafka.sink.record_maker import RecordMaker
+from headrace_connectors.kafka.sink.record_sender import RecordSender
 
 
 class KafkaWriter:
@@ -19,13 +18,12 @@ class KafkaWriter:
 
     def __init__(self, config: KafkaSinkSettings, context: SinkContext) -> None:
         self._queue = open_producer(config)
-        self._make = RecordMaker(config, context)
-        self._sender = BatchSender(context, config.properties)
+        self._sender = RecordSender(config, context)
 
     def write(self, batch: SinkBatch) -> None:
         """Queues rows; blocks while the bounded queue is full."""
         if len(batch):
-            self._sender.send(self._queue, self._make(batch))
+            self._sender.send(self._queue, self._sender.records(batch))
 
     def flush(self, epoch: int) -> Sequence[Committable]:
         """Returns when every record is acknowledged; tolerates a broker restart."""

@@ -25,8 +25,8 @@ class ArchivedStarts:
         self._folder = None if url is None else ArchiveFolder(url)
         self._files: dict[SplitId, list[ArchiveFile]] = {}
 
-    def look(self, ids: Iterable[SplitId]) -> None:
-        """Lists the archived files of these partitions. Called before Kafka is asked: archived offsets were in Kafka
+    def refresh(self, ids: Iterable[SplitId]) -> None:
+        """Lists the archived files of these partitions. Called before Kafka is queried: archived offsets were in Kafka
         first."""
         if self._folder is not None:
             self._files |= {split: self._folder.files(*split) for split in ids}
@@ -40,8 +40,8 @@ class ArchivedStarts:
     def ends(self, low: Found, stops: Found | None) -> dict[SplitId, int]:
         """The last archived offset of each partition; `low` without an archive.
 
-        The last one itself, not the one after it: only by reading it again can an archiving job tell that no offset
-        lies between the archive and the next record. That is not needed if `stops` leaves no next record.
+        The last one, not the one after it: an archiving job must read it again, because only then does it know that
+        there is no offset between the archive and the next record. That is not needed if `stops` leaves no next record.
         """
         places = dict(low)
         for split in low:
@@ -69,7 +69,7 @@ class ArchivedStarts:
                 raise UserError(
                     f"{split.topic} partition {split.partition}: {self._url} holds offsets up to {archived - 1}, "
                     f"but the partition ends at {offset}: it is not the log that was archived",
-                    remedy="the topic was made anew, or another one has its name: give it another archive",
+                    remedy="the topic was created again, or another topic has its name: use another archive",
                 )
 
     def require_covered(self, splits: Iterable[Split], low: Found) -> None:
@@ -87,7 +87,7 @@ class ArchivedStarts:
             )
 
     @property
-    def given(self) -> bool:
+    def is_used(self) -> bool:
         """Whether the source has an archive."""
         return self._folder is not None
 

@@ -1,5 +1,5 @@
-"""Finds a source's partitions and resolves `start` and `stop` to offsets, once; later it only adds new partitions. Asks
-the broker; decides with `start_stop`. Reads no records."""
+"""Finds a source's partitions and resolves `start` and `stop` to offsets, once; later it only adds new partitions.
+Queries the brokers; `start_stop` interprets the settings. Reads no records."""
 
 from __future__ import annotations
 
@@ -97,9 +97,9 @@ class KafkaEnumerator:
 
     def _bounds(self, ids: Sequence[SplitId]) -> tuple[Found, Found]:
         """Kafka's earliest offsets, and the earliest readable ones, including the archive."""
-        self._archive.look(ids)
+        self._archive.refresh(ids)
         low = self._offsets.of(ids, EARLIEST)
-        if self._archive.given:
+        if self._archive.is_used:
             self._archive.require_same_log(self._offsets.of(ids, LATEST, committed_only=False))
         return low, self._archive.beginnings(low)
 

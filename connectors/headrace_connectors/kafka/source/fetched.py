@@ -1,7 +1,4 @@
-"""Columns of fetched records, and the protocol of consumers.
-
-Knows nothing of stops or positions, which `reader` owns.
-"""
+"""Columns of fetched records, and the protocol of consumers. Must not know stops and positions: `reader` owns them."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Consumes assigned partitions in batches, up to each partition's stop.
 
-Decides nothing about time or formats, and does not know which kind of consumer it has. The job owns the positions: the
-reader assigns them, never subscribes, and never lets the client choose another offset.
+Must not know time, formats, or the kind of its consumer. The job owns the positions: the reader assigns them, never
+subscribes, and never lets the client choose another offset.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from headrace_connectors.kafka.source.runs import Piece
 from headrace_connectors.kafka.source.topic_watch import TopicWatch
 
 WAIT_S = 0.005
-"""How long the client waits for a whole chunk, in s: the latency at low rates."""
+"""Time in s for which the client waits for a whole chunk: the latency at low rates."""
 MIN_WAIT_S = 0.001
 PLENTY_ROWS = 2_000
 """This many records within one wait mean that more will follow: then a poll continues, up to its limit."""
@@ -130,7 +130,7 @@ class KafkaReader:
                     self._finished.add(split.id)
                     continue
             places[split.id] = split.start
-        self._topics.heard({split.id.topic for split in splits}, time.monotonic())
+        self._topics.returned_rows({split.id.topic for split in splits}, time.monotonic())
         if places:
             self._fetcher.assign(places)
 
@@ -143,7 +143,7 @@ class KafkaReader:
         finished = finished_before | self._finished
         self._finished.clear()
         if gathered.runs:
-            self._topics.heard({run.split.topic for run in gathered.runs}, time.monotonic())
+            self._topics.returned_rows({run.split.topic for run in gathered.runs}, time.monotonic())
         return Polled(
             batch=self._batch(gathered) if gathered.rows else None,
             positions=gathered.moved,

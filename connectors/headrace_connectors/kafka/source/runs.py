@@ -41,7 +41,7 @@ def pieces(messages: Sequence[Message], assigned: Sequence[SplitId]) -> list[Pie
 
 
 def bounds_of(changes: npt.NDArray[np.bool_]) -> Iterable[tuple[int, int]]:
-    """Begin and end of each piece. changes: one fewer than messages; whether the next one is of another partition."""
+    """Begin and end of each piece. changes: for each message but the last, whether the next has another partition."""
     return pairwise([0, *(np.flatnonzero(changes) + 1).tolist(), len(changes) + 1])
 
 

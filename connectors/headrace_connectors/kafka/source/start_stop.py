@@ -1,4 +1,4 @@
-"""The values of `start:` and `stop:` of a Kafka source, as text and typed. Pure: asks no broker."""
+"""The values of `start:` and `stop:` of a Kafka source, as text and typed. Pure: queries no broker."""
 
 from __future__ import annotations
 

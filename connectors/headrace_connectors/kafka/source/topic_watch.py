@@ -1,4 +1,4 @@
-"""Detects that a topic was deleted while it is read: the client only sees silence."""
+"""Detects that a topic was deleted while it is read: the client reports no error, and returns no more records."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class TopicWatch:
         self._heard: dict[str, float] = {}
         self._unknown_since: dict[str, float] = {}
 
-    def heard(self, topics: Iterable[str], now: float) -> None:
+    def returned_rows(self, topics: Iterable[str], now: float) -> None:
         """Records that these topics returned rows, or are newly assigned."""
         self._heard |= dict.fromkeys(topics, now)
 
@@ -47,5 +47,5 @@ class TopicWatch:
         elif now - self._unknown_since.setdefault(topic, now) >= GONE_AFTER_S:
             raise UserError(
                 f"topic {topic!r} at {self._brokers} does not exist any more",
-                remedy="it was deleted while the job read it: create it again and start the job anew",
+                remedy="it was deleted while the job read it: create it again and restart the job",
             )

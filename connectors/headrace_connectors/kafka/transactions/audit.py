@@ -63,8 +63,7 @@ class _TopicEnds:
 
 
 def output_begin(config: KafkaSinkSettings) -> dict[str, Any]:
-    """The positions at which output begins that is written from now on: `{"topic": .., "offsets": {partition:
-    offset}}`."""
+    """The positions at which future output begins: `{"topic": .., "offsets": {partition: offset}}`."""
     ends = _TopicEnds(config)
     offsets = ends.last(ends.partitions())
     return {"topic": config.topic, "offsets": {str(split.partition): at for split, at in sorted(offsets.items())}}
@@ -98,16 +97,16 @@ class TopicAudit:
     ) -> list[str]:
         reasons = []
         if begun != topic:
-            reasons.append(f"the job began to write to topic {begun}, and writes to {topic} now")
+            reasons.append(f"the job first wrote to topic {begun}, and now writes to {topic}")
         if self._lost:
-            reasons.append(f"partition {', '.join(map(str, self._lost))} is gone: the topic was made anew")
+            reasons.append(f"partition {', '.join(map(str, self._lost))} is gone: the topic was created again")
         expired = {split: at for split, at in asked.items() if first[split] > at}
         if expired:
             split = min(expired)
             count = sum(first[each] - at for each, at in expired.items())
             reasons.append(f"{count} offsets have expired: {split} begins at {first[split]}, the job at {asked[split]}")
         if past := [split for split, at in asked.items() if at > last[split]]:
-            reasons.append(f"{min(past)} ends before the place where the job began: the topic was made anew")
+            reasons.append(f"{min(past)} ends before the offset where the job began: the topic was created again")
         policy = _cleanup_policy(self._ends.admin, self._ends.watch, topic)
         if policy is not None and "compact" in policy:
             reasons.append("the topic is compacted: it keeps only the last record of each key")
@@ -131,7 +130,7 @@ class TopicAudit:
         ids = list(self._splits)
         stable = self._ends.stable(ids)
         held = sorted(split for split, end in self._ends.last(ids).items() if end > stable[split])
-        return [f"transactions are open that hold back readers of {', '.join(map(str, held))}"] if held else []
+        return [f"open transactions block readers of {', '.join(map(str, held))}"] if held else []
 
     def close(self) -> None:
         """Closes the consumer."""

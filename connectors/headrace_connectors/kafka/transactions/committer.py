@@ -100,7 +100,7 @@ class KafkaCommitter(Audited):
         # transactions are described.
         while open_ones:
             codes = self._admin.end([_end_call(each) for each in open_ones.values()])
-            looked_at = self._to_look_at(codes)
+            looked_at = self._to_describe(codes)
             answers = self._admin.describe(looked_at)
             undecided: dict[str, Committable] = {}
             for name in looked_at:
@@ -119,7 +119,7 @@ class KafkaCommitter(Audited):
             # no transaction was decided in this round: to repeat it here might never end
             if undecided and len(undecided) == len(open_ones):
                 name = next(iter(undecided))
-                raise ExternalError(f"transaction {name} is open, but its commit was refused", retry=True)
+                raise ExternalError(f"transaction {name} is open, but its commit was rejected", retry=True)
             open_ones = undecided
         return [each for each in committables if each.name in lost]
 
@@ -157,7 +157,7 @@ class KafkaCommitter(Audited):
         following = successor(found.name, found.producer_epoch, retire_epoch=self._retire_epoch, lanes=self._lanes)
         return replace(committable, payload=payload, successor=following)
 
-    def _to_look_at(self, codes: Mapping[str, int]) -> list[str]:
+    def _to_describe(self, codes: Mapping[str, int]) -> list[str]:
         """Names whose EndTxn was answered with an error about their state. Raises for unknown codes."""
         for name, code in codes.items():
             if answer_to(code) in {Answer.DENIED, Answer.UNKNOWN}:
@@ -178,24 +178,24 @@ class KafkaCommitter(Audited):
     def _fail(self, name: str, code: int) -> NoReturn:
         if code in DENIED:
             raise denied_access(name, code, self._config.brokers)
-        raise ExternalError(f"Kafka at {self._config.brokers} refuses transaction {name}: {error_name(code)}")
+        raise ExternalError(f"Kafka at {self._config.brokers} rejected transaction {name}: {error_name(code)}")
 
     def _forgotten(self, committable: Committable) -> UserError:
         return UserError(
-            f"Kafka at {self._config.brokers} knows nothing of transaction {committable.name} any more, so nobody can "
-            f"tell whether the {committable.rows} rows that it had in epoch {committable.epoch} are visible",
-            remedy="brokers forget names after transactional.id.expiration.ms (7 days), and others never knew it. Look "
-            f"into topic {self._config.topic!r}, then choose: start from that checkpoint with --allow-lost-output if "
-            "the rows are there, from the one before if they are not",
+            f"Kafka at {self._config.brokers} no longer knows transaction {committable.name}, so it is unknown whether "
+            f"its {committable.rows} rows of epoch {committable.epoch} are visible",
+            remedy="brokers forget names after transactional.id.expiration.ms (7 days), and other clusters never knew "
+            f"it. Check topic {self._config.topic!r}: if the rows are there, start from that checkpoint with "
+            "--allow-lost-output, otherwise from the checkpoint before",
         )
 
     def _not_committable(self, committable: Committable, state: str, because: str | None) -> ExternalError:
         return ExternalError(
             f"transaction {committable.name} of epoch {committable.epoch} cannot be committed, it is {state}: "
             f"{because}",
-            remedy="the job goes on from the checkpoint before, nothing is lost; where it comes again, raise "
-            "transaction_timeout above checkpoint interval, timeout and restart delay together, and look for another "
-            "job of the same name",
+            remedy="the job continues from the checkpoint before, and nothing is lost; if it happens again, raise "
+            "transaction_timeout above the sum of checkpoint interval, timeout and restart delay, and check that no "
+            "other job has the same name",
             retry=True,
         )
 

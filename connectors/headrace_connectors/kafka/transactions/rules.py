@@ -118,12 +118,12 @@ def answer_to(code: int) -> Answer:
 def refusal(described: Description, topic: str) -> str | None:
     """The reason why a flushed transaction cannot be committed, or None."""
     if isinstance(described, Undescribed):
-        return "the broker knows none of that name: it never took a record, or its state was deleted"
+        return "the broker does not know its name: it never had a record, or its state was deleted"
     if described.state == ONGOING:
         if topic not in described.partitions:
             return (
-                f"it is open, but holds no record of topic {topic!r} that this login may see: it lacks DESCRIBE on the "
-                "topic, or another producer uses the name"
+                f"it is open, but has no record of topic {topic!r} that this login may see: the login lacks DESCRIBE "
+                "on the topic, or another producer uses the name"
             )
         return None
     if described.state in ABORTED:
@@ -131,8 +131,8 @@ def refusal(described: Description, topic: str) -> str | None:
     if described.state == "Empty":
         return "another producer has taken its name and ended it (fenced)"
     if described.state in COMMITTED:
-        return "somebody committed it already"
-    return "nothing is known of that state"
+        return "another client committed it already"
+    return "headrace does not know this state"
 
 
 def fate(identity: Identity, described: Description) -> Fate:

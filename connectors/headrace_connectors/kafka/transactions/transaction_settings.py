@@ -36,7 +36,7 @@ def unmet_terms(terms: CheckpointTerms, transaction_timeout_ms: int) -> list[str
     sums = " + ".join(f"{name} {duration_text(value)}" for name, value in parts.items())
     longest = max(parts, key=lambda name: parts[name])
     return [
-        f"a transaction may have to stay open for {duration_text(needed)} ({sums}), and the brokers would give it up "
+        f"a transaction may have to stay open for {duration_text(needed)} ({sums}), and the brokers would abort it "
         f"after transaction_timeout {duration_text(transaction_timeout_ms)}\n"
         f"  lower {longest}, or raise transaction_timeout above {duration_text(needed)} "
         "(the brokers' transaction.max.timeout.ms, 15m by default, must allow it)"
@@ -66,8 +66,8 @@ def transaction_settings(
 
 
 def message_timeout_ms(properties: Mapping[str, str], transaction_timeout_ms: int) -> int:
-    """How long a record may wait for a broker, in ms. It is less than the transaction timeout, so that the record fails
-    before its transaction expires."""
+    """The time limit for the delivery of a record, in ms. It is less than the transaction timeout, so that a record
+    fails before its transaction expires."""
     # the library reads 0 as no limit
     wanted = _number(properties, _MESSAGE_TIMEOUT_NAMES, _MESSAGE_TIMEOUT_MS) or transaction_timeout_ms
     return wanted if wanted < transaction_timeout_ms else transaction_timeout_ms * 2 // 3

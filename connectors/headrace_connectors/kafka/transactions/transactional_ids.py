@@ -52,7 +52,7 @@ class TransactionLanes:
 
     def prepared(self, committable: Committable) -> None:
         """Records that the open transaction is complete and waits for its commit."""
-        assert committable.name == self._open, "what is prepared was open"
+        assert committable.name == self._open, "only the open transaction can be prepared"
         self._prepared.append(committable)
         self._open = None
 

@@ -28,7 +28,7 @@ from headrace_connectors.kafka.transactions.rules import (
 )
 
 PATIENCE_S = 8.0
-"""How long one call is retried, in seconds: most broker restarts take less."""
+"""Time limit of the retries of one call, in seconds: most broker restarts take less."""
 ANSWER_TIMEOUT_MS = 4_000
 _BACKOFF = Backoff(first_s=0.005, max_s=0.25)
 _COORDINATORS_MAX = 10_000
@@ -174,7 +174,7 @@ class TxnAdmin:
         passed_over: Collection[int] = (),
     ) -> list[A]:
         """The responses of all brokers in the cluster, without those with a code in `passed_over`. If a broker fails,
-        all brokers that the cluster has then are asked again."""
+        all current brokers of the cluster are queried again."""
         retries = Retries(_BACKOFF, self._patience_s)
         while True:
             try:
@@ -195,8 +195,8 @@ class TxnAdmin:
         more = f" and {len(names) - 1} more" if len(names) > 1 else ""
         detail = f"; {self._last_failure}" if self._last_failure and code in MOVED else ""
         return ExternalError(
-            f"Kafka at {self._brokers} gives no answer about transaction {name}{more}: {error_name(code)}{detail}",
-            remedy="it is asked again; look at the brokers and at their topic __transaction_state",
+            f"Kafka at {self._brokers} does not answer about transaction {name}{more}: {error_name(code)}{detail}",
+            remedy="the request is repeated; check the brokers and their topic __transaction_state",
             retry=True,
         )
 

@@ -41,8 +41,8 @@ Epoch = Annotated[
 @reporting_errors()
 def list_states(path: Place, epoch: Epoch = None, as_json: Json = False) -> None:
     """List the states of every node, and how far the sources had been read."""
-    from headrace.checkpoint.savepoints.kept_state import states_of
     from headrace.checkpoint.savepoints.savepoint import find
+    from headrace.checkpoint.savepoints.stored_state import states_of
 
     found = find(path, epoch)
     states = states_of(found.manifest)
@@ -80,8 +80,8 @@ def read_state(
     as_json: Json = False,
 ) -> None:
     """Show the rows of one state as they are kept, or write all of them to a Parquet file."""
-    from headrace.checkpoint.savepoints.kept_state import chosen_state, rows_of, write_rows
     from headrace.checkpoint.savepoints.savepoint import find
+    from headrace.checkpoint.savepoints.stored_state import chosen_state, rows_of, write_rows
 
     kept = chosen_state(find(path, epoch).manifest, node, state)
     frame = rows_of(kept)
@@ -113,7 +113,7 @@ def _header(found: Found) -> Iterator[str]:
 
 
 def _document(found: Found) -> dict[str, object]:
-    from headrace.checkpoint.savepoints.kept_state import states_of
+    from headrace.checkpoint.savepoints.stored_state import states_of
 
     manifest = found.manifest
     kept = {

@@ -17,7 +17,7 @@ def replace_file(path: Path, data: bytes, *, mode: int = 0o666, durable: bool = 
     with os.fdopen(descriptor, "wb") as file:
         file.write(data)
         if durable:
-            # content before name: otherwise a power loss could leave an empty file under the name
+            # syncs the content before the rename: otherwise a power loss could leave an empty file under the name
             file.flush()
             os.fsync(file.fileno())
     part.replace(path)

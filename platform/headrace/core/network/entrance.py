@@ -13,8 +13,8 @@ _Caller = TypeVar("_Caller")
 class Entrance(Generic[_Caller]):
     """At most `room` unauthenticated callers at once. Not thread-safe: the caller serializes calls.
 
-    A further caller displaces the oldest one that has sent nothing, else the oldest one. So a stranger's silent
-    connections cannot exclude anyone.
+    A further caller displaces the oldest caller that has sent nothing, otherwise the oldest caller. So silent
+    connections of an unauthenticated client cannot exclude other clients.
     """
 
     def __init__(self, room: int) -> None:

@@ -2,8 +2,8 @@
 
     length (4 bytes, big endian) | that many bytes
 
-Used by the pipes of slots and connector hosts and by orders to a template. The exchange and Kafka's protocol have their
-own headers (a kind, a checksum, a correlation id), so they use only `receive_exactly`.
+Used by the pipes of slots and connector hosts, and by commands to a template process. The exchange and Kafka's protocol
+have their own headers (a kind, a checksum, a correlation id), so they use only `receive_exactly`.
 """
 
 from __future__ import annotations
@@ -24,14 +24,15 @@ class BrokenFrameError(ConnectionError):
 
 
 def encode_frame(body: bytes, *, bytes_max: int) -> bytes:
-    """A frame. Raises InternalError where the reader would reject its length."""
+    """A frame. Raises InternalError if the reader would reject its length."""
     if len(body) > bytes_max:
-        raise InternalError(f"a frame of {len(body):,} bytes; its reader takes {bytes_max:,}")
+        raise InternalError(f"a frame of {len(body):,} bytes; its reader accepts {bytes_max:,}")
     return _LENGTH.pack(len(body)) + body
 
 
 def decode_length(head: bytes, *, bytes_max: int) -> int:
-    """The length of a frame that starts with these `LENGTH_BYTES` bytes. Raises BrokenFrameError where it is longer."""
+    """The length of a frame that starts with these `LENGTH_BYTES` bytes. Raises BrokenFrameError if it exceeds
+    `bytes_max`."""
     length = int(_LENGTH.unpack(head)[0])
     if length > bytes_max:
         raise BrokenFrameError(f"a frame of {length:,} bytes, more than {bytes_max:,}")
@@ -50,7 +51,7 @@ def receive_frame(receive_into: ReceiveInto, *, bytes_max: int) -> bytes | None:
 
 
 def receive_exactly(receive_into: ReceiveInto, count: int) -> bytes | None:
-    """`count` bytes; None: the stream ended before them. Raises BrokenFrameError where it ended among them, OSError."""
+    """`count` bytes; None: the stream ended before them. Raises BrokenFrameError if it ended among them, OSError."""
     data = bytearray(count)
     view = memoryview(data)
     while view:

@@ -15,7 +15,7 @@ PROOF_BYTES = 32
 
 
 class Role(Enum):
-    """The side that proves: the one that dialled, or the one that was dialled."""
+    """The side that sends a proof: the client, which opened the connection, or the server."""
 
     CALLER = b"caller"
     CALLEE = b"callee"
@@ -25,7 +25,7 @@ class Role(Enum):
 class MutualProof:
     """One conversation, as both sides know it.
 
-    protocol  name and version, so that a proof of one protocol is none of another
+    protocol  name and version, so that a proof is not valid in another protocol
     facts     values that both sides must agree on, such as job and attempt
     """
 

@@ -9,5 +9,5 @@
     reading    one file, from a position on
     partition  one partition, from a position on, over all its files
 
-Knows neither Kafka clients nor pipelines: the connectors `kafka` and `archive` and the command line do.
+Must not know Kafka clients and pipelines: the connectors `kafka` and `archive` and the command line do.
 """

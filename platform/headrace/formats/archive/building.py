@@ -1,4 +1,4 @@
-"""Rows of one partition to the bytes of one archive file."""
+"""Builds one archive file from rows of one partition."""
 
 from __future__ import annotations
 

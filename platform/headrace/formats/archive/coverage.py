@@ -1,4 +1,4 @@
-"""Whether a range of offsets can be read without a hole, from the archive and from Kafka's retained log. Pure."""
+"""Checks whether a range of offsets can be read without a hole, from the archive and from Kafka's log. Pure."""
 
 from __future__ import annotations
 
@@ -50,6 +50,6 @@ def require_covered(
         f"{place}: offsets {hole.first} to {hole.next - 1} are neither in Kafka, which begins at {log_start}, "
         f"nor in the archive {archive}, which holds {held}",
         remedy="archive offsets while Kafka has them (`headrace archive`); or start at "
-        f"{lowest} or later, knowing that what lies before is lost to this job. A hole that ends where Kafka begins "
-        "may hold no record at all: it closes when the job that keeps the archive goes on and meets the next one",
+        f"{lowest} or later, without the records before. A hole that ends where Kafka begins may have no records: it "
+        "closes when the archiving job continues and reads the next record",
     )

@@ -1,6 +1,6 @@
 """The folder of an archive, local or of any scheme that fsspec supports: listing, opening and writing files.
 
-The only module of the archive that uses fsspec. Knows neither the content of files nor which of them to read.
+The only module of the archive that uses fsspec. Must not know the content of files, nor select the files to read.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from headrace.core.errors import ExternalError, UserError
 from headrace.formats.archive.names import ArchiveFile, file_named, partition_folder, partition_named
 
 _WHOLE_PUTS = frozenset({"s3", "s3a", "gs", "gcs", "abfs", "abfss", "az", "adl", "memory"})
-"""Schemes with atomic puts: an object appears whole or not at all."""
+"""Schemes with atomic puts: an object is either complete or absent."""
 
 
 class ArchiveNotFoundError(ExternalError):
@@ -33,7 +33,7 @@ class ArchiveFolder:
             self._files, root = fsspec.core.url_to_fs(self.url)
         except (ImportError, ValueError) as cause:
             raise UserError(
-                f"nothing here can read the archive {url}: {cause}",
+                f"no installed package can read the archive {url}: {cause}",
                 remedy="install the fsspec package of that scheme, or keep the archive in a folder",
             ) from cause
         except OSError as cause:
@@ -67,9 +67,7 @@ class ArchiveFolder:
         try:
             return pa.OSFile(path) if self.local else self._files.open(path, "rb")
         except FileNotFoundError as cause:
-            raise ArchiveNotFoundError(
-                f"{self.place(topic, partition, file)} is not there any more", retry=True
-            ) from cause
+            raise ArchiveNotFoundError(f"{self.place(topic, partition, file)} no longer exists", retry=True) from cause
         except OSError as cause:
             self._refused("read", path, cause)
 
@@ -115,7 +113,7 @@ class ArchiveFolder:
     def _refused(self, what: str, path: str, cause: OSError) -> NoReturn:
         text = cause.strerror or str(cause).partition("\n")[0]
         raise ExternalError(
-            f"cannot {what} {path}: {text}", remedy="look at that place and your access to it", retry=True
+            f"cannot {what} {path}: {text}", remedy="check this path and your permissions", retry=True
         ) from cause
 
 

@@ -1,4 +1,4 @@
-"""One partition of an archive, read from a position on over all its files, as if it were one file."""
+"""Reads one partition of an archive from a position on, across its files, as if they were one file."""
 
 from __future__ import annotations
 
@@ -102,12 +102,13 @@ class PartitionReader:
 def open_file(folder: ArchiveFolder, place: tuple[str, int], file: ArchiveFile, columns: Sequence[str]) -> FileReader:
     """Opens a file of a partition (topic, number). Raises UserError if its footer contradicts its name."""
     reader = FileReader(folder.open(*place, file), folder.place(*place, file), columns)
-    said = reader.footer
-    if (said.topic, said.partition, said.first, said.next) != (*place, file.first, file.next):
+    footer = reader.footer
+    if (footer.topic, footer.partition, footer.first, footer.next) != (*place, file.first, file.next):
         reader.close()
         raise UserError(
-            f"{folder.place(*place, file)} holds {said.topic}[{said.partition}] from {said.first} to {said.next - 1}",
-            remedy="give it back the place and name that it was written with",
+            f"{folder.place(*place, file)} holds {footer.topic}[{footer.partition}] from {footer.first} to "
+            f"{footer.next - 1}",
+            remedy="move it back to the folder and name with which it was written",
         )
     return reader
 
@@ -115,8 +116,8 @@ def open_file(folder: ArchiveFolder, place: tuple[str, int], file: ArchiveFile, 
 def first_at(
     folder: ArchiveFolder, place: tuple[str, int], files: Sequence[ArchiveFile], bounds: tuple[int, int], time_ms: int
 ) -> int | None:
-    """The first offset in [bounds[0], bounds[1]) of a partition, in these files, whose record has that time or a later
-    one.
+    """The first offset in [bounds[0], bounds[1]) of a partition, in these files, whose record has a time of at least
+    `time_ms`.
 
     Reads the footers of the files in order: times need not grow with offsets, so a binary search is impossible.
     """

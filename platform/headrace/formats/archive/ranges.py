@@ -1,6 +1,6 @@
 """Selects the files to read from a position on, and the offsets that files cover together. Pure.
 
-Files of a partition may overlap: a writer that was restarted divides the rows anew, and several jobs may archive the
+Files of a partition may overlap: a restarted writer divides rows differently, and several jobs may archive the
 same topic. An offset has the same content in every file, so any choice of files returns the same rows. This module
 chooses, at each position, the file that extends furthest, which needs the fewest files.
 """
@@ -61,7 +61,7 @@ def continued(files: Iterable[ArchiveFile], writer: str, row: int) -> int:
     process.
 
     A restored job continues from its checkpoint, so all offsets between its own furthest file and its first row are
-    known not to exist. A job without such a file knows nothing of the offsets before its first row.
+    known not to exist. For a job without a file, the offsets before its first row are unknown.
     """
     ends = [file.next for file in files if file.writer == writer and file.next <= row]
     return max(ends, default=row)

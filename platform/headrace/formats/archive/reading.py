@@ -1,4 +1,4 @@
-"""One archive file, read from a position on, a row group at a time."""
+"""Reads one archive file from a position on, one row group at a time."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class FileReader:
         return self._rows.slice(begin, rows_max)
 
     def first_at(self, time_ms: int, position: int) -> int | None:
-        """The first offset from `position` on whose record has that time or a later one; None if there is none."""
+        """The first offset from `position` on whose record has a time of at least `time_ms`; None if there is none."""
         rows = self.read(position, 1 << 62)
         while rows is not None:
             late = np.flatnonzero(numbers(rows, "timestamp") >= time_ms)

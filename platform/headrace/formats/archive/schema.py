@@ -79,13 +79,13 @@ def footer_of(metadata: Mapping[bytes, bytes] | None, place: str) -> Footer:
     text = (metadata or {}).get(FOOTER)
     if text is None:
         raise UserError(f"{place} is no file of an archive: its footer lacks {FOOTER.decode()}", remedy=remedy)
-    said = json.loads(text)
-    if said.get("version") != VERSION:
+    footer = json.loads(text)
+    if footer.get("version") != VERSION:
         raise UserError(
-            f"{place} has archive format {said.get('version')}, and this headrace reads {VERSION}",
+            f"{place} has archive format {footer.get('version')}, and this headrace reads {VERSION}",
             remedy="read it with the headrace that wrote it, or a newer one",
         )
     try:
-        return Footer(**said)
+        return Footer(**footer)
     except TypeError as cause:
         raise UserError(f"{place} is no file of an archive: {cause}", remedy=remedy) from cause

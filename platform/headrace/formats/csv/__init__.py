@@ -25,13 +25,13 @@ class CsvFormat(FormatConfig):
     delimiter: str = ","
     """One character between fields."""
     quote: str = '"'
-    """One character around a field that holds the delimiter, the quote (then doubled) or a newline."""
+    """One character around a field that contains the delimiter, the quote (which is doubled) or a newline."""
     null: str = ""
     """The unquoted text of NULL."""
     header: bool = False
     """Files begin with a line of column names; messages never do."""
     columns: tuple[str, ...] | None = None
-    """The fields of a line when read, where these are not just the schema's columns: others are ignored."""
+    """The fields of a line when read, if they are not just the schema's columns; other fields are ignored."""
 
     @pydantic.field_validator("delimiter", "quote")
     @classmethod

@@ -1,4 +1,4 @@
-"""Decodes CSV lines: the kernel reads those that it is sure of, the value reader all others."""
+"""Decodes CSV lines with a kernel; the value reader reads the lines in doubt."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Parses one CSV line exactly: its fields, and each field as a value of its column's type.
 
-The reference: the kernel leaves the lines to it that it is not sure of, and without kernels it reads all.
+The reference implementation: reads the lines that are in doubt for the kernel, and all lines without kernels.
 """
 
 from __future__ import annotations
@@ -134,7 +134,7 @@ def _parser(dtype: DataType) -> Callable[[str], object]:
         case Timestamp(unit):
             return lambda text: _timestamp(text, unit)
         case ListOf() | Struct():
-            raise AssertionError("nested columns are refused before anything runs")
+            raise AssertionError("nested columns are rejected before a job runs")
 
 
 def _bool(text: str) -> object:

@@ -1,6 +1,6 @@
-"""The JSON format: one object a message. docs/formats.md has the rules.
+"""The JSON format: one object per message. docs/formats.md has the rules.
 
-Decoder, encoder and check are imported when one is opened: a command that only reads a pipeline's file needs neither
+Decoder, encoder and check are imported when one is opened: a command that only reads a pipeline file needs neither
 pyarrow nor polars.
 """
 
@@ -20,30 +20,30 @@ class JsonFormat(FormatConfig):
     """Options of `format: json`."""
 
     timestamps: Literal["rfc3339", "epoch_ms"] = "rfc3339"
-    """How timestamps are written. Reading takes both."""
+    """The form in which timestamps are written. Readers accept both."""
 
     def check_source(self, schema: Schema) -> list[str]:
-        """Every type can be read."""
+        """Accepts every type; rejects an empty schema."""
         return [] if len(schema) else ["a schema needs at least one column"]
 
     def check_sink(self, schema: Schema) -> list[str]:
-        """Every type can be written."""
+        """Accepts every type; rejects an empty schema."""
         return [] if len(schema) else ["there is no column to write"]
 
     def open_decoder(self, schema: Schema) -> Decoder:
-        """Reads objects with the schema's fields; others are ignored."""
+        """A decoder of objects with the schema's fields; other fields are ignored."""
         from headrace.formats.json.decode import json_decoder
 
         return json_decoder(schema)
 
     def open_encoder(self, schema: Schema) -> Encoder:
-        """Writes objects with the schema's columns in order."""
+        """An encoder of objects with the schema's columns in order."""
         from headrace.formats.json.encode import JsonEncoder
 
         return JsonEncoder(schema, timestamps=self.timestamps)
 
     def open_check(self, schema: Schema, node: str) -> RowCheck | None:
-        """Refuses times beyond the calendar."""
+        """Rejects times beyond the calendar."""
         from headrace.formats.writable_times import times_check
 
         return times_check(schema, node)

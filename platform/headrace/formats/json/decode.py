@@ -1,4 +1,4 @@
-"""Decodes JSON messages: the kernel reads those that it is sure of, the row reader all others."""
+"""Decodes JSON messages with a kernel; the row reader reads the messages in doubt."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Encodes rows as JSON objects, whole columns at a time: by the kernel, or by polars with the same bytes.
+"""Encodes rows as JSON objects, whole columns at a time: with the kernel, or with polars, which writes the same bytes.
 
-polars takes a batch where kernels are off, or where the kernel does not write a column's type or one of its dates.
-Values that JSON has no form for (times, decimals, bytes) become text columns first; polars' struct encoder does the
-rest: shortest floats, NULL for NaN and infinities, exact integers, escaped strings.
+polars encodes a batch if kernels are off, or if the kernel does not support a column's type or one of its dates. Values
+without a form in JSON (times, decimals, bytes) become text columns first. polars' struct encoder writes the rest:
+shortest floats, NULL for NaN and infinities, exact integers, escaped strings.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ class JsonEncoder:
         return _encode(rows, self._names, self._timestamps, self._kernel)
 
     def file_header(self) -> bytes:
-        """JSON lines begin at once."""
+        """Empty: JSON lines have no header."""
         return b""
 
 
 def encode_json_object(
     rows: pl.DataFrame, columns: Sequence[str], *, timestamps: TimestampStyle = "rfc3339", kernels: bool = True
 ) -> pa.Array:
-    """One compact JSON object (no blanks) of `columns`, in that order, a row: Arrow large_string without NULLs."""
+    """One compact JSON object (no blanks) per row, of `columns` in that order: Arrow large_string without NULLs."""
     kernel = _kernel(tuple(columns), timestamps) if kernels and _are_exportable(rows.columns, rows.dtypes) else None
     return _encode(rows, columns, timestamps, kernel)
 
@@ -55,7 +55,7 @@ def _kernel(columns: tuple[str, ...], timestamps: TimestampStyle) -> JsonEncodeK
 
 
 def _are_exportable(names: Iterable[str], dtypes: Iterable[pl.DataType]) -> bool:
-    """Whether polars can export such columns: a NUL in a name, nested ones too, ends the process."""
+    """Whether polars can export these columns: a NUL in the name of a column or nested field aborts the process."""
     return "\0" not in "".join(names) and all(map(_is_exportable, dtypes))
 
 
@@ -95,7 +95,7 @@ def _epoch_ms(column: pl.Series) -> pl.Series:
 
 
 def _needs_text(dtype: pl.DataType) -> bool:
-    """Whether values in here have no form in JSON."""
+    """Whether the type contains values without a form in JSON."""
     if isinstance(dtype, pl.List):
         return _needs_text(_inner(dtype))
     if isinstance(dtype, pl.Struct):
@@ -104,7 +104,7 @@ def _needs_text(dtype: pl.DataType) -> bool:
 
 
 def _nested(value: pl.Expr, dtype: pl.DataType, timestamps: TimestampStyle) -> pl.Expr:
-    """The same for values inside lists and structs."""
+    """As `_as_json`, for values inside lists and structs."""
     if not _needs_text(dtype):
         return value
     if isinstance(dtype, pl.List):

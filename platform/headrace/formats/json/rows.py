@@ -1,7 +1,7 @@
-"""Reads JSON messages one by one, exactly, and says why one is bad.
+"""Reads JSON messages one by one, exactly, and reports the reason for a bad one.
 
-The reference: the kernel leaves the messages to it that it is not sure of, and without kernels it reads all. Where an
-object names a field twice the first one holds.
+The reference implementation: reads the messages that are in doubt for the kernel, and all messages without kernels. If
+an object names a field twice, the first one counts.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from headrace.formats import text_values as text
 from headrace.formats.doubtful_rows import BadMessageError
 
 Convert = Callable[[object], object]
-"""A parsed JSON value that is not null to what a staging column holds. Raises BadValueError."""
+"""Converts a parsed JSON value that is not null to the value of a staging column. Raises BadValueError."""
 _SHOWN_MAX = 40
 _TOKEN = re.compile(r""""[^"\\]*+(?:\\.[^"\\]*+)*+"|[\[\]{}]|[^\s"\[\]{},:]+""")
 """Of JSON that is valid: a string, a bracket, a number or a word. Possessive: nothing is kept to go back to."""
 
 
 class BadValueError(BadMessageError):
-    """A message, or a value in it, is not what the schema says. `path` grows from the inside out."""
+    """A message, or a value in it, does not match the schema. `path` grows from the inner value outwards."""
 
     def __init__(self, what: str, path: str = "") -> None:
         super().__init__(what)
@@ -34,19 +34,19 @@ class BadValueError(BadMessageError):
         self.path = path
 
     def inside(self, step: str) -> BadValueError:
-        """The same, seen from the container that holds the value at `step`."""
+        """The same error with `step` before its path: the value's place in its container."""
         joined = step if not self.path else step + self.path if self.path.startswith("[") else f"{step}.{self.path}"
         return BadValueError(self.what, joined)
 
     def __str__(self) -> str:
-        """The reason: one short line for people."""
+        """The reason: one short line."""
         return f'field "{_shorten(self.path)}"{self.what}' if self.path else self.what
 
 
 class RowReader:
     """Reads messages of one schema.
 
-    `read` takes any bytes. It alone decides whether a message fits the schema.
+    `read` accepts any bytes. Only this class decides whether a message matches the schema.
     """
 
     def __init__(self, schema: Schema) -> None:

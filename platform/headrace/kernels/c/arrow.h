@@ -1,4 +1,4 @@
-/* Columns as they come: the structures of Arrow's C data and C stream interface
+/* Input columns: the structures of Arrow's C data and C stream interface
  * (https://arrow.apache.org/docs/format/CDataInterface.html), and a view of one column in them. */
 #ifndef HEADRACE_ARROW_H
 #define HEADRACE_ARROW_H
@@ -38,7 +38,7 @@ typedef struct arrow_stream {
     void *private_data;
 } arrow_stream_t;
 
-/* What a column's values look like. */
+/* The physical type of a column's values. */
 enum form {
     FORM_INT32,   /* also dates */
     FORM_INT64,   /* also timestamps */
@@ -78,7 +78,7 @@ static inline int64_t form_of(const char *format) {
     return FORM_ANY;
 }
 
-/* Column `index` of a struct array from row `begin` on; 0 where it lacks buffers of this form. */
+/* Column `index` of a struct array from row `begin` on; returns 0 if it lacks the buffers of this form. */
 static inline int column_view(column_view_t *view, const arrow_array_t *rows, int64_t index, int64_t form,
                               int64_t begin) {
     if (index < 0 || index >= rows->n_children) return 0;

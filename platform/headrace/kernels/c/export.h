@@ -1,8 +1,9 @@
-/* What every kernel needs: fixed-width integers, and the mark of a function that Python calls.
+/* Shared by all kernels: fixed-width integers, and EXPORT, which marks a function that Python calls.
  *
- * Rules of all kernels. A kernel reads and writes only inside the buffers of its arguments; the caller owns them. It
- * keeps no state between calls, so threads may call it at once; tables of groups (group/group_by.c) are the exception.
- * Anything that it is not sure of is doubt, never an error. Names that Python calls begin with headrace_. */
+ * Rules of all kernels. A kernel reads and writes only inside the buffers of its arguments, which the caller owns.
+ * It has no state between calls, so threads may call it concurrently; group tables (group/group_by.c) are the
+ * exception. Input that it cannot decide on is doubt, never an error. Names of functions that Python calls begin
+ * with headrace_. */
 #ifndef HEADRACE_EXPORT_H
 #define HEADRACE_EXPORT_H
 

@@ -6,7 +6,8 @@ EXPORT void headrace_pack_bits(const uint8_t *flags, int64_t count, uint8_t *bit
 EXPORT void headrace_pack_bits(const uint8_t *flags, int64_t count, uint8_t *bits) {
     int64_t whole = count / 8;
     for (int64_t index = 0; index < whole; index++) {
-        /* the product brings the lowest bit of each byte into the highest byte, the first one to its lowest bit */
+        /* the product moves the lowest bit of each byte to the highest byte, that of the first byte to its lowest
+         * bit */
         bits[index] = (uint8_t)(load_word(flags + index * 8) * 0x0102040810204080U >> 56);
     }
     if (count % 8) {

@@ -1,1 +1,1 @@
-"""Messages to typed columns with a doubt mask: JSON and CSV."""
+"""Decodes messages to typed columns with a doubt mask: JSON and CSV."""

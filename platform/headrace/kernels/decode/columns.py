@@ -1,7 +1,7 @@
-"""Typed columns that a kernel fills, as `c/decode/columns.h` has them: their memory, and the polars frame made of it.
+"""Typed columns that a kernel fills, laid out as in `c/decode/columns.h`: their memory and the resulting polars frame.
 
-`ColumnLayout` is the frozen half: the tree of a schema's columns as the kernel reads it. `Columns` is the live half:
-the buffers of one batch. Memory is allocated by Arrow, so that any thread may release it; the frame shares it.
+`ColumnLayout` is immutable: the tree of a schema's columns as the kernel reads it. `Columns` is mutable: the buffers of
+one batch. Arrow allocates the memory, so that any thread may release it; the frame shares it.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from headrace.core.types import MICROSECONDS, DataType, Decimal, Field, ListOf, 
 from headrace.kernels.bitmaps import packed_bits
 
 TEXT_BYTES_MAX = (1 << 31) - 1
-"""Bytes that views of one buffer can lead to."""
+"""Most bytes of one buffer that views can refer to."""
 _ELEMENTS_MIN = 64
 _WASTE_MAX = 2
-"""A text buffer that is used to less than this share of it is cut to its size."""
+"""A text buffer is cut to its used size if it is more than this many times as large."""
 
 
 class Kind(IntEnum):
@@ -76,7 +76,7 @@ _KINDS = {
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """One column of the tree. Children stand side by side in the list of all columns.
+    """One column of the tree. The children of a column are adjacent in the list of all columns.
 
     width       bytes of a value; 8 of a list's end, 0 of a struct
     list_above  the index of the nearest list above it: it has as many values as that has elements; None: one a row
@@ -168,7 +168,7 @@ class Columns:
     """The memory of one batch of at most `rows_max` rows and `text_bytes` bytes of messages."""
 
     def __init__(self, layout: ColumnLayout, rows_max: int, text_bytes: int) -> None:
-        assert text_bytes <= TEXT_BYTES_MAX, "views have 32 bits for a place"
+        assert text_bytes <= TEXT_BYTES_MAX, "views have 32 bits for an offset"
         self._layout = layout
         self.table = layout.template.copy()
         self.text = pa.allocate_buffer(text_bytes)
@@ -208,7 +208,7 @@ class Columns:
     def _double(self, index: int) -> None:
         row, column = self.table[index], self._layout.columns[index]
         rows, values = int(row["rows_max"]), int(row["values"])
-        # alive until they are copied
+        # variables keep the old memory alive until it is copied
         flags, _buffer = self._flags[index], self._values[index]
         self._allocate(index, rows * 2)
         self._flags[index][:rows] = flags[:rows]

@@ -29,7 +29,7 @@ def csv_kernel(
 ) -> MessageKernel | None:
     """The kernel for lines with these columns; None where kernels are off or missing, or the dialect is not ASCII.
 
-    columns: the names of a line's fields in order; of equal ones the last holds, others than the schema's are skipped
+    columns: the names of a line's fields in order; the last of equal names counts; names not in the schema are skipped
     """
     if not is_loaded() or not (delimiter.isascii() and quote.isascii()):
         return None

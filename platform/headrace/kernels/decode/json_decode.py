@@ -12,15 +12,15 @@ from headrace.kernels.decode.messages import MessageKernel
 from headrace.kernels.library import is_loaded, kernel
 
 _DEPTH_MAX = 32
-"""Levels of lists and structs in a schema: the kernel calls itself once a level."""
+"""Most levels of lists and structs in a schema: the kernel calls itself once per level."""
 
 
 def json_kernel(schema: Schema) -> MessageKernel | None:
-    """The kernel for messages of this schema; None where kernels are off or missing, or the schema is none for it."""
+    """The kernel for messages of this schema; None where kernels are off or missing, or do not support the schema."""
     if not is_loaded() or not all(_fits(item.type, 1) for item in schema):
         return None
     layout = ColumnLayout(schema)
-    # keys with escapes are never compared
+    # the kernel does not compare keys with escapes
     if any(orjson.dumps(name) != b'"' + name.encode() + b'"' for name in layout.names):
         return None
     return MessageKernel(kernel("headrace_json_decode", ctypes.c_int64, ctypes.c_void_p), layout)

@@ -1,4 +1,4 @@
-"""Batches of messages through a decoding kernel: `c/decode/decode.h`."""
+"""Runs a decoding kernel over a batch of messages: `c/decode/decode.h`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from headrace.kernels.arrow_offsets import offset_bytes
 from headrace.kernels.decode.columns import TEXT_BYTES_MAX, ColumnLayout, Columns
 
 DecodeCall = Callable[[int], int]
-"""Takes the address of a `decode_t`; returns the next message to read."""
+"""Receives the address of a `decode_t`; returns the next message to read."""
 
 
 class _Messages(ctypes.Structure):
@@ -54,7 +54,7 @@ class MessageKernel:
         self._layout = layout
 
     def decode(self, messages: pa.Array) -> tuple[pl.DataFrame, npt.NDArray[np.bool_]]:
-        """The rows of the messages that are sure, in order, and the mask of those that are in doubt.
+        """The rows of the messages that the kernel decoded, in order, and the mask of the messages in doubt.
 
         messages: Arrow binary or large_binary without NULLs. Raises TypeError for a type without their offsets
         """

@@ -1,4 +1,4 @@
-"""Event times in milliseconds and the watermarks of rows, in one pass each: `c/group/event_time.c`, or numpy."""
+"""Event times in milliseconds, and the watermark of each row, in one pass each: `c/group/event_time.c`, or numpy."""
 
 from __future__ import annotations
 

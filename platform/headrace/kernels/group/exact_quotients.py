@@ -14,7 +14,7 @@ Floats = npt.NDArray[np.float64]
 Whole = npt.NDArray[np.int64]
 _DIGIT_BITS = 32
 _DIGITS_ABOVE = 2
-"""Digits above the highest column that its numbers, and what is carried to them, reach."""
+"""Digits above the highest column: its numbers are wider than one digit, and carries reach one more."""
 
 
 class _Quotients(ctypes.Structure):
@@ -38,10 +38,10 @@ def _kernel() -> Kernel:
 def exact_quotients(
     lanes: Sequence[tuple[Whole, int]], counts: Whole | None
 ) -> tuple[Floats, npt.NDArray[np.bool_]] | None:
-    """Sums of whole numbers times 2^exponent (each lane: numbers, exponent), divided by counts > 0 if given.
+    """Sums of whole numbers times 2^exponent (each lane: numbers, exponent), divided by `counts` > 0 unless None.
 
-    Returns the values, exact and rounded once, and the mask of those that are sure: not beyond the normal numbers of
-    float64, nor divided by 2^32 or more. None without the kernel, or if the exponents are not on one grid of 32 bits.
+    Returns the quotients, exact and rounded once, and the mask of valid quotients: normal numbers of float64, with a
+    count below 2^32. None without the kernel, or if the exponents are not on one grid of 32 bits.
     """
     ordered = sorted(lanes, key=lambda lane: lane[1])
     lowest = ordered[0][1]
@@ -54,7 +54,7 @@ def exact_quotients(
     digits = np.array([step // _DIGIT_BITS for step in steps], dtype=np.int64)
     divisors = None if counts is None else np.ascontiguousarray(counts, dtype=np.int64)
     values, sure = np.empty(groups, dtype=np.float64), np.empty(groups, dtype=np.bool_)
-    given = _Quotients(
+    state = _Quotients(
         addresses.ctypes.data,
         digits.ctypes.data,
         len(columns),
@@ -65,4 +65,4 @@ def exact_quotients(
         values.ctypes.data,
         sure.ctypes.data,
     )
-    return (values, sure) if _kernel()(ctypes.addressof(given)) else None
+    return (values, sure) if _kernel()(ctypes.addressof(state)) else None

@@ -1,11 +1,10 @@
-"""Aggregates rows by key, exactly and in any order of rows: `c/group/group_by.c`.
+"""Aggregates rows by key, exactly and independently of the order of rows: `c/group/group_by.c`.
 
-A `GroupTable` holds one row per distinct key of all rows that were added to it, in the order in which the keys
-appeared. `take` returns these rows as a frame and empties the table. The semantics are those of polars' `group_by` with
-`count`, `sum`, `min`, `max` and `nan_max`; sums of floats are exact, as limbs (`operators.window.accumulator.limbs`).
+A `GroupTable` has one row per distinct key of the added rows, in the order in which the keys first appeared. `take`
+returns these rows as a frame and empties the table. The semantics are those of polars' `group_by` with `count`, `sum`,
+`min`, `max` and `nan_max`; sums of floats are exact, as limbs (`operators.window.accumulator.limbs`).
 
-The table's memory is allocated by the kernel and freed with the object. `size_bytes` is what it holds: who keeps a
-table bounds it.
+The kernel allocates the table's memory and frees it with the object. The owner of a table bounds its `size_bytes`.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ from headrace.kernels.library import Kernel, kernel
 
 KEYS_MAX = 8
 PANES_MAX = 8
-"""Tables that one batch is added to at once."""
+"""Most tables to which one call adds a batch."""
 TEXT_BYTES_MAX = 1 << 30
 LIMB_BYTES_MAX = 256 << 20
 """Bytes of the limbs of all tables that a batch is added to. Groups have equally many limbs, so that one value far from
@@ -35,14 +34,14 @@ the others costs each group memory."""
 LIMB_BITS = 32
 _LIMBS_MAX = 160
 _PLACES_MAX = 64
-"""Sets of columns whose places are kept."""
+"""Most sets of columns whose places are cached."""
 _INT64 = (pa.int64(), 8)
 _OTHERS = ("nan", "pinf", "ninf")
 
 
 class Action(IntEnum):
-    """`enum action`: what is made of a column. SUM is int64 of int64, int128 of other whole numbers; SUM_WIDE is int128
-    of int64; LIMBS and SQUARES are exact sums of floats and of their squares."""
+    """`enum action`: the aggregate function. SUM: int64 for int64, int128 for other integers; SUM_WIDE: int128 for
+    int64; LIMBS and SQUARES: exact sums of floats and of their squares."""
 
     COUNT_ROWS = 0
     COUNT = 1
@@ -63,7 +62,7 @@ class _Status(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class KeyColumn:
-    """A column of the key. Floats have to be in normal form: one zero, one NaN."""
+    """A column of the key. Floats must be in normal form: one zero, one NaN."""
 
     name: str
     dtype: pl.DataType
@@ -71,11 +70,11 @@ class KeyColumn:
 
 @dataclass(frozen=True, slots=True)
 class Aggregate:
-    """What is made of one column.
+    """An aggregate function of one column.
 
     column   the input column, of type `dtype`; None for COUNT_ROWS
-    name     the output column; of LIMBS and SQUARES, whose columns are `<name>.e<k>`, `<name>.nan`, `.pinf` and
-             `.ninf`, only those that are not 0 in all groups
+    name     the output column. LIMBS and SQUARES have the output columns `<name>.e<k>`, `<name>.nan`, `<name>.pinf` and
+             `<name>.ninf`, without those that are 0 in all groups
     """
 
     action: Action
@@ -86,7 +85,7 @@ class Aggregate:
 
 @dataclass(frozen=True, slots=True)
 class Grouping:
-    """What tables of one kind compute."""
+    """The key columns and aggregates of a `GroupTable`."""
 
     keys: tuple[KeyColumn, ...]
     aggregates: tuple[Aggregate, ...]
@@ -222,7 +221,7 @@ class GroupTable:
         return self._sizes[index]
 
     def add(self, frame: pl.DataFrame) -> None:
-        """Adds rows. Columns of aggregates may be absent: they add nothing. Raises MemoryError."""
+        """Adds rows. The frame may lack input columns of aggregates, which then stay unchanged. Raises MemoryError."""
         add_placed(frame, None, [(self, 0, 0)])
 
     def add_numbered(self, frame: pl.DataFrame) -> npt.NDArray[np.uint32] | None:
@@ -244,7 +243,7 @@ class GroupTable:
         return frames
 
     def places(self, columns: tuple[str, ...]) -> ctypes.Array[ctypes.c_int64]:
-        """The places of the grouping's inputs in frames with these columns; -1 where they lack them."""
+        """The indices of the grouping's input columns in frames with these columns; -1 for an absent column."""
         places = self._places.get(columns)
         if places is None:
             if len(self._places) >= _PLACES_MAX:
@@ -255,7 +254,7 @@ class GroupTable:
         return places
 
     def clear(self) -> None:
-        """Forgets all groups, and keeps the memory."""
+        """Removes all groups; the memory stays allocated."""
         self._full.clear()
         self._functions.reset(self._table)
 
@@ -294,13 +293,13 @@ class GroupTable:
 def add_placed(
     frame: pl.DataFrame, time: str | None, panes: Sequence[tuple[GroupTable, int, int]], numbers: int | None = None
 ) -> None:
-    """Adds rows to tables of one grouping by their time: each row to the table whose begin <= time < end, if any.
+    """Adds rows to tables of one grouping by time: each row to the table with begin <= time < end, if there is one.
 
-    time   the column with the times, Int64; None: there is one table, and it gets all rows
-    panes  at most PANES_MAX
-    numbers  address of uint32[n] for the group of each row, without `time`
+    time     the column with the times, Int64; None: there is only one table, which receives all rows
+    panes    (table, begin, end), at most PANES_MAX
+    numbers  address of uint32[n] for the group number of each row; only if `time` is None
 
-    Raises MemoryError, after which the tables are of no more use.
+    Raises MemoryError; afterwards the tables are unusable.
     """
     tables = [table for table, _, _ in panes]
     grouping, functions = tables[0].grouping, tables[0]._functions
@@ -323,7 +322,7 @@ def add_placed(
     if status == _Status.NO_MEMORY:
         held = sum(table.size_bytes for table in tables)
         raise MemoryError(f"no memory for more groups: the tables of this batch hold {held:,} bytes")
-    assert status == _Status.ADDED, f"{frame.schema} is not what {grouping} reads"
+    assert status == _Status.ADDED, f"{frame.schema} does not have the input columns of {grouping}"
 
 
 def _form_of(item: Aggregate) -> Form:
@@ -348,7 +347,7 @@ def _arrow_type(dtype: pl.DataType) -> tuple[pa.DataType, int]:
     if dtype == pl.String:
         return pa.string_view(), 16
     if dtype == pl.Int128:
-        return pa.decimal128(38, 0), 16  # Arrow has no whole numbers of 128 bits
+        return pa.decimal128(38, 0), 16  # Arrow has no 128-bit integers
     if dtype == pl.Float64:
         return pa.float64(), 8
     if dtype == pl.Int32:
@@ -361,13 +360,13 @@ def _arrow_type(dtype: pl.DataType) -> tuple[pa.DataType, int]:
         return pa.float32(), 4
     if isinstance(dtype, pl.Decimal):
         return pa.decimal128(dtype.precision, dtype.scale), 16
-    assert dtype == pl.Binary, f"no table makes {dtype}"
+    assert dtype == pl.Binary, f"group tables have no output of type {dtype}"
     return pa.binary_view(), 16
 
 
 @dataclass(frozen=True, slots=True)
 class _Column:
-    """An output column. is_whole128: Arrow has no such whole numbers; they go as decimals without a scale."""
+    """An output column. is_whole128: Arrow has no 128-bit integers, so they are decimals with scale 0."""
 
     name: str
     arrow: pa.DataType

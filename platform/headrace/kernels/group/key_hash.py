@@ -1,6 +1,7 @@
-"""Hashes of keys, and rows by the subtask that owns their key group: `c/group/key_hash.c`.
+"""Hashes keys, and orders rows by the subtask that owns their key group: `c/group/key_hash.c`.
 
-The same bits as `core.keygroups`, which defines them, and which takes the columns that the kernel does not.
+The hashes are bit for bit those of `core.keygroups`, which defines them and hashes the columns that the kernel does not
+support.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ def key_hash(frame: pl.DataFrame, keys: Sequence[str]) -> Hashes:
 def split_order(
     frame: pl.DataFrame, keys: Sequence[str], parallelism: int, max_parallelism: int
 ) -> tuple[npt.NDArray[np.uint32], npt.NDArray[np.int64]] | None:
-    """The rows ordered by the subtask that owns their key group, rows of one in their order, and how many each has.
+    """The rows ordered by the subtask that owns their key group, stable within a subtask; the row count per subtask.
 
     Returns uint32[n] and int64[parallelism]; None where kernels are off or missing.
     """

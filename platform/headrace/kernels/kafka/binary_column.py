@@ -1,4 +1,4 @@
-"""Arrow columns of byte strings or texts as kernels read them: `c/kafka/binary_column.h`."""
+"""Arrow columns of bytes or text in the struct that kernels read: `c/kafka/binary_column.h`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from headrace.kernels.arrow_offsets import offset_bytes
 
 
 class BinaryColumn(ctypes.Structure):
-    """`binary_column_t`. All zeros is no column: every value is NULL."""
+    """`binary_column_t`. All zeros: no column, every value is NULL."""
 
     _fields_ = (
         ("data", c_void_p),
@@ -24,9 +24,9 @@ class BinaryColumn(ctypes.Structure):
 
 
 def binary_column(column: pa.Array | None) -> BinaryColumn | None:
-    """The column, whose memory the caller keeps alive; None for a column of another type, which kernels do not read.
+    """The column as a struct; None for a column of another type, which kernels do not read.
 
-    column: Arrow binary, string, large_binary or large_string; None: no column
+    column: Arrow binary, string, large_binary or large_string, which the caller keeps alive; None: no column
     """
     if column is None:
         return BinaryColumn()
@@ -38,7 +38,7 @@ def binary_column(column: pa.Array | None) -> BinaryColumn | None:
     valid, offsets, data = column.buffers()
     first = column.offset
     return BinaryColumn(
-        # a column without any byte may have no data: its values are empty, not NULL, so they need an address
+        # a column of empty values may have no data buffer; the values are not NULL, so they need an address
         offsets.address if data is None else data.address,
         0 if data is None else data.size,
         offsets.address + first * width,

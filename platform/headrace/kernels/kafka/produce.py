@@ -32,17 +32,18 @@ class _Produce(ctypes.Structure):
 
 
 class Deliveries(ctypes.Structure):
-    """`deliveries_t`: how many records failed, and the first one's error code. Outlives the client that writes it."""
+    """`deliveries_t`: the number of failed records and the first one's error code. Outlives the client that writes
+    it."""
 
     _fields_ = (("failed", c_int64), ("first_error", c_int64))
 
 
 class ProduceKernel:
-    """Queues records in one topic. Whoever ends the client waits until no call runs.
+    """Queues records in one topic. Close the client only when no call runs.
 
     produce_batch   address of rd_kafka_produce_batch
     topic           address of the topic's handle
-    flags           those of rd_kafka_produce_batch; they have it copy payloads
+    flags           of rd_kafka_produce_batch; they include the flag that copies payloads
     """
 
     def __init__(self, produce_batch: int, topic: int, flags: int) -> None:
@@ -51,8 +52,8 @@ class ProduceKernel:
         self._produce_batch, self._topic, self._flags = produce_batch, topic, flags
 
     def produce(self, values: pa.Array, keys: pa.Array | None, partition: int) -> int:
-        """Queues n records in order, to `partition` or, where it is -1, to that which librdkafka chooses. Returns 0, or
-        the error code of the first record that librdkafka refuses: of the records behind it, some may be queued.
+        """Queues n records in order: to `partition`, or if it is -1 to the partitions that librdkafka chooses. Returns
+        0, or the error code of the first record that librdkafka rejects; some of the records after it may be queued.
 
         values, keys: Arrow binary or string columns of length n; NULL is a tombstone, or a record without a key
         """
@@ -61,8 +62,11 @@ class ProduceKernel:
         return _outcome(state, self._produce(ctypes.addressof(state)))
 
     def produce_by_key(self, values: pa.Array, keys: pa.Array, partitions: int) -> int:
-        """Queues n records in the partitions of their keys, of which the topic has `partitions`; those of one partition
-        in order. Returns as `produce`, whose arguments these are. librdkafka places records without a key."""
+        """Queues n records in the partitions of their keys; records of one partition in order. librdkafka chooses the
+        partition of a record without a key. Arguments and result otherwise as `produce`.
+
+        partitions: how many the topic has
+        """
         state = self._state(values, keys)
         count = len(values)
         chosen, rows, ends = np.empty(count, np.int32), np.empty(count, np.int32), np.empty(partitions + 2, np.int64)
@@ -91,6 +95,7 @@ def produce_kernel(produce_batch: int, topic: int, flags: int) -> ProduceKernel 
 
 
 def delivery_counter() -> int | None:
-    """Address of a delivery report callback whose opaque is a Deliveries; None where kernels are off or missing."""
+    """Address of a delivery report callback that counts in a `Deliveries`, which is the client's opaque pointer; None
+    where kernels are off or missing."""
     found = library()
     return None if found is None else ctypes.cast(found.headrace_count_delivery, c_void_p).value

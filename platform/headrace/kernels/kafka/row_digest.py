@@ -1,4 +1,4 @@
-"""The digest of rows, which `core.digest` defines, by `c/kafka/row_digest.c`."""
+"""Computes the digest of rows that `core.digest` defines: `c/kafka/row_digest.c`."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def _kernel() -> Kernel:
 
 
 def digest_of(values: pa.Array, keys: pa.Array | None = None) -> int:
-    """The digest of n rows: the same number as `core.digest.digest_of`, at a third of its cost.
+    """The digest of n rows: the same number as `core.digest.digest_of`, for a third of the CPU.
 
     values, keys: Arrow binary or string columns of length n; without keys every key is NULL. Returns 0 <= x < 2^128.
     """

@@ -60,7 +60,7 @@ class _Take(ctypes.Structure):
 
 @dataclass(frozen=True, slots=True)
 class MessageFunctions:
-    """Addresses of librdkafka's functions; 0 for a column that is not wanted.
+    """Addresses of librdkafka's functions; 0 for a column that is not requested.
 
     release    rd_kafka_message_destroy
     timestamp  rd_kafka_message_timestamp
@@ -96,7 +96,7 @@ class Taken:
 
 
 class TakeKernel:
-    """Takes batches of messages. Whoever ends the client waits until no call runs."""
+    """Copies and releases batches of messages. Close the client only when no call runs."""
 
     def __init__(self, functions: MessageFunctions, *, wants_keys: bool) -> None:
         self._functions = functions
@@ -106,7 +106,7 @@ class TakeKernel:
         self._release = kernel("headrace_take_release", None, c_void_p)
 
     def take(self, addresses: npt.NDArray[np.uint64]) -> Taken | None:
-        """Copies and releases the messages at these addresses that have no error; None where all have one.
+        """Copies the messages at these addresses that have no error, and releases them. None: all have an error.
 
         Sets the addresses of released messages to 0. Raises ExternalError for a header whose name is not UTF-8.
         """
@@ -151,16 +151,16 @@ class TakeKernel:
         )
 
     def release(self, addresses: npt.NDArray[np.uint64]) -> None:
-        """Releases the messages that are left: those whose address is not 0."""
+        """Releases the remaining messages: those whose address is not 0."""
         take = _Take(addresses.ctypes.data, len(addresses), self._functions.release)
         self._release(ctypes.addressof(take))
 
 
 class _BytesMemory:
-    """Memory of a column of byte strings; Arrow's, which any thread may release."""
+    """Memory of a column of bytes, allocated by Arrow, so that any thread may release it."""
 
     def __init__(self, count: int, size: int, arrow: pa.DataType | None = None) -> None:
-        """`arrow`: a type with 64-bit offsets; None: binary, or large_binary beyond its capacity."""
+        """`arrow`: a type with 64-bit offsets; None: binary, or large_binary if binary's capacity is too small."""
         is_small = arrow is None and size <= BINARY_BYTES_MAX
         self._arrow = pa.binary() if is_small else arrow or pa.large_binary()
         width = 4 if is_small else 8

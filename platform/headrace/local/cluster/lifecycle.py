@@ -113,7 +113,7 @@ def status(home: Home) -> ClusterStatus:
 
 def _planned(before: ClusterRecord | None, workers: int | None, slots: int | None) -> ClusterRecord:
     """Returns the record to start. A cluster without a running process may get another shape."""
-    remedy = "stop it first: headrace cluster stop; or give the other one its own HEADRACE_HOME"
+    remedy = "stop it first: headrace cluster stop; or set another HEADRACE_HOME for the other cluster"
     if before is None:
         # chosen once: the record keeps both ports, so that workers find a restarted coordinator
         port = free_port()
@@ -180,12 +180,12 @@ def _begin(home: Home, name: str, command: ModuleCommand, marks: tuple[str, ...]
 
 
 def _require_token(home: Home, before: ClusterRecord | None) -> None:
-    """Makes the home's token. Refuses if processes run but its file is missing: they have another token, or none."""
+    """Creates the home's token. Raises UserError if processes run without its file: they have another token or none."""
     runs = before is not None and any(member.process.is_alive() for member in before.members)
     if runs and not token_file(home).exists():
         raise UserError(
-            f"the cluster in {home.root} runs without a token, as earlier versions let it",
-            remedy="headrace cluster stop, then start it again: its jobs go on, and it has a token",
+            f"the cluster in {home.root} runs without a token, which only earlier versions allowed",
+            remedy="headrace cluster stop, then start it again: its jobs continue, and it has a token",
         )
     ensure_token(token_file(home))
 
@@ -211,7 +211,7 @@ def _published_pid(home: Home) -> int | None:
 
 
 def _refuse_second(home: Home) -> None:
-    """Refuses if a coordinator was started by hand in this home: a second one would take its jobs over."""
+    """Raises UserError if a coordinator was started by hand in this home: a second one would take over its jobs."""
     pid = _published_pid(home)
     if pid is not None and MarkedProcess(pid, coordinator_marks(home)).is_alive():
         raise UserError(f"a coordinator of {home.root} was started by hand (pid {pid})", remedy="end that one first")
@@ -255,7 +255,8 @@ def _ask_to_end(home: Home, record: ClusterRecord) -> None:
 
 
 def _end_slots(home: Home) -> None:
-    """Slots end with their worker. Slots of a killed or frozen worker end within their lease, or are killed here."""
+    """Waits for slots, which end with their worker; slots of a killed or frozen worker end within their lease, or are
+    killed here."""
     deadline = time.monotonic() + SLOT_SECONDS
     for slot in [MarkedProcess(pid, (SLOT_ROLE, str(home.root))) for pid in _slots_of(home)]:
         if not slot.wait_gone(max(deadline - time.monotonic(), 0)):

@@ -98,7 +98,7 @@ def locked(home: Home) -> Iterator[None]:
     except OSError as error:
         raise UserError(
             f"the folder {folder} cannot be written: {error.strerror}",
-            remedy="point HEADRACE_HOME to a folder of your own",
+            remedy="set HEADRACE_HOME to a folder that you can write",
         ) from error
     with handle:
         # the kernel releases it with this process, also after kill -9

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import polars as pl
 
 EXAMPLES = 20
-"""How many missing and how many extra rows a comparison shows."""
+"""Most missing rows, and most extra rows, that a comparison shows."""
 _SIDE, _INDEX, _KEY = "__side", "__index", "__key"
 
 

@@ -28,7 +28,7 @@ BUFFER_BYTES = 32 * 1024 * 1024
 PILE_BYTES_MAX = 128 * 1024 * 1024
 """Most bytes on disk (compressed) that are compared at once, both sides together."""
 DEPTH_MAX = 4
-"""How often a pile is divided at most: rows that are still together then are copies of the same row or key."""
+"""Most divisions of a pile: rows that are still together afterwards are copies of the same row or key."""
 _LENGTH_BYTES = 8
 _PILE = "__pile"
 
@@ -37,7 +37,7 @@ class SpilledRows:
     """One side of a comparison. Several threads may call `add`; then one thread calls the other methods.
 
     folder   created with the first rows
-    depth    how often its rows were divided before; the seed of its hash
+    depth    number of earlier divisions of its rows; the seed of its hash
     key      None: all rows count; else the last row of each key, unless it is a delete
     """
 
@@ -84,7 +84,7 @@ class SpilledRows:
         except OSError as cause:
             raise ExternalError(
                 f"rows to be compared cannot be written to {self._folder}: {cause.strerror}",
-                remedy="make room there, or choose another place for temporary files: TMPDIR",
+                remedy="free disk space there, or set another folder for temporary files: TMPDIR",
             ) from cause
 
     def _path(self, pile: int) -> Path:

@@ -76,7 +76,7 @@ class CollectSink(SinkConfig):
 
     @property
     def accepts_updates(self) -> bool:
-        """True: updates are kept one by one; `Collection.latest` folds them."""
+        """True: updates are kept one by one; `Collection.latest` merges them."""
         return True
 
     @property

@@ -56,7 +56,7 @@ class JobOptions:
     watermark_interval_ms: int = 100
     floors: tuple[AppliedFloor, ...] = ()
     cancel_grace_ms: int = 30_000
-    """How long a subtask may take to end when the job is torn down; then its thread is abandoned."""
+    """Time limit for a subtask to end when the job is torn down; then its thread is abandoned."""
 
     def slices(self) -> SliceOptions:
         """The options of the job's slices; the caller sets the index."""
@@ -82,9 +82,9 @@ class Progress:
     watermark: int
     rows_queued: int
     waiting_for: tuple[str, ...] = ()
-    """Once the job ends or was asked to stop: sinks that still have rows to write, or threads that still run."""
+    """While the job ends or stops: sinks that still have rows to write, or threads that still run."""
     doing: str = ""
-    """What the job does before it runs, as text for users."""
+    """The job's activity before it runs, as text for users."""
 
 
 class LocalJob:
@@ -223,7 +223,7 @@ class LocalJob:
         for part in self._slices:
             left_ms = max(0, deadline_ms - self._clock.monotonic_ms())
             for name in part.join(left_ms / 1000, waiting):
-                error = ExternalError(f"subtask {name} did not end within {grace_ms / 1000:g} s: left behind")
+                error = ExternalError(f"subtask {name} did not end within {grace_ms / 1000:g} s and was abandoned")
                 failures.append(error)
         for part in self._slices:
             failures += part.close()

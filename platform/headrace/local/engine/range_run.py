@@ -10,7 +10,7 @@ from headrace.core.source_state import AppliedFloor
 from headrace.local.engine.collect_sink import CollectSink, RowTaker
 from headrace.local.engine.compile import compile_pipeline
 from headrace.local.engine.job import LocalJob, Progress
-from headrace.local.engine.substitute import with_taps
+from headrace.local.engine.pipeline_ends import with_taps
 from headrace.local.inspection.pinned_source import pinned_source
 from headrace.spec.pipeline import Pipeline
 

@@ -14,7 +14,7 @@ from headrace.core.types import Schema
 from headrace.local.engine.collect_sink import Collection
 from headrace.local.engine.compile import Compiled, compile_pipeline
 from headrace.local.engine.job import LocalJob, Progress
-from headrace.local.engine.substitute import Taps, with_rows, with_taps
+from headrace.local.engine.pipeline_ends import Taps, with_rows, with_taps
 from headrace.plan.physical import SinkSpec
 from headrace.spec.pipeline import Pipeline
 
@@ -56,7 +56,7 @@ def resized(pipeline: Pipeline, *, batch_rows: int | None = None, parallelism: i
 
 
 def run_on_rows(pipeline: Pipeline, rows: Mapping[str, pl.DataFrame], taps: Sequence[str] = ()) -> RowsRun:
-    """Runs to the end. `rows`: source -> frame, as for `substitute.rows_source`; `taps`: nodes to collect beside the
+    """Runs to the end. `rows`: source -> frame, as for `pipeline_ends.rows_source`; `taps`: nodes to collect beside the
     sinks.
 
     Raises UserError if a tap names an output that does not exist, and the errors of the job.

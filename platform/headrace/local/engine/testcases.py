@@ -15,8 +15,8 @@ from headrace.core.errors import HeadraceError, InvalidPipelineError, Problem, U
 from headrace.core.types import Schema
 from headrace.local.comparison.row_diff import RowDiff, diff_rows
 from headrace.local.engine.compile import compile_loaded
+from headrace.local.engine.pipeline_ends import input_schema, with_rows, with_taps
 from headrace.local.engine.rows_run import compile_tapped, resized, run_on_rows
-from headrace.local.engine.substitute import input_schema, with_rows, with_taps
 from headrace.local.engine.typed_rows import problems_of, typed_frame
 from headrace.local.pipeline_file import Loaded
 from headrace.plan.nodes import LogicalNode

@@ -1,1 +1,1 @@
-"""Reads data without leaving a trace: samples, previews, inferred schemas, published rows."""
+"""Reads data without changing it and without storing positions: samples, previews, inferred schemas, published rows."""

@@ -204,7 +204,7 @@ def _scalar(kinds: set[str], epochs: set[str], name: str) -> tuple[DataType, str
 
 
 def suggested_time(schema: Schema) -> str | None:
-    """Returns the most likely event-time column: a timestamp that is never null, preferably with a telling name."""
+    """Returns the most likely event-time column: a timestamp that is never null, preferably with a typical name."""
     stamps = [item for item in schema if isinstance(item.type, Timestamp)]
     ranked = sorted(stamps, key=lambda item: (item.nullable, not _TIME_NAME.search(item.name)))
     return ranked[0].name if ranked else None

@@ -1,4 +1,4 @@
-"""A source that reads splits which were resolved before, and publishes no positions: so two engines read the same
+"""A source that reads splits that were resolved before, and publishes no positions, so that two engines read the same
 rows.
 """
 
@@ -12,7 +12,7 @@ from headrace.local.inspection.quiet_source import QuietSource
 
 
 class PinnedSource(QuietSource):
-    """Behaves like the inner source, but for its splits."""
+    """Behaves like the inner source, except for its splits."""
 
     splits: tuple[Split, ...]
 

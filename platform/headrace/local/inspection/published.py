@@ -34,7 +34,7 @@ _KEY, _PLACE = "__message_key", "__place"
 class Published:
     """The content of a topic.
 
-    rows         of an updating sink, the final ones: the last one of each key, without those that a tombstone deleted
+    rows         of an updating sink only the final ones: the last one of each key, without deleted ones
     records      number of all records, including tombstones
     unreadable   records that are no rows of the sink; reasons: of the first of them, with their positions
     """
@@ -91,7 +91,7 @@ def source_of(spec: SinkSpec, topic: str, *, start: object, stop: object) -> Sou
         or TOPIC not in type(spec.config).model_fields
     ):
         raise UserError(
-            f"what sink {spec.node} publishes cannot be read back: {spec.connector} has no topics",
+            f"the output of sink {spec.node} cannot be read back: {spec.connector} has no topics",
             remedy="name another sink with --sink",
         )
     given = spec.config.model_dump(mode="json", by_alias=True, exclude_defaults=True)
@@ -100,7 +100,7 @@ def source_of(spec: SinkSpec, topic: str, *, start: object, stop: object) -> Sou
         return kind.model_validate({**shared, TOPIC: topic, START: start, STOP: stop})
     except ValidationError as cause:
         messages = "; ".join(str(each["msg"]) for each in cause.errors())
-        raise UserError(f"topic {topic} cannot be read so: {messages}") from cause
+        raise UserError(f"topic {topic} cannot be read with the sink's settings: {messages}") from cause
 
 
 def _messages(config: SourceConfig, context: SourceContext) -> Iterator[MessageBatch]:
@@ -185,7 +185,7 @@ def _format(spec: SinkSpec) -> FormatSpec:
         raise UserError(f"sink {spec.node} writes no messages", remedy="name another sink with --sink")
     if problems := spec.format.config.check_source(_nullable(spec.encoded)):
         raise UserError(
-            f"what sink {spec.node} writes cannot be read back: {'; '.join(problems)}",
+            f"the output of sink {spec.node} cannot be read back: {'; '.join(problems)}",
             remedy="a sink in another format can be compared",
         )
     return spec.format

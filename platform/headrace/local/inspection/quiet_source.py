@@ -1,4 +1,4 @@
-"""A source whose readers publish no positions, so that reading it leaves no trace. Otherwise it is unchanged."""
+"""A source whose readers publish no positions, so that reading changes nothing outside. Otherwise it is unchanged."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from headrace.connect.source import Enumerator, Polled, Reader, SourceConfig, So
 
 
 class QuietSource(SourceConfig):
-    """Behaves like the inner source, but for `commit`."""
+    """Behaves like the inner source, except for `commit`."""
 
     inner: SerializeAsAny[SourceConfig]
 
@@ -30,7 +30,7 @@ class QuietSource(SourceConfig):
         return self.inner.describe_position(split, position)
 
     def open_enumerator(self, context: SourceContext) -> Enumerator:
-        """The inner source's."""
+        """The inner source's enumerator."""
         return self.inner.open_enumerator(context)
 
     def open_reader(self, context: SourceContext) -> Reader:

@@ -29,7 +29,7 @@ _FILE_LIKE = ("/", "*", *_BY_SUFFIX)
 
 
 def is_file(target: str) -> bool:
-    """Whether a target is a file: it exists, or it looks like a path."""
+    """Whether a target is a file: it exists, or has the form of a path."""
     return Path(target).exists() or any(mark in target for mark in _FILE_LIKE)
 
 
@@ -39,7 +39,7 @@ def infer_file(target: str, form: SampleFormat | None, rows_max: int) -> Inferre
     chosen = form or _BY_SUFFIX.get(path.suffix.lower())
     match chosen:
         case None:
-            raise UserError(f"{path}: no telling what format this is", remedy="say --format json or --format csv")
+            raise UserError(f"{path}: the format cannot be detected", remedy="write --format json or --format csv")
         case "parquet":
             return _of_parquet(path, rows_max)
         case "json":
@@ -74,7 +74,7 @@ def _objects(messages: Iterable[bytes], where: str) -> Iterator[Mapping[str, obj
         try:
             value = json.loads(message)
         except ValueError as error:
-            remedy = "json is one object a line; for other data say --format csv"
+            remedy = "json is one object per line; for other data write --format csv"
             raise UserError(f"{where}: record {number} is not JSON: {error}", remedy=remedy) from error
         if not isinstance(value, dict):
             raise UserError(f"{where}: record {number} is no JSON object but {type(value).__name__}")
@@ -146,7 +146,7 @@ def _first_file(target: str) -> Path:
         return path
     found = sorted(glob.glob(target, recursive=True))  # noqa: PTH207 - Path.glob takes no absolute pattern
     if not found:
-        raise UserError(f"there is no file {target}", remedy="for a Kafka topic, give its name and --brokers")
+        raise UserError(f"there is no file {target}", remedy="for a Kafka topic, write its name and --brokers")
     return Path(found[0])
 
 

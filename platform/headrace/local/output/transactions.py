@@ -33,7 +33,7 @@ class BrokerTransactions:
 
     @classmethod
     def open(cls, brokers: str, properties: Mapping[str, str], coordinator: str | None) -> BrokerTransactions:
-        """Connects. `coordinator`: URL of the coordinator to ask about jobs; None: the default one, if it answers."""
+        """Connects. `coordinator`: URL of the coordinator that knows jobs; None: the default one, if it answers."""
         return cls(_committer(brokers, properties), _client(coordinator))
 
     def __enter__(self) -> Self:

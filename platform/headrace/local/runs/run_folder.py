@@ -20,7 +20,7 @@ _PREFIX = "headrace-run-"
 WORKER = "worker"
 """The worker's own folder in it, locked while the worker runs."""
 YOUNG_S = 60.0
-"""A younger folder without a lock, or with one that was never locked, may belong to a run that is just starting."""
+"""A younger folder without a lock, or with a lock that was never held, may belong to a run that is just starting."""
 
 
 @contextmanager

@@ -67,8 +67,8 @@ def run_alone(home: Home, pipeline: str) -> Iterator[None]:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as cause:
             raise UserError(
-                f"a run of {pipeline} goes on in {home.root}{_by_whom(home, pipeline)}",
-                remedy="end that one first; or give this one a state of its own: --name NAME, or another HEADRACE_HOME",
+                f"a run of {pipeline} is running in {home.root}{_by_whom(home, pipeline)}",
+                remedy="end it first; or use another state for this one: --name NAME, or another HEADRACE_HOME",
             ) from cause
         yield
 
@@ -91,10 +91,10 @@ def recorded_run(home: Home, pipeline: str, job: str | None = None) -> RecordedR
         return _read(path)
     except FileNotFoundError as cause:
         raise UserError(
-            f"there is no run of {pipeline} to resume in {home.root}", remedy="leave --resume out to begin anew"
+            f"there is no run of {pipeline} to resume in {home.root}", remedy="leave out --resume to start a new run"
         ) from cause
     except (OSError, ValueError, TypeError) as cause:
-        raise UserError(f"{path} cannot be read: {cause}", remedy="leave --resume out to begin anew") from cause
+        raise UserError(f"{path} cannot be read: {cause}", remedy="leave out --resume to start a new run") from cause
 
 
 def kept_runs(home: Home) -> tuple[KeptRun, ...]:

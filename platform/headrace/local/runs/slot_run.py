@@ -149,7 +149,7 @@ class SlotRun:
     def _require_journal(self) -> None:
         if not JournalStore(open_store(self._storage), "", "").load().records:
             raise UserError(
-                f"there is no run {self._job} at {self._storage}", remedy="leave --resume out to begin anew"
+                f"there is no run {self._job} at {self._storage}", remedy="leave out --resume to start a new run"
             )
 
     async def _run(self, on_progress: Callable[[Progress], None] | None) -> RunOutcome:
@@ -271,7 +271,7 @@ class SlotRun:
         failure = None if ended.failure is None else error_of(ended.failure)
         # a run is never suspended on request: another run has taken its journal over
         if ended.state is JobState.SUSPENDED and driver.broken is None:
-            failure = ExternalError(driver.machine.view.message, remedy="is the same run going on elsewhere?")
+            failure = ExternalError(driver.machine.view.message, remedy="check whether the run also runs elsewhere")
         restored = driver.machine.job.restored
         floors = () if restored is None else tuple(f for state in restored.sources.values() for f in state.applied)
         return RunOutcome(

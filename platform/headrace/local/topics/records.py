@@ -20,7 +20,7 @@ _BATCH = 500
 _POLL_SECONDS = 0.1
 _SILENT_SECONDS = 15.0
 _OPEN_SECONDS = 1.0
-"""How long to wait for the end of a transaction: one that was just committed gets its marker a moment later."""
+"""Time to wait for the end of a transaction: after a commit its marker is written a moment later."""
 _DELIVER_MS = 30_000
 
 
@@ -118,7 +118,7 @@ def consume(
             "enable.partition.eof": True,
             "auto.offset.reset": "error",
             "fetch.queue.backoff.ms": 10,
-            # a partition's end is reported by a fetch that waited this long in vain
+            # a fetch that returns no records within this time reports the partition's end
             "fetch.wait.max.ms": 100,
         }
     )

@@ -26,7 +26,7 @@ from headrace.core.errors import ExternalError, HeadraceError, UnreachableError,
 from headrace.core.retry import Backoff, Retries
 
 ANSWER_SECONDS = 5.0
-"""How long a broker may take to answer before it counts as unreachable."""
+"""Time limit of a broker's response; a broker that exceeds it counts as unreachable."""
 
 _FIRST: OffsetSpec = OffsetSpec.earliest()  # type: ignore[no-untyped-call]
 _AFTER_LAST: OffsetSpec = OffsetSpec.latest()  # type: ignore[no-untyped-call]
@@ -34,7 +34,7 @@ _SET_ON_TOPIC = 1  # the source of a setting, by its number in the protocol
 _T = TypeVar("_T")
 AWAY = frozenset({KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN, KafkaError._TIMED_OUT, KafkaError._RESOLVE})
 """Error codes of unreachable brokers."""
-# errors that end by themselves: a topic or leader that was made a moment ago is not known to every broker
+# transient errors: not every broker knows a topic or leader that was created a moment ago
 _SETTLING = frozenset(
     {
         KafkaError.NOT_LEADER_FOR_PARTITION,
@@ -72,7 +72,7 @@ class TopicSummary:
 
 @dataclass(frozen=True, slots=True)
 class PartitionDetail:
-    """One partition: its replicas, and its offsets, from `start` up to but without `end`."""
+    """One partition: its replicas, and its offsets [`start`, `end`)."""
 
     partition: int
     leader: int

@@ -1,4 +1,4 @@
-"""Performs the effects of a driver's machine with the stores and an engine. Decides nothing.
+"""Performs the effects of a driver's machine with the stores and an engine. Makes no decisions.
 
     drive: step ─> perform(effect) ─> event ─> machine ─> step ─> .. ─> End, or Fail: its error is raised
 
@@ -159,7 +159,7 @@ class DriverShell:
             case Settled(record):
                 # an earlier put, whose response was lost, had succeeded: the machine must read the journal again
                 return on.Failed(
-                    ExternalError(f"record {record.number} of the journal was written before after all", retry=True)
+                    ExternalError(f"record {record.number} of the journal was already written", retry=True)
                 )
             case Replaced(number):
                 return on.Replaced(number)

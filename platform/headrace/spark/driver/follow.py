@@ -28,7 +28,7 @@ from headrace.spark.driver_machine.epoch import Splits, Work
 from headrace.spark.levels.exchange import Exchange
 
 FAILURES_MAX = 10
-"""How many consecutive increments may fail for transient external reasons."""
+"""Most consecutive increments that may fail for transient external reasons."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -139,7 +139,7 @@ class Follow:
 
 @dataclass(frozen=True, slots=True)
 class WatchedSources:
-    """The `Sources` of a followed pipeline. idle: when this driver last found rows in each partition."""
+    """The `Sources` of a followed pipeline. idle: the time when this driver last found rows, by partition."""
 
     job: str
     sources: FollowSources

@@ -120,8 +120,8 @@ class FollowSources:
         for now in sorted(found, key=lambda each: (each.topic, each.partition)):
             if now.stop is None:
                 raise UserError(
-                    f"source {source!r} does not say how far its rows go now, so it cannot be followed",
-                    remedy="give it an end, or run the pipeline with `headrace run`",
+                    f"source {source!r} does not report its current end, so it cannot be followed",
+                    remedy="set its stop, or run the pipeline with `headrace run`",
                 )
             limit = limits.get((now.topic, now.partition))
             if limit is None and source in self._bounded:
@@ -143,7 +143,7 @@ def _fallen_back(source: str, split: SplitDocument, position: int) -> ExternalEr
     # retry: a broker that has just become leader may report an old end for a short time
     return ExternalError(
         f"source {source!r}: {split.topic}[{split.partition}] ends at {split.stop}, and was read up to {position}",
-        remedy="its log was made anew, or has lost records: start a new job, from positions that it has",
+        remedy="its log was created again, or has lost records: start a new job, from positions that exist",
         retry=True,
     )
 

@@ -26,7 +26,7 @@ class SourceClock:
 
 
 class IdleSplits:
-    """The time of the last look at which each partition had rows, or of the first look at it."""
+    """For each partition, the time of the last look that found rows in it; if none did, of the first look."""
 
     def __init__(self, clocks: Mapping[str, SourceClock]) -> None:
         """clocks: of the sources with event time."""

@@ -27,10 +27,10 @@ STAGED_FILES = "staged"
 
 @dataclass(frozen=True, slots=True)
 class CutFacts:
-    """Facts of a manifest beside the tasks' reports.
+    """Facts of a manifest that are not in the tasks' reports.
 
     before    source -> its state before this epoch
-    counted   node -> counters of the manifest that the epoch began with
+    counted   node -> counters in the manifest before this epoch
     closed    time advanced to its end: every window has fired
     last      all input had ended
     """
@@ -50,7 +50,7 @@ class CutFacts:
 
 
 def one_of_each(reports: Iterable[bytes], levels: Levels) -> list[TaskReport]:
-    """Returns one report of each task, in order, out of their envelopes. Raises InternalError if one is missing."""
+    """Returns one decoded report of each task, in order. Raises InternalError if one is missing."""
     found: dict[tuple[int, int], tuple[bytes, TaskReport]] = {}
     for packed in reports:
         data = Envelope.unpack(packed).payload

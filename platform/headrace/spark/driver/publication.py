@@ -85,7 +85,7 @@ class Publication:
             except ExternalError as error:
                 if not error.retry or not tries_left:
                     raise
-                self.say(f"{error.message}; published again ({tries_left} more times)")
+                self.say(f"{error.message}; publishing is retried ({tries_left} retries left)")
             else:
                 return
 

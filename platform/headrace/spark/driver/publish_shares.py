@@ -108,7 +108,7 @@ def _opened(order: PublishOrder) -> tuple[SinkSpec, SinkContext]:
 
 
 def _batches(order: PublishOrder, spec: SinkSpec, *, skip: int) -> Iterator[SinkBatch]:
-    """Returns the share's rows from `skip` on, encoded if the sink takes messages."""
+    """Returns the share's rows from `skip` on, encoded if the sink needs messages."""
     encoder = open_encoder(spec)
     for rows in read_staged(order.share.files, open_store(order.storage)):
         left, skip = rows.slice(skip), max(0, skip - rows.height)

@@ -13,7 +13,7 @@ from headrace.core.errors import UserError
 from headrace.plan.physical import SinkSpec
 
 FRESH_MS = 30_000
-"""No sink forgets within this time, in ms, so no sink is asked before: Kafka keeps offsets for at least a minute."""
+"""No sink forgets within this time, in ms, so none is queried before: Kafka keeps offsets for at least a minute."""
 MARGIN_PART = 10
 MARGIN_MAX_MS = 3_600_000
 """Rows count as forgotten earlier than the sink forgets them: by a tenth of its time, at most an hour. Clocks differ,
@@ -33,10 +33,10 @@ def require_remembered(sinks: Iterable[SinkSpec], job: str, age_ms: int) -> None
         known_ms = spec.config.remembers_ms()
         if known_ms is not None and age_ms >= known_ms - min(known_ms // MARGIN_PART, MARGIN_MAX_MS):
             raise UserError(
-                f"the results of {job} were decided on {_text(age_ms)} ago, and sink {spec.node!r} remembers for "
-                f"{_text(known_ms)} only what of them it has: publishing them now may write rows a second time",
-                remedy="see what the sink has, and give the same command with --allow-repeated-output (rows of which "
-                "it remembers nothing are published) or with --give-up (what is not published never will be)",
+                f"the results of {job} were decided {_text(age_ms)} ago, but sink {spec.node!r} keeps the number of "
+                f"published rows for {_text(known_ms)} only: publishing now may write rows a second time",
+                remedy="check which rows the sink has, then repeat the command with --allow-repeated-output (publishes "
+                "rows whose publication is unknown) or with --give-up (unpublished rows are dropped)",
             )
 
 

@@ -109,7 +109,7 @@ class Replay:
         try:
             removed = remove_abandoned(storage, self._plan.pipeline, self._clock.now_ms())
         except ExternalError as error:
-            self._say(f"what killed runs have left in {storage} could not be removed: {error.message}")
+            self._say(f"folders of killed runs in {storage} could not be deleted: {error.message}")
             return
         if removed:
             self._say(f"removed what {removed} killed {'run' if removed == 1 else 'runs'} had left in {storage}")

@@ -24,7 +24,7 @@ from headrace.spark.cluster.executor_pods import await_executors
 from headrace.spark.cluster.kubernetes_settings import EXECUTOR, is_kubernetes, mounts
 from headrace.spark.cluster.session import session
 from headrace.spark.cluster.spark_defaults import with_defaults
-from headrace.spark.cluster.storage_reach import require_reachable
+from headrace.spark.cluster.storage_access import require_reachable
 from headrace.spark.driver.publication import Say
 from headrace.spark.driver.replay import Replay, ReplayOutcome, ReplayWish, resolve_splits
 from headrace.spark.driver_machine.epoch import Splits

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 STATE_BYTES = "spark.headrace.state.bytes"
 """Setting: bytes of state that a task holds in memory; beyond it, state goes to local disk
-(`headrace.spark.task.fold`).
+(`headrace.spark.task.spilling_chain`).
 """
 
 

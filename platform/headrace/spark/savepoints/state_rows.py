@@ -13,8 +13,8 @@ import polars as pl
 import pyarrow as pa
 
 from headrace.checkpoint.manifest import FilePart
-from headrace.checkpoint.savepoints.kept_state import KeptState, chosen_state, states_of
 from headrace.checkpoint.savepoints.savepoint import CorruptFileError, checked_read, find
+from headrace.checkpoint.savepoints.stored_state import StoredState, chosen_state, states_of
 from headrace.checkpoint.stores.store import ObjectNotFoundError
 from headrace.core.errors import ExternalError
 from headrace.core.keygroups import key_groups
@@ -95,6 +95,6 @@ def state_table(path: str, node: str | None = None, state: str | None = None, ep
     )
 
 
-def states(path: str, epoch: int | None = None) -> list[KeptState]:
+def states(path: str, epoch: int | None = None) -> list[StoredState]:
     """Returns all states of what `path` names, as `headrace state list` shows them. Raises UserError, ExternalError."""
     return states_of(find(path, epoch).manifest)

@@ -16,8 +16,8 @@ from headrace.core.batch import concat_batches
 from headrace.core.errors import InternalError
 from headrace.core.signals import TIME_MIN
 from headrace.spark.levels.envelope import Envelope, Kind, decode_partials, decode_rows, decode_watermark
-from headrace.spark.task.fold import Fold
 from headrace.spark.task.open_task import OpenTask
+from headrace.spark.task.spilling_chain import SpillingChain
 
 MERGE_ROWS = 65_536
 """Smaller blobs are merged up to about this number of rows: each call of a chain has its cost."""
@@ -78,19 +78,19 @@ def run_reading(task: OpenTask, blobs: Iterable[Envelope]) -> Iterator[Envelope]
 
 
 def _run(task: OpenTask, blobs: Iterable[Envelope]) -> Iterator[Envelope]:
-    fold = Fold(task)
+    chain = SpillingChain(task)
     inbox = Inbox(_channels(task))
-    merged = _Merged(fold)
+    merged = _Merged(chain)
     for blob in blobs:
         for ordered in inbox.take(blob):
             # partials overtake rows that are still being merged: aggregates do not depend on that order
             if ordered.kind is Kind.PARTIALS:
-                fold.on_partials(decode_partials(ordered.payload))
+                chain.on_partials(decode_partials(ordered.payload))
             else:
                 merged.add(ordered.payload)
         yield from task.take_ready()
     merged.pass_on()
-    for _ in fold.end(inbox.watermark()):
+    for _ in chain.end(inbox.watermark()):
         yield from task.take_ready()
     yield from task.finish()
 
@@ -105,8 +105,8 @@ def _channels(task: OpenTask) -> Iterator[Channel]:
 class _Merged:
     """Merges small batches for the chain."""
 
-    def __init__(self, fold: Fold) -> None:
-        self._fold = fold
+    def __init__(self, chain: SpillingChain) -> None:
+        self._chain = chain
         self._parts: list[bytes] = []
         self._bytes = 0
 
@@ -123,4 +123,4 @@ class _Merged:
             return
         batches = [decode_rows(part) for part in self._parts]
         self._parts, self._bytes = [], 0
-        self._fold.on_batch(concat_batches(batches))
+        self._chain.on_batch(concat_batches(batches))

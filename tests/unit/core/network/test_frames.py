@@ -40,7 +40,7 @@ def test_a_stream_that_ends_within_a_frame_is_broken(cut: int) -> None:
 
 
 def test_a_frame_above_the_bound_is_neither_sent_nor_received() -> None:
-    with pytest.raises(InternalError, match="a frame of 101 bytes; its reader takes 100"):
+    with pytest.raises(InternalError, match="a frame of 101 bytes; its reader accepts 100"):
         encode_frame(b"x" * (BYTES_MAX + 1), bytes_max=BYTES_MAX)
     data = encode_frame(b"x" * (BYTES_MAX + 1), bytes_max=BYTES_MAX + 1)
     with pytest.raises(BrokenFrameError, match="a frame of 101 bytes, more than 100"):

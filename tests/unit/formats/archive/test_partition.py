@@ -139,7 +139,7 @@ def test_files_that_are_none(tmp_path: Path) -> None:
 
 
 def test_places_that_cannot_be(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="nothing here can read"):
+    with pytest.raises(UserError, match="no installed package can read"):
         ArchiveFolder("nosuch://x")
     (tmp_path / "file").write_text("")
     with pytest.raises(UserError, match="cannot be a folder"):

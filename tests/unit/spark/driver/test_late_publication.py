@@ -122,7 +122,8 @@ def test_what_was_decided_long_ago_is_for_the_user_to_say(site: Site) -> None:
     site.die(age_ms=9 * DAY_MS)
     out = site.numbers()
     assert len(out) == ROWS // 2
-    with pytest.raises(UserError, match="decided on 9d ago, and sink 'out' remembers for 7d only") as raised:
+    expired = "decided 9d ago, but sink 'out' keeps the number of published rows for 7d only"
+    with pytest.raises(UserError, match=expired) as raised:
         site.replay(LocalExchange(1))
     assert raised.value.remedy is not None
     assert "--allow-repeated-output" in raised.value.remedy
@@ -190,7 +191,8 @@ def test_an_hour_is_left_for_clocks_that_differ(age_ms: int, known: bool) -> Non
     if known:
         require_remembered([daily], "job", age_ms)
         return
-    with pytest.raises(UserError, match="decided on 23h ago, and sink 'out' remembers for 24h only"):
+    expired = "decided 23h ago, but sink 'out' keeps the number of published rows for 24h only"
+    with pytest.raises(UserError, match=expired):
         require_remembered([daily], "job", age_ms)
 
 

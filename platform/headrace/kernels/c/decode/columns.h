@@ -1,12 +1,12 @@
 /* Typed columns that a kernel fills row by row, nested ones too, in Arrow's layout.
  *
- * Columns form a tree, stored as an array in which the children of a column stand side by side. Values go to `values`:
- * fixed-width numbers, 16-byte views of strings and binaries, int64 ends of lists (with a 0 in front); a struct has
- * none. Each value has a byte in `valid`, which becomes a bitmap at the end. A row that turns out to be doubtful is
- * taken back by `columns_rewind`: where each column stood follows from the rows above it.
+ * Columns form a tree, stored as an array in which the children of a column are adjacent. `values` holds fixed-width
+ * numbers, 16-byte views of strings and binaries, int64 ends of lists (after a leading 0); nothing for a struct. Each
+ * value has a byte in `valid`, which becomes a bitmap at the end. `columns_rewind` removes the values of a row in
+ * doubt: the row counts of its parents determine how many values each column keeps.
  *
- * Columns below a list have as many values as there are elements. Where one is full the kernel stops in front of the
- * row, and its caller goes on with larger buffers. */
+ * Columns below a list have one value per element. If one is full, the kernel stops before the row, and its caller
+ * continues with larger buffers. */
 #ifndef HEADRACE_COLUMNS_H
 #define HEADRACE_COLUMNS_H
 
@@ -54,7 +54,7 @@ typedef struct {
 #define VIEW_BYTES 16
 #define INLINE_BYTES_MAX 12
 
-/* Whether one more value fits; the column is noted where it does not. */
+/* Whether one more value fits; if not, sets table->full to the column. */
 ALWAYS_INLINE int has_room(table_t *table, const column_t *column) {
     if (likely(column->rows < column->rows_max)) return 1;
     table->full = column - table->columns;
@@ -74,7 +74,7 @@ DEFINE_PUT(float32, float)
 DEFINE_PUT(float64, double)
 DEFINE_PUT(int128, u128)
 
-/* A string or binary. Short ones stand in their view; the bytes of others have to lie in `text` at `offset`. */
+/* A string or binary. A view contains short ones itself; the bytes of longer ones must be in `text` at `offset`. */
 ALWAYS_INLINE void put_view(column_t *column, const uint8_t *bytes, int64_t length, int64_t offset) {
     uint8_t *view = column->values + column->rows * VIEW_BYTES;
     int32_t size = (int32_t)length;
@@ -90,8 +90,8 @@ ALWAYS_INLINE void put_view(column_t *column, const uint8_t *bytes, int64_t leng
     column->valid[column->rows++] = 1;
 }
 
-/* A string or binary that stands in a message. `text` has room for it: all that is kept of a batch is no longer than
- * its messages. */
+/* A string or binary that is part of a message. `text` has room for it: all strings of a batch together are no longer
+ * than its messages. */
 ALWAYS_INLINE void put_text(table_t *table, column_t *column, const uint8_t *bytes, int64_t length) {
     put_view(column, bytes, length, table->text_bytes);
     if (length > INLINE_BYTES_MAX) {
@@ -100,7 +100,7 @@ ALWAYS_INLINE void put_text(table_t *table, column_t *column, const uint8_t *byt
     }
 }
 
-/* A string or binary whose bytes have been written behind the last one in `text`. */
+/* A string or binary whose bytes have been written after the last one in `text`. */
 ALWAYS_INLINE void put_written(table_t *table, column_t *column, int64_t length) {
     put_view(column, table->text + table->text_bytes, length, table->text_bytes);
     if (length > INLINE_BYTES_MAX) table->text_bytes += length;
@@ -118,7 +118,7 @@ static inline int64_t value_bytes(const column_t *column) {
     }
 }
 
-/* Appends NULL; 0 where there is no room. The children of a struct get one too. */
+/* Appends NULL, for a struct also to its children; returns 0 if there is no room. */
 static int put_null(table_t *table, column_t *column) {
     if (!has_room(table, column)) return 0;
     int64_t row = column->rows;
@@ -136,7 +136,7 @@ static int put_null(table_t *table, column_t *column) {
     return 1;
 }
 
-/* Takes back all values from row `rows` of this column on. */
+/* Removes all values from row `rows` of this column on. */
 static void column_rewind(table_t *table, column_t *column, int64_t rows) {
     column_t *children = table->columns + column->first_child;
     column->rows = rows;
@@ -145,7 +145,7 @@ static void column_rewind(table_t *table, column_t *column, int64_t rows) {
         for (int64_t child = 0; child < column->child_count; child++) column_rewind(table, children + child, rows);
 }
 
-/* Counts the NULLs of each column but the row itself, which has none. */
+/* Counts the NULLs of each column, except the row itself, which has none. */
 static inline void count_nulls(table_t *table, int64_t columns) {
     for (int64_t index = 1; index < columns; index++) {
         column_t *column = table->columns + index;

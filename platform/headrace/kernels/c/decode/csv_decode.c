@@ -1,8 +1,8 @@
 /* Lines of CSV to columns: one message is one line, with or without a line break at its end.
  *
- * A field that begins with a quote ends at the next one; where that is doubled, the line is doubt. Other fields reach
- * to the next delimiter. In doubt is also what is not UTF-8, holds a NUL, has another number of fields, or does not
- * read as its type, special floats such as nan included. */
+ * A field that begins with a quote ends at the next quote; a doubled quote makes the line doubt. Other fields end at
+ * the next delimiter. A line is also doubt if it is not UTF-8, contains a NUL, has another number of fields, or a
+ * field does not parse as its type; special floats like nan do not. */
 #include "decode/decode.h"
 #include "text/base64.h"
 #include "text/number.h"
@@ -26,7 +26,7 @@ typedef struct {
 /* Returns the next message to read: their count, or the one in front of which table.full has no room. */
 EXPORT int64_t headrace_csv_decode(decode_t *decode, const csv_t *csv);
 
-/* The end of a field without quotes: a delimiter or the line's end; NULL for doubt. Checks UTF-8. */
+/* Returns the end of a field without quotes: a delimiter or the line's end; NULL for doubt. Checks UTF-8. */
 ALWAYS_INLINE const uint8_t *field_end(const uint8_t *at, const uint8_t *end, uint8_t delimiter) {
     for (;;) {
 #ifdef __SSE2__
@@ -34,7 +34,7 @@ ALWAYS_INLINE const uint8_t *field_end(const uint8_t *at, const uint8_t *end, ui
             __m128i bytes = _mm_loadu_si128((const __m128i *)(const void *)at);
             __m128i breaks = _mm_or_si128(_mm_cmpeq_epi8(bytes, _mm_set1_epi8('\n')),
                                           _mm_cmpeq_epi8(bytes, _mm_set1_epi8('\r')));
-            /* as signed numbers, NUL and what is not ASCII both are below 1 */
+            /* as signed numbers, NUL and bytes beyond ASCII are both below 1 */
             __m128i special = _mm_or_si128(_mm_cmpeq_epi8(bytes, _mm_set1_epi8((char)delimiter)),
                                            _mm_or_si128(breaks, _mm_cmplt_epi8(bytes, _mm_set1_epi8(1))));
             unsigned found = (unsigned)_mm_movemask_epi8(special);

@@ -1,4 +1,4 @@
-/* A batch of messages on its way into columns: what all decoding kernels share. */
+/* A batch of messages that a kernel decodes to columns: shared by all decoding kernels. */
 #ifndef HEADRACE_DECODE_H
 #define HEADRACE_DECODE_H
 
@@ -13,8 +13,8 @@ typedef struct {
     int64_t message; /* the next one to read */
 } decode_t;
 
-/* Ends message `message`: keeps its row if it is sure, else takes it back and marks it. Returns 0 where a column has no
- * room: the message is read again when its caller has grown that column. */
+/* Ends message `message`: keeps its row if it is sure, otherwise removes it and marks the message. Returns 0 if a
+ * column has no room: the caller grows that column, and the message is read again. */
 ALWAYS_INLINE int end_message(decode_t *decode, int64_t message, int is_sure, int64_t text_bytes) {
     table_t *table = &decode->table;
     column_t *row = table->columns;

@@ -1,9 +1,10 @@
 /* JSON messages of one schema to columns.
  *
- * Each message is one object. Fields are looked for in the order of the schema first, since most producers keep it.
- * A message is taken only if every byte of it is understood: what is unknown is skipped, but checked. In doubt is
- * whatever the row reader might see differently or must give a reason for: a field twice, a missing one that must be
- * there, a key with an escape, a value of another type or out of range. Such a row is taken back and marked. */
+ * Each message is one object. The search for a field begins at the next field of the schema, because most producers
+ * write fields in that order. The kernel accepts a message only if it has checked every byte; it checks unknown fields
+ * before it skips them. A message is doubt if the row reader might read it differently or must report a reason: a
+ * repeated field, a missing field that is not nullable, a key with an escape, a value of another type or out of range.
+ * The row of such a message is removed, and the message is marked. */
 #include "decode/decode.h"
 #include "decode/json_text.h"
 #include "text/base64.h"
@@ -15,7 +16,7 @@ EXPORT int64_t headrace_json_decode(decode_t *decode);
 
 static const uint8_t *read_value(table_t *table, column_t *column, const uint8_t *at, const uint8_t *end);
 
-/* A string behind its opening quote: its text in place, or without escapes in `table->text`. */
+/* Reads a string after its opening quote: the text in place, or with its escapes resolved in `table->text`. */
 ALWAYS_INLINE const uint8_t *read_string(table_t *table, column_t *column, const uint8_t *at, const uint8_t *end) {
     const uint8_t *first = at;
     if ((at = run_end(at, end)) == NULL) return NULL;

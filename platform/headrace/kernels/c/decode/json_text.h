@@ -1,6 +1,6 @@
 /* JSON's text, strictly: blanks, literals, strings, and values that are skipped but checked.
  *
- * Each function takes a place and the message's end and returns where it went on; NULL is doubt. */
+ * Each function reads from `at`, before the message's end, and returns the place after its token; NULL is doubt. */
 #ifndef HEADRACE_JSON_TEXT_H
 #define HEADRACE_JSON_TEXT_H
 
@@ -12,7 +12,7 @@
 #endif
 
 #define SKIPPED_DEPTH_MAX 60 /* one bit a level in a word; deeper values are doubt */
-#define SKIPPED_NUMBER_BYTES_MAX 40 /* with two digits of an exponent at most, such a number is finite */
+#define SKIPPED_NUMBER_BYTES_MAX 40 /* a number of this length with at most two digits of an exponent is finite */
 
 ALWAYS_INLINE int is_blank(uint8_t byte) { return byte == ' ' || byte == '\n' || byte == '\r' || byte == '\t'; }
 
@@ -31,7 +31,7 @@ ALWAYS_INLINE const uint8_t *plain_end(const uint8_t *at, const uint8_t *end) {
 #ifdef __SSE2__
     while (end - at >= 16) {
         __m128i bytes = _mm_loadu_si128((const __m128i *)(const void *)at);
-        /* as signed numbers, control characters and what is not ASCII both are below a blank */
+        /* as signed numbers, control characters and bytes beyond ASCII are both below a blank */
         __m128i special = _mm_or_si128(_mm_cmplt_epi8(bytes, _mm_set1_epi8(0x20)),
                                        _mm_or_si128(_mm_cmpeq_epi8(bytes, _mm_set1_epi8('"')),
                                                     _mm_cmpeq_epi8(bytes, _mm_set1_epi8('\\'))));

@@ -1,4 +1,4 @@
-/* n messages, one behind the other in one buffer, as Arrow's binary and large_binary columns hold them. */
+/* n messages, adjacent in one buffer: the layout of Arrow's binary and large_binary columns. */
 #ifndef HEADRACE_MESSAGES_H
 #define HEADRACE_MESSAGES_H
 

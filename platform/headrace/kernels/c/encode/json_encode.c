@@ -1,9 +1,9 @@
-/* Rows of columns to JSON: one compact object a row, byte for byte as polars writes it.
+/* Rows of columns to JSON: one compact object per row, byte for byte as polars writes it.
  *
  * The caller owns the Arrow stream of the columns, whose values are read in place. `open` reads the stream's schema
  * and returns how much memory the fields take. `write` writes rows until the text is full; then the caller continues
- * with a larger one. `close` releases the arrays and the schema that the stream returned. A column of another type is
- * doubt, as is a date that polars does not write: the caller encodes all rows by polars. */
+ * with a larger one. `close` releases the arrays and the schema that the stream returned. A column of another type and
+ * a date that polars does not write are doubt: the caller then encodes all rows with polars. */
 #include "text/base64.h"
 #include "encode/json_fields.h"
 
@@ -43,7 +43,7 @@ typedef struct {
     arrow_array_t rows;
 } json_encode_t;
 
-/* Where values go. The `fixed_bytes_max` bytes behind `soft_end` are reserved for values of known size. At the start of
+/* The output. The `fixed_bytes_max` bytes after `soft_end` are reserved for values of known size. At the start of
  * a row, at the start of a list's element and behind a text, `at` is at `soft_end` or before it; from there to the next
  * such place each field is written at most once, so the reserve suffices without a check at each value. */
 typedef struct {
@@ -58,7 +58,7 @@ EXPORT int64_t headrace_json_open(json_encode_t *encode);
 /* Returns STATUS_DONE when all rows are written. */
 EXPORT int64_t headrace_json_write(json_encode_t *encode);
 
-/* Has to be called once after `open`, whatever that returned. */
+/* Must be called once after `open`, whatever `open` returned. */
 EXPORT void headrace_json_close(json_encode_t *encode);
 
 static uint8_t *write_value(writer_t *writer, const json_field_t *field, int64_t index, uint8_t *at);
@@ -236,7 +236,8 @@ static uint8_t *write_quoted_decimal(const json_field_t *field, int64_t index, u
     return at + 1;
 }
 
-/* Value `index` of a field, counted without the array's offset. NULL where there is no room, or with doubt. */
+/* Writes value `index` of a field, counted without the array's offset. Returns NULL if there is no room, or on
+ * doubt. */
 ALWAYS_INLINE uint8_t *write_field(writer_t *writer, const json_field_t *field, int64_t index, uint8_t *at) {
     index += field->offset;
     if (field->valid && !bit_at(field->valid, index)) return write_null(at);

@@ -9,7 +9,7 @@
 #endif
 
 #define ESCAPED_BYTES_MAX 6 /* of one byte: \u001f */
-#define OVERRUN_BYTES_MAX 16 /* so many bytes behind its text may a function overwrite */
+#define OVERRUN_BYTES_MAX 16 /* a function may overwrite this many bytes after its text */
 #define BLANKS 0x2020202020202020U
 
 /* The highest bit of each byte that is escaped; above the first one, other bits may be set too. */
@@ -38,7 +38,7 @@ static inline uint8_t *write_escape(uint8_t *out, uint8_t byte) {
     return out + 4;
 }
 
-/* Byte by byte: writes not one too many. */
+/* Byte by byte: writes nothing after the end of the text. */
 static inline uint8_t *write_escaped_bytes(uint8_t *out, const uint8_t *at, int64_t length) {
     for (const uint8_t *end = at + length; at < end; at++) {
         if (is_escaped(*at)) {

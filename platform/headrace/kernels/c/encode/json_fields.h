@@ -1,6 +1,6 @@
-/* Columns as a tree of fields: what an Arrow schema says of them, and where the values of an Arrow array are.
+/* Columns as a tree of fields: types from an Arrow schema, and addresses of the values of an Arrow array.
  *
- * The tree is an array in which the children of a field stand side by side; those of the row itself come first. */
+ * The tree is an array in which the children of a field are adjacent; the children of the row itself come first. */
 #ifndef HEADRACE_JSON_FIELDS_H
 #define HEADRACE_JSON_FIELDS_H
 
@@ -46,7 +46,7 @@ _Static_assert(VALUE_BYTES_MAX >= NUMBER_BYTES_MAX + 2 && VALUE_BYTES_MAX >= CAL
 
 ALWAYS_INLINE int64_t padded(int64_t bytes) { return (bytes + KEY_PADDING - 1) / KEY_PADDING * KEY_PADDING; }
 
-/* `d:10,2` or `d:10,2,128`: the scale; -1 for other widths and for what is no decimal of 38 digits or less. */
+/* The scale of `d:10,2` or `d:10,2,128`; -1 for other widths, and for anything but a decimal of at most 38 digits. */
 static inline int64_t decimal_scale(const char *format) {
     int64_t numbers[3] = {0, 0, 128};
     const char *at = format + 1;
@@ -75,7 +75,7 @@ static inline enum field_kind field_kind(const arrow_schema_t *schema) {
     if (!strcmp(format, "tsu:") || !strcmp(format, "tsu:UTC")) return FIELD_TIMESTAMP;
     if (format[0] == 'd' && decimal_scale(format) >= 0) return FIELD_DECIMAL;
     if (!strcmp(format, "+L") && schema->n_children == 1) return FIELD_LIST;
-    /* an object needs a first key that brings its bracket */
+    /* an object needs a first key: the key includes the opening bracket */
     if (!strcmp(format, "+s") && schema->n_children > 0) return FIELD_STRUCT;
     return FIELD_UNKNOWN;
 }
@@ -87,7 +87,7 @@ typedef struct {
     int64_t key_bytes;
 } extent_t;
 
-/* Adds what a column and those in it take; 0 for a type that is not written. */
+/* Adds the memory for a column and its children; returns 0 for an unsupported type. */
 static int add_extent(extent_t *extent, const arrow_schema_t *schema, int depth) {
     if (field_kind(schema) == FIELD_UNKNOWN || depth > DEPTH_MAX) return 0;
     int64_t name_bytes = schema->name ? (int64_t)strlen(schema->name) : 0;
@@ -106,8 +106,8 @@ typedef struct {
     uint8_t *keys;
 } fields_t;
 
-/* Sets a field to what the schema says, and adds its children. `mark`: the bracket or comma in front of its name; 0 for
- * an element of a list. */
+/* Sets a field from the schema, and adds its children. `mark`: the bracket or comma before its name; 0 for an
+ * element of a list. */
 static void set_field(fields_t *made, json_field_t *field, const arrow_schema_t *schema, int64_t source, uint8_t mark) {
     memset(field, 0, sizeof *field);
     field->kind = field_kind(schema);
@@ -138,7 +138,7 @@ static inline int64_t buffer_count(int64_t kind) {
     return kind == FIELD_STRUCT ? 1 : kind == FIELD_STRING || kind == FIELD_BINARY ? 3 : 2;
 }
 
-/* Leads a field, and those in it, to the values of an array with at least `length` of them; 0 where it is of another
+/* Binds a field and its children to the values of an array of at least `length`; returns 0 if the array has another
  * form. */
 static int bind_field(json_field_t *fields, json_field_t *field, const arrow_array_t *array, int64_t length) {
     if (array->n_buffers < buffer_count(field->kind) || array->n_children != field->child_count) return 0;

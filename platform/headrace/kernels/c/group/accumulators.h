@@ -57,7 +57,7 @@ static int accumulator_reserve(accumulator_t *made, int64_t groups_max) {
     return !is_extreme(made) || grow_to(&made->seen, groups_max, 1);
 }
 
-/* New groups begin at nothing. Limbs are zero already. */
+/* Initializes the values of new groups. Limbs are zero already. */
 static void accumulator_begin(accumulator_t *made, int64_t before, int64_t groups) {
     int64_t bytes = made_bytes(made);
     if (bytes) memset(made->values + before * bytes, 0, (size_t)((groups - before) * bytes));
@@ -85,7 +85,7 @@ static void add_rows(const block_values_t *block, uint8_t *values) {
     for (int64_t place = 0; place < block->count; place++) counts[block->groups[place]]++;
 }
 
-/* A sum that leaves int64 wraps around, as polars' does. */
+/* A sum beyond int64 wraps around, as in polars. */
 static void add_int64(const block_values_t *block, uint8_t *values) {
     uint64_t *sums = (uint64_t *)(void *)values;
     FOR_EACH_VALUE(block) sums[block->groups[place]] += load_word(block->column->values + row * 8);

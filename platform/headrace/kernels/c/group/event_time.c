@@ -13,8 +13,8 @@ EXPORT void headrace_event_milliseconds(const int64_t *micros, int64_t count, in
     }
 }
 
-/* watermarks: the greatest of `before` and the times up to the row, less `lag`, and at least `floor`. Returns whether
- * one of them is not below its row's time. A difference that leaves int64 wraps around, as numpy's does. */
+/* watermarks: the maximum of `before` and the times up to the row, minus `lag`, but at least `floor`. Returns whether
+ * any watermark is at or above its row's time. A difference beyond int64 wraps around, as in numpy. */
 EXPORT int64_t headrace_row_watermarks(const int64_t *times, int64_t count, int64_t before, int64_t lag, int64_t floor,
                                        int64_t *watermarks) {
     int64_t greatest = before, is_late = 0;

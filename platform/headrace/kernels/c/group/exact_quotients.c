@@ -81,7 +81,7 @@ static int rounded(const uint32_t *digits, int64_t count, int64_t exponent, int 
     return 1;
 }
 
-/* Writes the values, and which of them are sure. Returns 0, and writes nothing, for more digits than there is room. */
+/* Writes the values, and for each whether it is valid. Returns 0 and writes nothing if there are too many digits. */
 EXPORT int64_t headrace_exact_quotients(const quotients_t *given) {
     uint32_t digits[DIGITS_MAX];
     int64_t below = given->counts == NULL ? 0 : DIGITS_BELOW, count = given->digit_count + below;

@@ -1,8 +1,8 @@
-/* Aggregates rows by key: a table with the groups of all rows that were added to it, in the order of their appearance.
+/* Aggregates rows by key: a table with the groups of all added rows, in the order of their first appearance.
  *
  * A table lives across calls. `headrace_groups_new` allocates it, `headrace_groups_free` frees it; its Python owner
- * (`kernels/group/group_by.py`) bounds its size and calls both. One thread at a time may use a table. A call that finds no
- * memory says so: rows of its batch may then be in the table, which is of no more use. */
+ * (`kernels/group/group_by.py`) bounds its size and calls both. One thread at a time may use a table. If a call returns
+ * STATUS_NO_MEMORY, some rows of its batch may be in the table, so the table is unusable. */
 #include "group/accumulators.h"
 
 #define TABLES_MAX 8
@@ -21,14 +21,14 @@ typedef struct {
     key_block_t block;
 } group_table_t;
 
-/* A table and the span of time [begin, end) whose rows it gets. */
+/* A table, and the time range [begin, end) of the rows that are added to it. */
 typedef struct {
     group_table_t *table;
     int64_t begin;
     int64_t end;
 } pane_t;
 
-/* One batch on its way into tables of one kind. */
+/* One batch that is added to tables of one grouping. */
 typedef struct {
     arrow_stream_t *stream;
     const int64_t *columns;   /* of each key and of each accumulator, in the stream; -1: absent, it adds nothing */
@@ -59,7 +59,7 @@ typedef struct {
     made_description_t *made;
 } description_t;
 
-/* Where a column is written: its values, and the bitmap of its valid rows or NULL. */
+/* The memory of an output column: its values, and the bitmap of its valid rows or NULL. */
 typedef struct {
     uint8_t *values;
     uint8_t *valid;
@@ -282,8 +282,8 @@ static int fits(add_t *add) {
     return is_fit;
 }
 
-/* Adds the rows of a stream. STATUS_FULL: the tables have to be emptied, then the same call goes on. STATUS_UNFIT: the
- * columns are not those of the tables. */
+/* Adds the rows of a stream. STATUS_FULL: empty the tables and repeat the call, which continues. STATUS_UNFIT: the
+ * columns do not have the types of the tables. */
 EXPORT int64_t headrace_groups_add(add_t *add) {
     const group_table_t *table = add->panes[0].table;
     if (add->pane_count < 1 || add->pane_count > TABLES_MAX) return STATUS_UNFIT;
@@ -308,7 +308,7 @@ EXPORT int64_t headrace_groups_add(add_t *add) {
     return status;
 }
 
-/* Ends an addition that is not finished. */
+/* Cancels an addition that is not finished. */
 EXPORT void headrace_groups_abandon(add_t *add) {
     if (add->is_open && add->array.release != NULL) add->array.release(&add->array);
     add->is_open = 0;

@@ -1,10 +1,10 @@
 /* Distinct keys, numbered in the order in which they appear: a hash table with linear probing.
  *
- * A key is a record of words: one word for a column of 4 or 8 bytes, two for one of 16 bytes or a text. A text of up to
- * 12 bytes stands in its record as in its view; of a longer one the record has length and first bytes, and the place of
- * a copy. A NULL has words of 0 and its bit in the key's null mask.
+ * A key is a record of words: one word for a column of 4 or 8 bytes, two for one of 16 bytes or a text. A record
+ * contains a text of up to 12 bytes as a view does; for a longer text it has the length, the first bytes, and the place
+ * of a copy. A NULL has words of 0 and its bit in the key's null mask.
  *
- * The bytes come from strangers, who must not be able to choose colliding keys: the hash has a secret seed. */
+ * Keys are untrusted input, which must not be able to choose colliding keys: the hash has a secret seed. */
 #ifndef HEADRACE_GROUP_KEYS_H
 #define HEADRACE_GROUP_KEYS_H
 
@@ -55,7 +55,7 @@ static uint64_t hash_text(const group_keys_t *keys, const uint8_t *bytes, int64_
     return hash_word(keys, hash, rest);
 }
 
-/* Slots for `groups` groups, all of them entered anew; 0 where there is no memory. */
+/* Allocates slots for `groups` groups and enters all groups again; returns 0 if there is no memory. */
 static int enter_slots(group_keys_t *keys, int64_t slots_max) {
     uint64_t *slots = calloc((size_t)slots_max, sizeof *slots);
     if (slots == NULL) return 0;
@@ -71,8 +71,8 @@ static int enter_slots(group_keys_t *keys, int64_t slots_max) {
     return 1;
 }
 
-/* Empties all slots. Keys stand in unbroken runs from the slot of their hash on, so that few keys are cleared by their
- * runs: one that an earlier step has broken was cleared behind the gap. */
+/* Empties all slots. Each key is in an unbroken run of slots from the slot of its hash on. A table with few keys is
+ * cleared run by run: if an earlier step has broken a run, it has cleared the slots after the gap. */
 static void clear_slots(group_keys_t *keys) {
     if (keys->groups > keys->slots_max / 16) {
         memset(keys->slots, 0, (size_t)keys->slots_max * sizeof *keys->slots);
@@ -84,7 +84,7 @@ static void clear_slots(group_keys_t *keys) {
             keys->slots[slot] = 0;
 }
 
-/* Makes room for one more block of new keys; 0 where there is no memory, and then the table is as it was. */
+/* Reserves room for one more block of new keys; returns 0 if there is no memory, and leaves the table unchanged. */
 static int keys_reserve(group_keys_t *keys) {
     int64_t needed = keys->groups + BLOCK_ROWS;
     if (likely(needed <= keys->groups_max)) return 1;
@@ -193,7 +193,7 @@ ALWAYS_INLINE int same_words(const uint64_t *first, const uint64_t *second, int6
     return 1;
 }
 
-/* Whether a block's record has the key of a group. The tag has told apart their null masks. */
+/* Whether a block's record has the key of a group. The tag, compared before, includes the null mask. */
 static int same_key(const group_keys_t *keys, const uint64_t *group, const uint64_t *record) {
     for (int64_t key = 0; key < keys->count; key++) {
         int64_t form = keys->forms[key];

@@ -44,7 +44,7 @@ ALWAYS_INLINE void hash_column(const column_view_t *column, int64_t form, int64_
     }
 }
 
-/* Hashes the rows of one array whose columns are the keys; 0 where a column is not of its form. */
+/* Hashes the rows of one array whose columns are the keys; returns 0 if a column does not have its form. */
 static int hash_array(const arrow_array_t *array, const int64_t *forms, int64_t key_count, uint64_t *hashes) {
     for (int64_t key = 0; key < key_count; key++) {
         column_view_t column;
@@ -88,8 +88,8 @@ EXPORT int64_t headrace_key_hash(arrow_stream_t *stream, const int64_t *forms, i
     }
 }
 
-/* The subtask that owns the key group of each row, how many rows each one has (`counts`, zero at first), and the rows
- * in the order of their subtasks, which keeps that of equal ones. parallelism <= max_parallelism <= 2^15. */
+/* Writes the subtask that owns the key group of each row, the row count per subtask (`counts`, zero at first), and the
+ * rows ordered by subtask; the sort is stable. parallelism <= max_parallelism <= 2^15. */
 EXPORT void headrace_split_order(const uint64_t *hashes, int64_t rows, uint64_t max_parallelism, uint64_t parallelism,
                                  uint16_t *targets, uint32_t *order, int64_t *counts) {
     if ((max_parallelism & (max_parallelism - 1)) == 0) {
@@ -108,6 +108,6 @@ EXPORT void headrace_split_order(const uint64_t *hashes, int64_t rows, uint64_t 
         begin += count;
     }
     for (int64_t row = 0; row < rows; row++) order[counts[targets[row]]++] = (uint32_t)row;
-    /* each one is at its end now: the begin of the next */
+    /* each position is at the end of its subtask's rows now, which is the begin of the next subtask's */
     for (uint64_t target = parallelism; target-- > 1;) counts[target] -= counts[target - 1];
 }

@@ -30,7 +30,7 @@ ALWAYS_INLINE int binary_is_null(const binary_column_t *column, int64_t row) {
     return !(column->valid[bit >> 3] >> (bit & 7) & 1);
 }
 
-/* Reads a value; returns 0 where its offsets lead outside the data. Offsets of a NULL are not read. */
+/* Reads a value; returns 0 if its offsets are outside the data. Offsets of a NULL are not read. */
 ALWAYS_INLINE int binary_value(const binary_column_t *column, int64_t row, binary_value_t *value) {
     *value = (binary_value_t){NULL, 0};
     if (binary_is_null(column, row)) return 1;

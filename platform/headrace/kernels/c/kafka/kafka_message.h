@@ -1,4 +1,4 @@
-/* `rd_kafka_message_t` of a 64-bit machine, as the connector's layout check has proven it to lie. */
+/* `rd_kafka_message_t` of a 64-bit machine; the connector's layout check has verified this layout. */
 #ifndef HEADRACE_KAFKA_MESSAGE_H
 #define HEADRACE_KAFKA_MESSAGE_H
 

@@ -25,7 +25,7 @@ ALWAYS_INLINE uint32_t murmur2(const uint8_t *at, uint64_t size) {
     return hash ^ hash >> 15;
 }
 
-/* The partition of a key among so many, as Java's producer and librdkafka's murmur2 partitioners choose it. */
+/* The partition that Java's producer and librdkafka's murmur2 partitioners choose for a key. */
 ALWAYS_INLINE int32_t key_partition(const uint8_t *at, uint64_t size, int32_t partitions) {
     return (int32_t)((murmur2(at, size) & 0x7fffffffU) % (uint32_t)partitions);
 }

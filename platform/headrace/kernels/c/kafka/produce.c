@@ -1,8 +1,8 @@
-/* Rows of Arrow columns queued in librdkafka, and its delivery reports counted.
+/* Queues rows of Arrow columns in librdkafka, and counts its delivery reports.
  *
- * rd_kafka_produce_batch comes as an address. It copies keys and values before it returns, so the columns need to live
- * no longer than the call. Messages are filled on the stack, a few at a time: they are still in the first cache when
- * librdkafka reads them. */
+ * The caller passes the address of rd_kafka_produce_batch, which copies keys and values before it returns: the columns
+ * need not outlive the call. Messages are filled on the stack, a few at a time, so that they are still in the L1 cache
+ * when librdkafka reads them. */
 #include "kafka/binary_column.h"
 #include "kafka/kafka_message.h"
 #include "kafka/murmur2.h"
@@ -36,7 +36,7 @@ EXPORT int64_t headrace_produce(produce_t *produce);
 EXPORT int64_t headrace_produce_by_key(produce_t *produce);
 EXPORT void headrace_count_delivery(void *client, const message_t *message, void *opaque);
 
-/* Returns how many rows it filled: fewer than `count` where the offsets of the next one lead outside the data.
+/* Returns how many rows it filled: fewer than `count` if the offsets of the next one are outside the data.
  * rows: NULL for the rows from `begin` on. */
 ALWAYS_INLINE int fill(const produce_t *produce, const int32_t *rows, int64_t begin, int count, message_t *messages) {
     memset(messages, 0, (size_t)count * sizeof *messages);
@@ -60,8 +60,9 @@ static int32_t first_error(const message_t *messages, int count) {
     return 0;
 }
 
-/* Queues rows [begin, end) in one partition. Returns how many: fewer where librdkafka refuses one, which sets `error`,
- * or where offsets lead outside the data. After a refusal no further batch is tried; in its own, librdkafka has. */
+/* Queues rows [begin, end) in one partition. Returns how many: fewer if librdkafka rejects one, which sets `error`,
+ * or if offsets are outside the data. After a rejection librdkafka still queues later rows of the same batch; no
+ * further batch is sent. */
 ALWAYS_INLINE int64_t queue_rows(produce_t *produce, int32_t partition, const int32_t *rows, int64_t begin,
                                  int64_t end) {
     message_t messages[TOGETHER];
@@ -83,8 +84,8 @@ EXPORT int64_t headrace_produce(produce_t *produce) {
     return queue_rows(produce, produce->partition, NULL, 0, produce->count);
 }
 
-/* Chooses the partition of each row, and counts those of partition p in ends[p + 1]. Returns 0 where offsets of a key
- * lead outside the data. */
+/* Chooses the partition of each row, and counts the rows of partition p in ends[p + 1]. Returns 0 if offsets of a
+ * key are outside the data. */
 static int choose_partitions(produce_t *produce) {
     int32_t partitions = produce->partitions;
     memset(produce->ends, 0, (size_t)(partitions + 2) * sizeof *produce->ends);
@@ -98,7 +99,7 @@ static int choose_partitions(produce_t *produce) {
     return 1;
 }
 
-/* Sorts rows by partition, those of one partition in their order: afterwards those of p end at ends[p]. */
+/* Sorts rows by partition, stably: afterwards the rows of partition p end at ends[p]. */
 static void sort_by_partition(produce_t *produce) {
     int64_t *ends = produce->ends;
     for (int32_t partition = 0; partition <= produce->partitions; partition++) ends[partition + 1] += ends[partition];
@@ -107,9 +108,9 @@ static void sort_by_partition(produce_t *produce) {
     }
 }
 
-/* Queues rows in the partitions of their keys: partition after partition, so that librdkafka neither chooses for each
- * record nor goes back and forth between their queues. Rows without a key come last and are librdkafka's to place.
- * Returns how many rows; see queue_rows. */
+/* Queues rows in the partitions of their keys, partition after partition, so that librdkafka neither chooses a
+ * partition per record nor alternates between queues. Rows without a key come last, and librdkafka chooses their
+ * partitions. Returns how many rows; see queue_rows. */
 EXPORT int64_t headrace_produce_by_key(produce_t *produce) {
     if (!choose_partitions(produce)) return 0;
     sort_by_partition(produce);
@@ -122,8 +123,8 @@ EXPORT int64_t headrace_produce_by_key(produce_t *produce) {
     return queued;
 }
 
-/* A delivery report callback whose opaque is a deliveries_t. librdkafka calls it inside rd_kafka_poll and
- * rd_kafka_flush, on the caller's thread, so nothing else writes meanwhile. */
+/* A delivery report callback; its opaque pointer is a deliveries_t. librdkafka calls it inside rd_kafka_poll and
+ * rd_kafka_flush, on the caller's thread, so no other thread writes at the same time. */
 EXPORT void headrace_count_delivery(void *client, const message_t *message, void *opaque) {
     (void)client;
     deliveries_t *deliveries = opaque;

@@ -23,7 +23,7 @@ ALWAYS_INLINE uint64_t row_hash(const binary_value_t *key, const binary_value_t 
     return xxh64_of_words(value_hash(key, seed, derived), value_hash(value, seed, derived), seed);
 }
 
-/* Adds rows to the sum. Returns how many: fewer than `count` where the next one's offsets lead outside the data. */
+/* Adds rows to the sum. Returns how many: fewer than `count` if the offsets of the next one are outside the data. */
 EXPORT int64_t headrace_row_digest(row_digest_t *digest) {
     uint8_t first[XXH3_SECRET_BYTES], second[XXH3_SECRET_BYTES];
     xxh3_derive(FIRST_SEED, first);

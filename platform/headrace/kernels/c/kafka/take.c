@@ -1,8 +1,8 @@
-/* Messages of librdkafka copied to columns and released, one loop over a batch.
+/* Copies messages of librdkafka to columns and releases them, in one loop over a batch.
  *
- * The functions of librdkafka come as addresses. Messages are those of one rd_kafka_consume_batch_queue; their structs
- * are read as the connector's layout check has proven them to lie. A message is released as soon as it is copied, while
- * it is still in the caches; its place becomes NULL, so that whoever releases the rest finds only that. */
+ * The caller passes the addresses of librdkafka's functions, and the messages of one rd_kafka_consume_batch_queue call.
+ * The connector's layout check has verified the layout of their structs. A message is released as soon as it is copied,
+ * while it is still in the caches; its address becomes NULL, so that headrace_take_release releases only the rest. */
 #include "kafka/kafka_message.h"
 #include "text/utf8.h"
 
@@ -11,7 +11,7 @@ typedef int64_t (*timestamp_t)(const message_t *message, int *kind);
 typedef int (*headers_t)(const message_t *message, void **headers);
 typedef int (*header_t)(const void *headers, size_t index, const char **name, const void **value, size_t *size);
 
-/* A column of byte strings: n + 1 ends of 4 or 8 bytes, one flag a value, the bytes behind each other. */
+/* A column of bytes: n + 1 ends of 4 or 8 bytes, one flag per value, the adjacent bytes of all values. */
 typedef struct {
     void *ends;
     int64_t end_bytes;
@@ -64,7 +64,7 @@ static void measure_headers(take_t *take, const message_t *message) {
     }
 }
 
-/* Counts what the columns have to hold. */
+/* Counts the records, and the bytes that the columns must hold. */
 EXPORT void headrace_take_measure(take_t *take) {
     for (int64_t index = 0; index < take->count; index++) {
         const message_t *message = take->messages[index];
@@ -84,7 +84,7 @@ ALWAYS_INLINE void put_end(bytes_column_t *column, int64_t index) {
     }
 }
 
-/* Appends a value, NULL without an address; returns 0 where it does not fit. */
+/* Appends a value, or NULL if its address is NULL; returns 0 if it does not fit. */
 ALWAYS_INLINE int put_bytes(bytes_column_t *column, const void *bytes, uint64_t length) {
     int64_t size = bytes == NULL ? 0 : (int64_t)length;
     if (unlikely(size < 0 || size > column->bytes_max - column->bytes_used)) return 0;
@@ -105,7 +105,7 @@ static int is_utf8(const uint8_t *at, const uint8_t *end) {
     return 1;
 }
 
-/* Appends the headers of record `row`; returns 0 where a name is no UTF-8, or where they do not fit. */
+/* Appends the headers of record `row`; returns 0 if a name is not UTF-8, or if they do not fit. */
 static int put_headers(take_t *take, const message_t *message, int64_t row) {
     void *headers = NULL;
     const char *name;
@@ -123,8 +123,8 @@ static int put_headers(take_t *take, const message_t *message, int64_t row) {
     return 1;
 }
 
-/* Copies and releases the records; messages with errors stay. Returns how many it copied: fewer than `records` where
- * the headers of the next one cannot be taken. */
+/* Copies and releases the records; messages with errors stay. Returns how many it copied: fewer than `records` if the
+ * headers of the next one cannot be copied. */
 EXPORT int64_t headrace_take_copy(take_t *take) {
     int64_t row = 0;
     put_end(&take->values, 0);
@@ -154,7 +154,7 @@ EXPORT int64_t headrace_take_copy(take_t *take) {
     return row;
 }
 
-/* Releases the messages that are left. */
+/* Releases the remaining messages. */
 EXPORT void headrace_take_release(take_t *take) {
     for (int64_t index = 0; index < take->count; index++) {
         if (take->messages[index] == NULL) continue;

@@ -10,7 +10,7 @@
 #include "text/powers_of_five.h"
 #include "words.h"
 
-#define DIGITS_MAX 19 /* so many always fit into 64 bits */
+#define DIGITS_MAX 19 /* this many digits always fit into 64 bits */
 #define FLOAT32_LIMIT 0x1.ffffffp127 /* the smallest magnitude that rounds to an infinite float32 */
 
 typedef struct {
@@ -120,7 +120,7 @@ static inline int eisel_lemire(uint64_t digits, int64_t exponent, uint64_t *bits
         uint64_t second = (uint64_t)((u128)scaled * power.low >> 64);
         low += second;
         high += low < second;
-        /* nobody proved this case for inexact powers, and nobody met it */
+        /* no proof covers this case for inexact powers, and no known input reaches it */
         if (low == UINT64_MAX && (exponent < -27 || exponent > POWER_OF_FIVE_EXACT_MOST)) return 0;
     }
     int upper = (int)(high >> 63), shift = upper + 9;

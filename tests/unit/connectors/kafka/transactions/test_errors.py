@@ -39,7 +39,7 @@ def test_what_passes_is_given_back() -> None:
         ),
         (
             KafkaError._UNSUPPORTED_FEATURE,
-            "the brokers at b:1 know no transactions: as the client says\n"
+            "the brokers at b:1 do not support transactions: as the client says\n"
             "  write delivery: at-least-once, or use brokers of Kafka 3.0 or later",
         ),
     ],

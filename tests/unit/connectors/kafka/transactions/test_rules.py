@@ -63,8 +63,8 @@ def test_error_codes(code: int, answer: Answer) -> None:
         (described("CompleteAbort"), "longer than transaction_timeout (60000 ms)"),
         (described("PrepareEpochFence"), "aborted it"),
         (described("Empty"), "fenced"),
-        (described("Dead"), "nothing is known"),
-        (Undescribed("n", 105), "knows none of that name"),
+        (described("Dead"), "does not know this state"),
+        (Undescribed("n", 105), "does not know its name"),
     ],
 )
 def test_before_the_decision(found: Description, said: str | None) -> None:

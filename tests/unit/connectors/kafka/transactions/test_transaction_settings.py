@@ -43,14 +43,14 @@ def test_the_defaults_work() -> None:
         (
             CheckpointTerms(10_000, 830_000, True, 0, 60_000),
             "a transaction may have to stay open for 15m (checkpoint.interval 10s + checkpoint.timeout 830s + "
-            "the restart delay 1m), and the brokers would give it up after transaction_timeout 15m\n"
+            "the restart delay 1m), and the brokers would abort it after transaction_timeout 15m\n"
             "  lower checkpoint.timeout, or raise transaction_timeout above 15m (the brokers' "
             "transaction.max.timeout.ms, 15m by default, must allow it)",
         ),
         (
             CheckpointTerms(3_600_000, 600_000, True, 0, 0),
             "a transaction may have to stay open for 70m (checkpoint.interval 1h + checkpoint.timeout 10m + "
-            "the restart delay 0s), and the brokers would give it up after transaction_timeout 15m\n"
+            "the restart delay 0s), and the brokers would abort it after transaction_timeout 15m\n"
             "  lower checkpoint.interval, or raise transaction_timeout above 70m (the brokers' "
             "transaction.max.timeout.ms, 15m by default, must allow it)",
         ),

@@ -15,7 +15,7 @@ from headrace.state.snapshot import StateKind
 
 
 @dataclass(frozen=True, slots=True)
-class KeptState:
+class StoredState:
     """One state over all subtasks that wrote it. bytes: size of its files, which may contain other rows too."""
 
     node: str
@@ -28,19 +28,19 @@ class KeptState:
     handles: tuple[StateHandle, ...]
 
 
-def states_of(manifest: Manifest) -> list[KeptState]:
+def states_of(manifest: Manifest) -> list[StoredState]:
     """All states, by node and name."""
     grouped: dict[tuple[str, str], list[StateHandle]] = {}
     for handle in manifest.states:
         grouped.setdefault((handle.node, handle.state), []).append(handle)
-    return [_kept(sorted(grouped[key], key=lambda handle: handle.subtask)) for key in sorted(grouped)]
+    return [_stored(sorted(grouped[key], key=lambda handle: handle.subtask)) for key in sorted(grouped)]
 
 
 NAMING = "--node {node} --state {state}"
 """The command-line options that select a state."""
 
 
-def chosen_state(manifest: Manifest, node: str | None, state: str | None, naming: str = NAMING) -> KeptState:
+def chosen_state(manifest: Manifest, node: str | None, state: str | None, naming: str = NAMING) -> StoredState:
     """The selected state. Raises UserError with the choice, rendered by `naming`, unless exactly one matches."""
     states = states_of(manifest)
     if not states:
@@ -58,16 +58,16 @@ def chosen_state(manifest: Manifest, node: str | None, state: str | None, naming
     raise UserError(f"there is no {asked}", remedy=near or f"it has: {choice}")
 
 
-def rows_of(kept: KeptState) -> pl.DataFrame:
+def rows_of(stored: StoredState) -> pl.DataFrame:
     """All rows of a state of a located manifest. Raises CorruptFileError, ExternalError."""
     frames = [
         frame
-        for handle in kept.handles
+        for handle in stored.handles
         for part in handle.files
         for frame in read_row_groups(checked_read(part), part.row_groups)
     ]
     if not frames:
-        return pl.DataFrame(schema=dict.fromkeys(kept.columns, pl.Null))
+        return pl.DataFrame(schema=dict.fromkeys(stored.columns, pl.Null))
     # files of another version may have other columns
     return pl.concat(frames, how="diagonal_relaxed", rechunk=False)
 
@@ -81,13 +81,13 @@ def write_rows(rows: pl.DataFrame, target: Path) -> None:
         raise UserError(f"{target} cannot be written: {error.strerror or error}") from error
 
 
-def _kept(handles: list[StateHandle]) -> KeptState:
+def _stored(handles: list[StateHandle]) -> StoredState:
     first = handles[0]
     if first.kind == StateKind.BROADCAST:
         handles = handles[:1]  # every copy is the same
     files = {part.path: part.bytes for handle in handles for part in handle.files}
     columns = {name: dtype for handle in handles for name, dtype in handle.columns.items()}
     rows = sum(handle.rows for handle in handles)
-    return KeptState(
+    return StoredState(
         first.node, first.state, first.kind, first.keys, rows, sum(files.values()), columns, tuple(handles)
     )

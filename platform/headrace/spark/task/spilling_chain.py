@@ -1,15 +1,15 @@
-"""Passes all rows of a task into its chain, then advances time once. Rows that are too many for memory are processed by
-shares of their keys.
+"""Passes all rows of a task into its chain, then advances time once. A chain whose state exceeds memory is spilled to
+local disk, partitioned by the hash of the key (as a grace hash join does).
 
     rows ──> chain                          as long as the state of its operators stays below a bound
-               │ more
+               │ above the bound
                v
-    states so far and rows to come ──> local disk, in BUCKETS shares by the hash of their key
-    at the end, share by share:  a fresh chain, its states, its rows, time, its snapshot      (a share that is still too
+    current states and all later rows ──> local disk, in BUCKETS shares by the hash of their key
+    at the end, share by share:  a new chain, its states, its rows, time, its snapshot        (a share that is still too
                                                                                                large is divided again)
 
-Key groups cannot be too large for this, because shares divide them. A task stays in memory if its rows have no key, or
-if its steps keep state by other keys than those that partition its rows.
+Shares divide key groups, so a single key group may exceed memory. A task stays in memory if its rows have no key, or if
+its steps keep state by other keys than those that partition its rows.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ from headrace.worker.state.restore import NodeStates
 
 BUCKETS = 16
 DEPTH_MAX = 3
-"""How often a share is divided at most: into `BUCKETS` shares each time, so into 4,096."""
-LOOK_BYTES = 32 * 1024 * 1024
+"""Most divisions of a share: into `BUCKETS` shares each time, so into 4,096 in total."""
+MEASURE_BYTES = 32 * 1024 * 1024
 """Bytes of rows between two measurements of the operators' state."""
 _LENGTH_BYTES = 8
 
 
-class Fold:
-    """The rows of one task, or of one share of its keys. Used by one thread."""
+class SpillingChain:
+    """The chain of one task, or of one share of its keys. Used by one thread."""
 
     def __init__(self, task: OpenTask, restored: NodeStates | None = None, depth: int = 0) -> None:
         self._task = task
@@ -67,23 +67,23 @@ class Fold:
             self._shares.add_partials(partials)
             return
         operator = self._chain.steps[self._task.task.nodes[0].node]
-        assert isinstance(operator, CombiningOperator), "a step with a combiner takes what it makes"
+        assert isinstance(operator, CombiningOperator), "only a step with a combiner receives partial aggregates"
         operator.take_partials(partials)
         self._grown(*partials.parts)
 
     def _grown(self, *frames: pl.DataFrame) -> None:
-        """Measures the chain's state after every `LOOK_BYTES` of rows."""
+        """Measures the chain's state after every `MEASURE_BYTES` of rows."""
         if self._keys is None:
             return
         self._taken_bytes += sum(int(frame.estimated_size()) for frame in frames)
-        if self._taken_bytes >= min(LOOK_BYTES, self._task.order.state_bytes_max):
+        if self._taken_bytes >= min(MEASURE_BYTES, self._task.order.state_bytes_max):
             self._taken_bytes = 0
             if self._held_bytes() > self._task.order.state_bytes_max:
                 self._divide(self._keys)
 
     def end(self, watermark: int) -> Iterator[None]:
-        """All rows have arrived: advances time to `watermark`, then writes the states. A generator, so that output can
-        be sent meanwhile.
+        """All rows have arrived: advances time to `watermark`, then writes the states. A generator, so that the caller
+        can send output in between.
         """
         if self._shares is None:
             if watermark > TIME_MIN:
@@ -96,7 +96,7 @@ class Fold:
             return
         with self._shares as shares:
             for number in range(BUCKETS):
-                share = Fold(self._task, shares.states(number), self._depth + 1)
+                share = SpillingChain(self._task, shares.states(number), self._depth + 1)
                 for partials in shares.partials(number):
                     share.on_partials(partials)
                     yield
@@ -114,7 +114,7 @@ class Fold:
         )
 
     def _divide(self, keys: tuple[str, ...]) -> None:
-        """Moves the chain's state to shares on disk; all rows from now on follow it."""
+        """Moves the chain's state to shares on disk; all later rows go there too."""
         steps = self._chain.steps.values()
         # a state that cannot be divided by the rows' keys keeps the whole task in memory
         if not all(_follows(state, keys) for operator in steps for state in operator.snapshot()):

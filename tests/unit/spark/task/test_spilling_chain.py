@@ -10,13 +10,13 @@ import polars as pl
 import pytest
 from polars.testing import assert_frame_equal
 
-from headrace.checkpoint.savepoints.kept_state import rows_of, states_of
 from headrace.checkpoint.savepoints.savepoint import find
+from headrace.checkpoint.savepoints.stored_state import rows_of, states_of
 from headrace.checkpoint.stores.opening import open_store
 from headrace.core.clock import SystemClock
 from headrace.execution.planning import JobPlans
 from headrace.spark.driver.replay import Replay, ReplayOutcome, ReplayWish
-from headrace.spark.task import fold, reading_task
+from headrace.spark.task import reading_task, spilling_chain
 from headrace.spark.task.order import JobOrder
 from headrace.spark.task.output import outlets
 from headrace.spark.task.output.staging_end import read_staged
@@ -109,13 +109,13 @@ def test_shares_of_keys_come_to_the_same(tmp_path: Path, monkeypatch: pytest.Mon
     monkeypatch.setattr(outlets, "BLOB_ROWS", 40)
     monkeypatch.setattr(reading_task, "MERGE_ROWS", 40)
     divided: list[int] = []
-    divide = fold.Fold._divide
+    divide = spilling_chain.SpillingChain._divide
 
-    def counted(self: fold.Fold, keys: tuple[str, ...]) -> None:
+    def counted(self: spilling_chain.SpillingChain, keys: tuple[str, ...]) -> None:
         divided.append(self._depth)
         divide(self, keys)
 
-    monkeypatch.setattr(fold.Fold, "_divide", counted)
+    monkeypatch.setattr(spilling_chain.SpillingChain, "_divide", counted)
     whole = run(tmp_path / "whole", Bounded(1 << 30))
     assert not divided
     shared = run(tmp_path / "shared", Bounded(state_bytes_max))

@@ -1,4 +1,4 @@
-"""Checks that executors reach a job's storage: a folder of the driver's host does not serve a job on many hosts.
+"""Checks that executors can access a job's storage: executors on other hosts cannot read a folder of the driver's host.
 Pure.
 """
 
@@ -13,7 +13,7 @@ from headrace.spark.cluster.kubernetes_settings import is_kubernetes
 
 _LOCAL, _STANDALONE = "local", "spark://"
 _VOLUMES = (
-    "give all pods a volume there: --conf spark.kubernetes.{driver,executor}.volumes.persistentVolumeClaim.NAME."
+    "mount a volume there in all pods: --conf spark.kubernetes.{driver,executor}.volumes.persistentVolumeClaim.NAME."
     "{mount.path,options.claimName}"
 )
 _HERE = {"localhost", "127.0.0.1", "[::1]"}

@@ -1,6 +1,6 @@
 """Replaces the ends of a pipeline: rows in place of sources, collections in place of sinks, taps at any node. Pure.
 
-Callers check the original pipeline first, because its own sinks may refuse what a collection accepts (updates, say).
+Callers check the original pipeline first: a collection accepts rows that the real sink may reject, such as updates.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def rows_source(name: str, node: SourceNode, rows: pl.DataFrame) -> SourceNode:
             "config": config,
             "format": None,
             "columns": input_schema(node),
-            "on_error": _kept(node.on_error),
+            "on_error": _without_dead_letters(node.on_error),
         }
     )
 
@@ -88,7 +88,7 @@ def _stamps(frame: pl.DataFrame, *, record_time: bool) -> pl.Series | None:
     return pl.zeros(frame.height, dtype=pl.Int64, eager=True) if record_time else None
 
 
-def _kept(rule: object) -> object:
+def _without_dead_letters(rule: object) -> object:
     """The error rule of a test run: a test must not write dead letters, so those rows are diverted to `<node>.bad`."""
     return OnError.DIVERT if isinstance(rule, DeadLetter) else rule
 
@@ -132,11 +132,11 @@ def with_taps(
 
 
 def _diverting(node: SourceNode) -> SourceNode:
-    return node.model_copy(update={"on_error": _kept(node.on_error)})
+    return node.model_copy(update={"on_error": _without_dead_letters(node.on_error)})
 
 
 def _diverting_step(node: StepNode) -> StepNode:
-    return node.model_copy(update={"on_error": _kept(node.on_error)})
+    return node.model_copy(update={"on_error": _without_dead_letters(node.on_error)})
 
 
 def _collecting(reference: str, collection: Collection, node: SinkNode | None = None) -> SinkNode:

@@ -1,4 +1,4 @@
-"""Which partitions records are sent to, and what the sender does where it cannot know how many there are."""
+"""The partitions to which records are sent, and the behaviour without a known number of partitions."""
 
 from __future__ import annotations
 
@@ -10,12 +10,13 @@ import pytest
 from headrace.connect.sink import SinkContext
 from headrace.core.errors import ExternalError
 from headrace.core.types import schema_of
-from headrace_connectors.kafka.sink.batch_sender import SPREAD_ROWS, BatchSender
+from headrace_connectors.kafka import KafkaSinkConfig
+from headrace_connectors.kafka.sink.record_sender import SPREAD_ROWS, RecordSender
 from headrace_connectors.kafka.sink.records import Records
 
 
 class Queue:
-    """Keeps what it is told. `count`: partitions of its topic; 0: no broker answers."""
+    """Records the calls. `count`: partitions of its topic; 0: no broker answers."""
 
     def __init__(self, count: int) -> None:
         self.count = count
@@ -46,16 +47,17 @@ class Queue:
 
 
 @pytest.fixture
-def sender() -> BatchSender:
+def sender() -> RecordSender:
+    config = KafkaSinkConfig.model_validate({"brokers": "b:1", "topic": "t"})
     context = SinkContext("j", "out", 0, 1, schema_of({"k": "string"}), format="json")
-    return BatchSender(context, {}, transactional=True)
+    return RecordSender(config, context, transactional=True)
 
 
 def rows(count: int) -> pa.Array:
     return pa.array([b"v"] * count, pa.large_binary())
 
 
-def test_rows_without_a_key_go_to_one_partition_after_the_other(sender: BatchSender) -> None:
+def test_rows_without_a_key_go_to_one_partition_after_the_other(sender: RecordSender) -> None:
     queue = Queue(3)
     sender.send(queue, Records(rows(2 * SPREAD_ROWS + 1)))
     assert queue.sent == [(SPREAD_ROWS, 1), (SPREAD_ROWS, 2), (1, 0)]
@@ -63,7 +65,7 @@ def test_rows_without_a_key_go_to_one_partition_after_the_other(sender: BatchSen
 
 
 def test_rows_with_keys_go_over_whole_with_the_number_of_partitions(
-    sender: BatchSender, monkeypatch: pytest.MonkeyPatch
+    sender: RecordSender, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     queue = Queue(3)
     for _ in range(2):
@@ -76,7 +78,7 @@ def test_rows_with_keys_go_over_whole_with_the_number_of_partitions(
     assert queue.by_key == [(10_000, 3), (10_000, 3), (1, 5)]
 
 
-def test_without_a_broker_rows_with_keys_wait_in_the_client_and_others_are_refused(sender: BatchSender) -> None:
+def test_without_a_broker_rows_with_keys_wait_in_the_client_and_others_are_refused(sender: RecordSender) -> None:
     queue = Queue(0)
     sender.send(queue, Records(rows(1), rows(1)))
     assert queue.by_key == [(1, 0)]

@@ -1,0 +1,117 @@
+"""Turns sink batches into records and sends them to a producer: key, tombstones, headers, timestamp; partition, linger.
+
+Outlives producers: a transactional writer opens one per transaction, and the topic keeps its partitions.
+"""
+
+from __future__ import annotations
+
+import time
+
+import polars as pl
+import pyarrow as pa
+
+from headrace.connect.sink import SinkBatch, SinkContext
+from headrace.core.batch import OP, TS
+from headrace.core.errors import ExternalError
+from headrace_connectors.kafka.clients.client import LOG
+from headrace_connectors.kafka.config import KafkaSinkSettings
+from headrace_connectors.kafka.sink.headers import header_columns
+from headrace_connectors.kafka.sink.keys import KeyEncoder, key_encoder, refuse_null_keys
+from headrace_connectors.kafka.sink.records import RecordQueue, Records
+
+SPREAD_ROWS = 4_000
+"""Rows without a key go to one partition in runs of at most this length: full batches, even partitions."""
+LOW_RATE_S = 0.003
+"""Batches further apart than this are sent at once: at that rate lingering costs latency and saves nothing."""
+PARTITIONS_AGE_S = 300.0
+"""The number of partitions is queried again after this time."""
+_LINGER_SETTINGS = frozenset({"linger.ms", "queue.buffering.max.ms"})
+
+
+class RecordSender:
+    """The records of one writer's topic. `records` needs no producer, so a row check can measure records with it.
+
+    transactional   readers see the rows only after a checkpoint commits them, so the sender always lingers
+    """
+
+    def __init__(self, config: KafkaSinkSettings, context: SinkContext, *, transactional: bool = False) -> None:
+        self._config, self._node = config, context.node
+        self._key: KeyEncoder | None = key_encoder(config.key, context.schema) if config.key else None
+        # a linger time in the pipeline is the user's own choice between latency and load
+        self._hurries = not transactional and _LINGER_SETTINGS.isdisjoint(config.properties)
+        self._sent_at = 0.0
+        self._partitions = 0
+        self._partitions_due = 0.0
+        # subtasks begin at different partitions, so that a few rows do not all go to the same one
+        self._turn = context.subtask
+
+    def records(self, batch: SinkBatch) -> Records:
+        """One record per row, in order. Raises DataError for a row without a key in upsert mode."""
+        assert batch.messages is not None, "a Kafka sink needs encoded messages"
+        rows, config = batch.rows, self._config
+        values = batch.messages
+        if OP in rows.columns:
+            values = _tombstones(values, rows.get_column(OP))
+        keys = self._keys(rows)
+        stamps = (
+            rows.get_column(TS).fill_null(0).to_list() if config.timestamp == "event" and TS in rows.columns else None
+        )
+        headers = header_columns(rows, config.headers) if config.headers else None
+        return Records(_large_binary(values), keys, stamps, headers)
+
+    def _keys(self, rows: pl.DataFrame) -> pa.Array | None:
+        if self._key is None:
+            return None
+        keys = self._key(rows)
+        if self._config.mode == "upsert":
+            refuse_null_keys(keys, rows, self._node)
+        return keys.to_arrow()
+
+    def send(self, queue: RecordQueue, records: Records) -> None:
+        """Queues the records; blocks while the bounded queue is full."""
+        self._refresh_partitions(queue, are_needed=records.keys is None)
+        if records.keys is not None:
+            queue.send_by_key(records, self._partitions)
+        else:
+            self._spread(queue, records)
+        now = time.monotonic()
+        if self._hurries and now - self._sent_at >= LOW_RATE_S:
+            queue.hurry()
+            now = time.monotonic()
+        self._sent_at = now
+
+    def _spread(self, queue: RecordQueue, records: Records) -> None:
+        for begin in range(0, len(records), SPREAD_ROWS):
+            self._turn = (self._turn + 1) % self._partitions
+            queue.send(records.slice(begin, SPREAD_ROWS), self._turn)
+
+    def _refresh_partitions(self, queue: RecordQueue, *, are_needed: bool) -> None:
+        """Queries the number of partitions, which may have grown. Without an answer the last known number stays."""
+        now = time.monotonic()
+        if now < self._partitions_due:
+            return
+        self._partitions_due = now + PARTITIONS_AGE_S
+        try:
+            self._partitions = queue.partitions()
+        except ExternalError as error:
+            if are_needed and not self._partitions:
+                raise
+            LOG.info("%s keeps %d partitions: %s", self._node, self._partitions, error)
+
+
+def _tombstones(values: pa.Array, deleted: pl.Series) -> pa.Array:
+    if not deleted.any():
+        return values
+    series = pl.from_arrow(values)
+    assert isinstance(series, pl.Series)
+    kept = pl.select(pl.when(deleted.fill_null(value=False).not_()).then(series.cast(pl.Binary)).alias("value"))
+    return kept.to_series().to_arrow()
+
+
+def _large_binary(values: pa.Array) -> pa.Array:
+    if isinstance(values, pa.ChunkedArray):
+        values = values.combine_chunks()
+    if pa.types.is_large_string(values.type) and values.null_count == 0:
+        # text is bytes already: the same buffers with another type
+        return pa.Array.from_buffers(pa.large_binary(), len(values), values.buffers(), offset=values.offset)
+    return values if pa.types.is_large_binary(values.type) else values.cast(pa.large_binary())
