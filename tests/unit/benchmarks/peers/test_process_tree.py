@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from measuring.process_times import TICKS_PER_S
 from peers.process_tree import FailedRunError, started, whole_run
 
 BURN = "import time\nwhile time.process_time() < 0.4: pass"
@@ -27,7 +28,8 @@ def test_a_tree_is_read_while_it_runs_and_after_a_child_has_ended(tmp_path: Path
         assert tree.stdout.readline() == "burnt\n"
         running_s = tree.cpu_s()
         assert running_s >= 0.39
-        assert tree.end() >= running_s
+        # Linux may drop the last fraction of a tick of each process that ends
+        assert tree.end() >= running_s - 2 / TICKS_PER_S
 
 
 @pytest.mark.parametrize(
