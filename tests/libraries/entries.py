@@ -60,7 +60,7 @@ LIBRARIES = (
             "unit/kernels/kafka/test_take.py",
             "unit/connectors/kafka/source/test_runs.py",
             "unit/core",
-            "unit/exchange/test_partition.py",
+            "unit/exchange/edge/test_partition.py",
             "unit/exchange/network/test_wire.py",
             "unit/formats",
             "unit/operators",
