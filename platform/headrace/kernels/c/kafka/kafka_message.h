@@ -16,6 +16,18 @@ typedef struct {
     void *private;
 } message_t;
 
-_Static_assert(sizeof(message_t) == 72, "another layout than that of a 64-bit machine");
+/* as the connector declares it (`librdkafka/functions.py`: MESSAGE), which is what its check has proven */
+#define LIES_AT(field, place) _Static_assert(offsetof(message_t, field) == (place), "another layout than MESSAGE")
+LIES_AT(error, 0);
+LIES_AT(topic, 8);
+LIES_AT(partition, 16);
+LIES_AT(payload, 24);
+LIES_AT(length, 32);
+LIES_AT(key, 40);
+LIES_AT(key_length, 48);
+LIES_AT(offset, 56);
+LIES_AT(private, 64);
+_Static_assert(sizeof(message_t) == 72, "another layout than MESSAGE");
+#undef LIES_AT
 
 #endif
