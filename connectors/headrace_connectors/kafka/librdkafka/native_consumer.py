@@ -19,6 +19,7 @@ from confluent_kafka import KafkaError, KafkaException
 from headrace.connect.source import SplitId
 from headrace.core.errors import ExternalError
 from headrace.kernels.kafka.take import MessageFunctions, TakeKernel, Taken, take_kernel
+from headrace_connectors.kafka.clients.client import bad_settings
 from headrace_connectors.kafka.librdkafka import functions as librdkafka
 from headrace_connectors.kafka.librdkafka.functions import COMMIT_CALLBACK, MESSAGE, TopicPartitionList
 from headrace_connectors.kafka.librdkafka.native_client import NativeClient
@@ -62,7 +63,11 @@ class NativeConsumer:
         )
         self._handle = self._client.handle
         # one queue for records, errors, log lines and answers to commits
-        library.rd_kafka_poll_set_consumer(self._handle)
+        code = library.rd_kafka_poll_set_consumer(self._handle)
+        if code:
+            # without a group there is no queue either
+            library.rd_kafka_destroy(self._handle)
+            raise bad_settings(KafkaException(KafkaError(code)))
         self._queue = library.rd_kafka_queue_get_consumer(self._handle)
         self._addresses: Addresses = np.zeros(0, np.uint64)
         self._topics: dict[int, str] = {}

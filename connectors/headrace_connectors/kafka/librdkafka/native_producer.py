@@ -64,6 +64,7 @@ class NativeProducer:
         self._handle: int | None = self._opened.handle
         self._topic_handle = library.rd_kafka_topic_new(self._handle, topic.encode(), None)
         if not self._topic_handle:
+            library.rd_kafka_destroy(self._handle)
             raise ExternalError(f"librdkafka opens no handle for topic {topic!r}")
         self._calls = produce_calls(library, self._topic_handle)
 
