@@ -24,8 +24,9 @@ def _watermarks() -> Kernel:
 
 def event_milliseconds(micros: Times) -> Times:
     """Times in us, rounded down to ms: int64[n]."""
-    if not is_loaded() or not micros.flags.c_contiguous:
+    if not is_loaded():
         return np.floor_divide(micros, _MILLISECOND_US)
+    micros = np.ascontiguousarray(micros)
     times = np.empty(len(micros), dtype=np.int64)
     _milliseconds()(micros.ctypes.data, len(micros), times.ctypes.data)
     return times
@@ -34,13 +35,13 @@ def event_milliseconds(micros: Times) -> Times:
 def row_watermarks(times: Times, before: int | None, lag: int, floor: int) -> tuple[Times, bool]:
     """The watermark of each of n >= 1 rows: the greatest of `before` and the times up to the row, less `lag`, at least
     `floor`: int64[n]. Also returns whether one of them is not below its row's time. All in ms."""
-    if not is_loaded() or not times.flags.c_contiguous:
+    if not is_loaded():
         greatest = np.maximum.accumulate(times)
         if before is not None:
             greatest = np.maximum(greatest, before)
         watermarks = np.maximum(greatest - lag, floor)
         return watermarks, bool((watermarks >= times).any())
-    watermarks = np.empty(len(times), dtype=np.int64)
+    times, watermarks = np.ascontiguousarray(times), np.empty(len(times), dtype=np.int64)
     first = int(times[0]) if before is None else before
     late = _watermarks()(times.ctypes.data, len(times), first, lag, floor, watermarks.ctypes.data)
     return watermarks, bool(late)

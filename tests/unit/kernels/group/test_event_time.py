@@ -28,3 +28,5 @@ def test_watermarks_are_those_of_numpy(times: event_time.Times, before: int | No
         expected, is_late = row_watermarks(times, before, lag, floor)
     found, found_late = row_watermarks(times, before, lag, floor)
     assert (found.tolist(), found_late) == (expected.tolist(), is_late)
+    apart, apart_late = row_watermarks(np.repeat(times, 2)[::2], before, lag, floor)
+    assert (apart.tolist(), apart_late) == (expected.tolist(), is_late)
