@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 
 import polars as pl
 import pytest
@@ -14,6 +15,7 @@ from hypothesis import strategies as st
 from headrace.core.batch import TS, WM
 from headrace.core.signals import TIME_MAX
 from headrace.core.types import polars_type, schema_of
+from headrace.kernels.group.group_by import GroupTable
 from headrace.operators.aggregation.aggregate import AggregateConfig
 from headrace.operators.operator import Operator
 from headrace.operators.window import state
@@ -130,4 +132,14 @@ def test_tables_without_room_pass_their_groups_on(monkeypatch: pytest.MonkeyPatc
     data = batches(1, 20)
     expected = played(config, [True], data)
     monkeypatch.setattr(state, "TABLES_BYTES_MAX", 1)
+    assert played(config, [True], data) == expected
+
+
+@pytest.mark.parametrize("window", WINDOWS)
+def test_tables_that_are_full_go_on(monkeypatch: pytest.MonkeyPatch, window: Window | None) -> None:
+    config = AggregateConfig("step", ("t",), window, (("s", "sum(x)"), ("dev", "stddev(x)")), INPUT)
+    data = batches(1, 20)
+    expected = played(config, [True], data)
+    # a block with floats fits into an empty table only
+    monkeypatch.setattr(compiled, "GroupTable", partial(GroupTable, limb_bytes_max=1))
     assert played(config, [True], data) == expected
