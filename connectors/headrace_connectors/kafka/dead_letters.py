@@ -26,6 +26,7 @@ from headrace_connectors.kafka.clients.client import (
     topic_partitions,
     translated,
 )
+from headrace_connectors.kafka.clients.committed_offsets import committed_offsets
 from headrace_connectors.kafka.clients.properties import connection_settings
 from headrace_connectors.kafka.clients.topics import missing_topic
 from headrace_connectors.kafka.config import KafkaSinkSettings
@@ -92,7 +93,7 @@ class KafkaDeadLetters:
         """The position up to which letters have been sent, by partition."""
         places = [TopicPartition(split.topic, split.partition) for split in first]
         try:
-            committed = self._consumer.committed(places, timeout=CONNECT_TIMEOUT_S) if places else []
+            committed = committed_offsets(self._consumer, places, self._watch)
         except KafkaException as cause:
             raise translated(cause.args[0], self._config.brokers) from cause
         known = {SplitId(each.topic, each.partition): each.offset for each in committed}

@@ -21,27 +21,13 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 from headrace.connect.share_marker import ShareMarker
 from headrace.connect.sink import SinkContext
 from headrace.core.errors import ExternalError, HeadraceError
-from headrace.core.retry import Backoff, Retries
 from headrace_connectors.kafka.clients.client import ClientWatch, bad_settings, base_settings, translated
+from headrace_connectors.kafka.clients.committed_offsets import committed_offsets, is_transient
 from headrace_connectors.kafka.clients.properties import connection_settings
 from headrace_connectors.kafka.config import KafkaSinkSettings
 from headrace_connectors.kafka.transactions.names import PREFIX, job_prefix
 
 _PARTITION = 0
-_SLICE_S = 2.0
-_BACKOFF = Backoff(first_s=0.1, max_s=0.1)
-_PASSING = frozenset(
-    {
-        KafkaError._TIMED_OUT,
-        KafkaError._WAIT_COORD,
-        KafkaError._TRANSPORT,
-        KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
-        KafkaError.COORDINATOR_NOT_AVAILABLE,
-        KafkaError.NOT_COORDINATOR,
-        KafkaError.UNSTABLE_OFFSET_COMMIT,
-    }
-)
-"""Transient: no answer yet, a moving coordinator, an offset whose transaction is about to end."""
 _DENIED = frozenset({KafkaError.GROUP_AUTHORIZATION_FAILED, KafkaError.TOPIC_AUTHORIZATION_FAILED})
 
 
@@ -74,24 +60,15 @@ class MarkerGroup:
 
     def read(self, patience_s: float) -> ShareMarker | None:
         """The marker; None: there is none. Raises ExternalError if brokers do not answer within `patience_s`."""
-        retries = Retries(_BACKOFF, patience_s)
-        while True:
-            try:
-                committed = self._consumer.committed(
-                    [TopicPartition(self._config.topic, _PARTITION)], timeout=_SLICE_S
-                )[0]
-                error = committed.error
-            except KafkaException as cause:
-                error = cause.args[0]
-            if error is None:
-                return self._parsed(committed)
-            # runs the client's callbacks, which report permanent failures to the watch
-            self._consumer.poll(0)
-            self._watch.raise_if_hopeless()
-            if not _passes(error):
-                raise marker_refused(error, self._config.brokers)
-            if not retries.pause():
-                raise self._not_read(error, patience_s)
+        place = TopicPartition(self._config.topic, _PARTITION)
+        try:
+            (committed,) = committed_offsets(self._consumer, [place], self._watch, patience_s=patience_s)
+        except KafkaException as cause:
+            error = cause.args[0]
+            if is_transient(error):
+                raise self._not_read(error, patience_s) from cause
+            raise marker_refused(error, self._config.brokers) from cause
+        return self._parsed(committed)
 
     def _parsed(self, found: TopicPartition) -> ShareMarker | None:
         if found.offset < 0:
@@ -134,8 +111,3 @@ def marker_refused(error: KafkaError, brokers: str) -> HeadraceError:
             "topic",
         )
     return translated(error, brokers)
-
-
-def _passes(error: KafkaError) -> bool:
-    """Whether the error is transient: the client does not report all of them as retriable."""
-    return error.code() in _PASSING or error.retriable()

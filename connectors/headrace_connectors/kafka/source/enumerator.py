@@ -21,6 +21,7 @@ from headrace_connectors.kafka.clients.client import (
     topic_partitions,
     translated,
 )
+from headrace_connectors.kafka.clients.committed_offsets import committed_offsets
 from headrace_connectors.kafka.clients.topics import missing_topic
 from headrace_connectors.kafka.config import KafkaSourceSettings
 from headrace_connectors.kafka.source.archived_starts import ArchivedStarts
@@ -198,7 +199,7 @@ class KafkaEnumerator:
         consumer = Consumer(settings | {"group.id": self._config.group_id(self._context), "enable.auto.commit": False})
         try:
             asked = [TopicPartition(split.topic, split.partition) for split in ids]
-            answered = consumer.committed(asked, timeout=CONNECT_TIMEOUT_S)
+            answered = committed_offsets(consumer, asked, self._watch)
         except KafkaException as cause:
             raise translated(cause.args[0], self._config.brokers) from cause
         finally:

@@ -14,7 +14,8 @@ from headrace.core.types import schema_of
 from headrace_connectors.kafka import KafkaSinkConfig
 from headrace_connectors.kafka.publishing import publisher as publishing
 from headrace_connectors.kafka.publishing.publisher import KafkaPublisher
-from headrace_connectors.kafka.sink.records import Records
+from headrace_connectors.kafka.sink.record_sender import RecordSender
+from headrace_connectors.kafka.sink.records import RecordQueue, Records
 
 CONTEXT = SinkContext("j", "out", 0, 1, schema_of({"n": "int64"}), format="json")
 
@@ -55,19 +56,18 @@ class NoMarker:
         """Nothing is held."""
 
 
-class Counter:
-    """A batch sender that counts rows."""
+class Counter(RecordSender):
+    """A sender that counts rows."""
 
-    def __init__(self, *_given: object, **_settings: object) -> None: ...
-
-    def send(self, producer: RecordingProducer, records: Records) -> None:
-        producer.open_rows += len(records)
+    def send(self, queue: RecordQueue, records: Records) -> None:
+        assert isinstance(queue, RecordingProducer)
+        queue.open_rows += len(records)
 
 
 def opened(monkeypatch: pytest.MonkeyPatch, rows: int) -> tuple[KafkaPublisher, RecordingProducer]:
     monkeypatch.setattr(publishing, "PublishingProducer", RecordingProducer)
     monkeypatch.setattr(publishing, "MarkerGroup", NoMarker)
-    monkeypatch.setattr(publishing, "BatchSender", Counter)
+    monkeypatch.setattr(publishing, "RecordSender", Counter)
     config = KafkaSinkConfig.model_validate({"brokers": "127.0.0.1:1", "topic": "t"})
     publisher = KafkaPublisher(config, CONTEXT, Share(1, rows), transaction_rows_max=2)
     producer = publisher._producer
