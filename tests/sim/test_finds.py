@@ -21,7 +21,7 @@ from headrace.coordinator.job.states import scheduling
 from headrace.coordinator.job.states.running import Running
 from headrace.coordinator.job.states.scheduling import Scheduling, Step
 from headrace.coordinator.job.states.shared.leaving import Leaving
-from headrace.coordinator.job.states.shared.live import Live
+from headrace.coordinator.job.states.shared.live_epochs import Live
 from headrace.coordinator.job.states.stopping import Stopping
 from headrace.coordinator.job.states.transitions import STAY, Next
 from headrace.execution.epochs import Pending

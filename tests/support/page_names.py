@@ -2,7 +2,7 @@
 
     `worker/task/ingest.py`     a tracked file whose path ends in this
     `headrace.core.types`       a module, or a name that a module offers
-    `exchange.gate`             the same, relative to `headrace`
+    `exchange.mailbox`          the same, relative to `headrace`
     | `worker` | `task/`: ..    a folder of that package
 
 On pages for users only the long forms are names of code (`headrace.spark.replay`, `headrace.Pipeline`): a short one may

@@ -90,7 +90,7 @@ def test_a_column_that_is_absent_adds_nothing() -> None:
 
 def test_columns_without_a_type_are_refused() -> None:
     table = GroupTable(Grouping(COUNTED.keys, (Aggregate(Action.COUNT, "n", "v", pl.Null()),)))
-    with pytest.raises(AssertionError, match="is not what"):
+    with pytest.raises(AssertionError, match="does not have the input columns"):
         table.add(pl.DataFrame({"k": [1], "v": [None]}))
     assert table.rows == 0
 

@@ -7,7 +7,7 @@ from typing import ClassVar
 from headrace.coordinator.job.attempt import Attempt
 from headrace.coordinator.job.job import Job
 from headrace.coordinator.job.job_state import JobState
-from headrace.coordinator.job.states.shared.live import Live
+from headrace.coordinator.job.states.shared.live_epochs import Live
 from headrace.coordinator.job.states.transitions import STAY, Next, ToScheduling
 from headrace.execution.epochs import Pending, Purpose
 

@@ -9,7 +9,7 @@ from headrace.coordinator.job.effects import Answer, SendAll, WriteFinished
 from headrace.coordinator.job.events import Event, RecordWritten, RescaleAsked, SavepointAsked, StopAsked
 from headrace.coordinator.job.job import Job, Request
 from headrace.coordinator.job.job_state import JobState
-from headrace.coordinator.job.states.shared.live import Live
+from headrace.coordinator.job.states.shared.live_epochs import Live
 from headrace.coordinator.job.states.transitions import STAY, Next, ToFinished, ToRescaling, ToStopping
 from headrace.core.errors import Domain
 from headrace.execution.epochs import Pending, Purpose, SavepointRequest

@@ -13,7 +13,7 @@ from headrace.coordinator.job.effects import SendAll, WriteFinished, WriteStoppi
 from headrace.coordinator.job.events import Event, RecordWritten
 from headrace.coordinator.job.job import Job
 from headrace.coordinator.job.job_state import JobState
-from headrace.coordinator.job.states.shared.live import Live
+from headrace.coordinator.job.states.shared.live_epochs import Live
 from headrace.coordinator.job.states.transitions import STAY, Next, ToFinished
 from headrace.execution.epochs import Pending, Purpose
 from headrace.rpc.messages import FinishSlot
