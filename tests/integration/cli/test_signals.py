@@ -23,8 +23,9 @@ from support.processes.running import Finished, finish, headrace, wait_until
 ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 DEFAULT_SIGNALS = ["env", "--default-signal=INT,TERM,HUP"]
 """Tests that were started by nohup ignore some of them, and so would what they start."""
-UNBORN = ("init_import_site: Failed to import the site module", "Could not import runpy module")
-"""What Python says, with exit code 1, if it is interrupted before the first line of the program."""
+UNBORN = ("Fatal Python error: init_", "Could not import runpy module")
+"""Python's own errors, with exit code 1, if it is interrupted before the first line of the program: it initializes its
+encoding, its streams (`init_sys_streams`) and its paths (`init_import_site`) by imports, which an interrupt fails."""
 SLOWEST_S = 5.0
 """By then a run has begun to read on any machine; on most within one second."""
 
