@@ -112,7 +112,7 @@ sim: $(READY)
 	PYTHONPATH=tests $(BIN)/python -m sim.registry.run --seeds $(SEEDS) --from $(FROM)
 	PYTHONPATH=tests $(BIN)/python -m sim.run --seeds $(SEEDS) --from $(FROM)
 
-# Five fuzzers, each with and without sanitizers: ten minutes. New seeds each day; a finding names its own.
+# Six fuzzers, each with and without sanitizers: twelve minutes. New seeds each day; a finding names its own.
 fuzz: SEED = $(shell date +%Y%m%d)
 fuzz: $(READY) $(KERNELS)
 	PYTHONPATH=tests $(BIN)/python -m fuzz.run --seconds $(SECONDS) --seed $(SEED)

@@ -1,10 +1,11 @@
-"""Measures the exchange alone: rows from one process to another, through a Unix socket, TCP and TLS.
+"""Measures a shuffle alone: rows split by key, from one process to another, through a Unix socket, TCP and TLS.
 
 usage: exchange.py [seconds of each run, default 2] [runs of each, default 3]
 
-Four columns of about 50 bytes a row, as a shuffle sends them: each batch is one of four slices of a gathered frame.
-Rows per CPU-second count the time of sender and receiver together. The upper bound is `bare`: the same number of bytes,
-written to a Unix socket and read into one buffer. Prints one JSON line for each kind and batch size.
+Four columns of about 50 bytes a row. The sender splits each batch by its text column over four channels of the
+receiver's mailbox. Rows per CPU-second count the time of sender and receiver together, and so does the time of a batch.
+The upper bound is `bare`: the same number of bytes, written to a Unix socket and read into one buffer. Prints one JSON
+line for each kind and batch size.
 """
 
 from __future__ import annotations
@@ -25,33 +26,37 @@ import polars as pl
 from measuring.figures import Stopwatch, median, spread
 
 from headrace.core.signals import EndOfInput
+from headrace.exchange.edge.partition import open_partitioner
 from headrace.exchange.mailbox import ChannelBounds, Mailbox
 from headrace.exchange.network.encryption import Encryption
 from headrace.exchange.network.handshake import Identity
 from headrace.exchange.network.incoming import Listener
 from headrace.exchange.network.outgoing import Connection
+from headrace.exchange.output import EdgeOutput
+from headrace.plan.partitioning import Hash
 from headrace.tls.files import TlsFiles
 
 TASK, TOKEN, MERGE_ROWS = "reader", "bench", 32_768
-BATCH_ROWS = (1_000, 16_000, 64_000)
-SLICES = 4
+BATCH_ROWS = (10, 1_000, 16_000, 64_000)
+BATCHES = 4
+CHANNELS = 4
 BARE_BYTES = 1 << 20
 
 
 def batches(rows: int) -> list[pl.DataFrame]:
-    """Batches with the memory layout that a split by key produces."""
+    """Batches with the memory layout that a decoder produces: each has its own buffers, in the order of its rows."""
     random = np.random.default_rng(1)
-    count = rows * SLICES
-    whole = pl.DataFrame(
-        {
-            "origin": [f"airport-number-{n % 5_000:07d}" for n in range(count)],
-            "delay": random.random(count),
-            "scheduled": pl.Series(random.integers(0, 10**15, count)).cast(pl.Datetime("us", "UTC")),
-            "__ts": random.integers(0, 10**12, count),
-        }
-    )
-    gathered = whole[pl.Series(random.permutation(count).astype(np.uint32))]
-    return [gathered.slice(part * rows, rows) for part in range(SLICES)]
+    return [
+        pl.DataFrame(
+            {
+                "origin": [f"airport-number-{n:07d}" for n in random.integers(0, 5_000, rows)],
+                "delay": random.random(rows),
+                "scheduled": pl.Series(random.integers(0, 10**15, rows)).cast(pl.Datetime("us", "UTC")),
+                "__ts": random.integers(0, 10**12, rows),
+            }
+        )
+        for _ in range(BATCHES)
+    ]
 
 
 def encryption(kind: str, folder: str) -> Encryption | None:
@@ -71,7 +76,7 @@ def receive(kind: str, folder: str) -> None:
     own = Path(folder) / "receiver"
     own.mkdir()
     listener = Listener("127.0.0.1", own if kind == "unix" else None, encryption=encryption(kind, folder))
-    mailbox = Mailbox(1, ChannelBounds(), merge_rows_max=MERGE_ROWS)
+    mailbox = Mailbox(CHANNELS, ChannelBounds(), merge_rows_max=MERGE_ROWS)
     listener.serve(Identity("bench", 1, TOKEN, 1), {TASK: mailbox}, lambda loss: sys.exit(str(loss)))
     _say(listener.address)
     rows, watch = 0, None
@@ -105,6 +110,13 @@ def _say(words: object) -> None:
     sys.stdout.flush()
 
 
+def shuffle(connection: Connection) -> EdgeOutput:
+    """The sending end of an edge by key."""
+    partitioner = open_partitioner(Hash(("origin",)), subtask=0, senders=1, receivers=CHANNELS, max_parallelism=128)
+    outlets = {target: connection.outlet(TASK, target) for target in partitioner.targets}
+    return EdgeOutput(partitioner, outlets, columns=["origin", "delay", "scheduled"], order_columns=False)
+
+
 def run(kind: str, rows: int, seconds: float) -> tuple[float, float]:
     """(MB a second, rows per CPU-second) of one run."""
     with tempfile.TemporaryDirectory(prefix="headrace-") as folder:
@@ -121,19 +133,19 @@ def run(kind: str, rows: int, seconds: float) -> tuple[float, float]:
                 lambda loss: sys.exit(str(loss)),
                 encryption=secure,
             )
-            outlet = connection.outlet(TASK, 0)
-            parts = batches(rows)
+            output = shuffle(connection)
+            whole = batches(rows)
             sent, watch = 0, Stopwatch.start()
             while time.perf_counter() - watch.wall_start < seconds:
-                for part in parts:
-                    outlet.put(part)
+                for batch in whole:
+                    output.on_batch(batch)
                     sent += rows
-            outlet.put(EndOfInput())
+            output.on_signal(EndOfInput())
             received = json.loads(receiver.stdout.readline())
             sender = watch.report(sent, sent)
             connection.close()
     assert received["rows"] == sent, "rows were lost"
-    size = sum(part.estimated_size() for part in parts) / (rows * SLICES)
+    size = sum(batch.estimated_size() for batch in whole) / (rows * BATCHES)
     return sent * size / 1e6 / sender["wall_s"], sent / (sender["cpu_s"] + received["cpu_s"])
 
 
@@ -171,6 +183,7 @@ def main(seconds: float, runs: int) -> None:
                     "batch_rows": rows,
                     "mb_per_s": round(median(speeds)),
                     "rows_per_cpu_s": round(median(per_cpu)),
+                    "cpu_us_per_batch": round(1e6 * rows / median(per_cpu), 1),
                     "spread": spread(per_cpu),
                 }
             )

@@ -17,7 +17,14 @@ from pathlib import Path
 from fuzz.command import again, say
 from headrace.kernels.compiling import LIBRARY, SANITIZED, compile_library, compiler
 
-FUZZERS = ("fuzz.json_decode", "fuzz.csv_decode", "fuzz.group_by", "fuzz.json_encode", "fuzz.float_text")
+FUZZERS = (
+    "fuzz.json_decode",
+    "fuzz.csv_decode",
+    "fuzz.group_by",
+    "fuzz.json_encode",
+    "fuzz.float_text",
+    "fuzz.arrow_message",
+)
 _LINES_SHOWN = 60
 _OPTIONS = {
     # Python keeps what it has at its end

@@ -103,6 +103,7 @@ import polars as pl
 from headrace.connect import registry
 from headrace.core.arrow_arrays import binary_array
 from headrace.core.types import schema_of
+from headrace.exchange.edge.rows import Rows
 from headrace.exchange.network.wire import BatchEncoder
 
 for name, good in (("json", b'{"n": 1, "t": null}'), ("csv", b"1,x")):
@@ -110,7 +111,8 @@ for name, good in (("json", b'{"n": 1, "t": null}'), ("csv", b"1,x")):
     for size in (1, 100):
         decoded = decoder.decode(binary_array([good, None, b"broken"] * size))
         assert (decoded.rows.height, len(decoded.bad)) == (size, size), decoded
-BatchEncoder().encode(decoded.rows.clear())
+for rows in (decoded.rows, decoded.rows.clear()):
+    BatchEncoder().encode(Rows.all_of(rows))
 """
 
 

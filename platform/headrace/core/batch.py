@@ -29,6 +29,8 @@ TS = "__ts"
 WM = "__wm"
 OP = "__op"
 KG = "__kg"
+_FEW = 8
+"""Most batches that are put together one by one."""
 O_NODE, O_TEXT, O_MAJOR, O_MINOR, O_INDEX = "__o_node", "__o_text", "__o_major", "__o_minor", "__o_index"
 ORDER_COLUMNS = (O_NODE, O_TEXT, O_MAJOR, O_MINOR, O_INDEX)
 ORDER_SCHEMA: dict[str, pl.DataType] = {
@@ -57,7 +59,13 @@ def concat_batches(batches: Sequence[pl.DataFrame]) -> pl.DataFrame:
     columns = batches[0].columns
     if any(batch.columns != columns for batch in batches):
         batches = _aligned(batches)
-    return pl.concat(batches, rechunk=False)
+    if len(batches) > _FEW:
+        return pl.concat(batches, rechunk=False)
+    # a few small batches: `concat` takes 10 us before it begins
+    whole = batches[0].clone()
+    for batch in batches[1:]:
+        whole.vstack(batch, in_place=True)
+    return whole
 
 
 def _aligned(batches: Sequence[pl.DataFrame]) -> list[pl.DataFrame]:

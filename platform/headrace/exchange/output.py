@@ -11,6 +11,7 @@ import polars as pl
 from headrace.core.batch import ORDER_COLUMNS, hidden_columns
 from headrace.core.signals import Element, Signal
 from headrace.exchange.edge.partition import Partitioner
+from headrace.exchange.edge.rows import Rows
 from headrace.exchange.mailbox import Mailbox
 from headrace.exchange.outlet import Outlet
 
@@ -22,9 +23,9 @@ class Channel:
     mailbox: Mailbox
     number: int
 
-    def put(self, element: Element) -> None:
+    def put(self, element: Element | Rows) -> None:
         """Appends the element; a batch waits while the channel is full. Raises TaskCancelledError."""
-        self.mailbox.put(self.number, element)
+        self.mailbox.put(self.number, element.gathered() if isinstance(element, Rows) else element)
 
     @property
     def waited_ms(self) -> float:

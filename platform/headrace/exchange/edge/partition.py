@@ -17,10 +17,9 @@ import numpy.typing as npt
 import polars as pl
 
 from headrace.core.keygroups import key_groups, subtask_of
+from headrace.exchange.edge.rows import Rows, Split
 from headrace.kernels.group.key_hash import split_order
 from headrace.plan.partitioning import Broadcast, Forward, Global, Hash, Partitioning, Rebalance, Rescale
-
-Split = Sequence[tuple[int, pl.DataFrame]]
 
 
 class Partitioner(Protocol):
@@ -64,10 +63,10 @@ def open_partitioner(
 def hash_split(batch: pl.DataFrame, keys: Sequence[str], parallelism: int, max_parallelism: int) -> Split:
     """Splits by the subtask that owns each row's key group. Rows keep their order; targets without rows are omitted."""
     if parallelism == 1:
-        return ((0, batch),)
+        return ((0, Rows.all_of(batch)),)
     by_target = split_order(batch, keys, parallelism, max_parallelism)
     if by_target is not None:
-        return _slices(batch, *by_target)
+        return _parts(batch, *by_target)
     owner = _owners(parallelism, max_parallelism)
     return split_by(batch, owner[key_groups(batch, keys, max_parallelism)], parallelism)
 
@@ -76,17 +75,19 @@ def split_by(batch: pl.DataFrame, targets: npt.NDArray[np.uint16], count: int) -
     """Splits by the target of each row (below `count`). Rows keep their order; targets without rows are omitted."""
     # numpy radix-sorts 16-bit integers
     order = np.argsort(targets, kind="stable").astype(np.uint32)
-    return _slices(batch, order, np.bincount(targets, minlength=count))
+    return _parts(batch, order, np.bincount(targets, minlength=count))
 
 
-def _slices(batch: pl.DataFrame, order: npt.NDArray[np.uint32], counts: npt.NDArray[np.int64]) -> Split:
-    """After one gather of rows in the order of their targets, every target's rows are a slice without a copy."""
+def _parts(batch: pl.DataFrame, order: npt.NDArray[np.uint32], counts: npt.NDArray[np.int64]) -> Split:
+    """The parts of a batch whose rows are ordered by target, so many for each."""
     present = np.flatnonzero(counts).tolist()
+    whole = Rows.all_of(batch)
     if len(present) == 1:
-        return ((present[0], batch),)
-    gathered = batch[pl.Series(order)]
+        return ((present[0], whole),)
+    # of one chunk, because each part is gathered by itself
+    chosen = Rows(batch.rechunk(), order, whole.bytes)
     ends, sizes = np.cumsum(counts).tolist(), counts.tolist()
-    return [(target, gathered.slice(ends[target] - sizes[target], sizes[target])) for target in present]
+    return [(target, chosen.slice(ends[target] - sizes[target], sizes[target])) for target in present]
 
 
 @lru_cache(maxsize=64)
@@ -111,7 +112,8 @@ class _Fixed:
     rows_to: tuple[int, ...]
 
     def split(self, batch: pl.DataFrame) -> Split:
-        return tuple((target, batch) for target in self.rows_to)
+        rows = Rows.all_of(batch)
+        return tuple((target, rows) for target in self.rows_to)
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,4 +139,4 @@ class _RoundRobin:
     def split(self, batch: pl.DataFrame) -> Split:
         target = self.targets[self._next]
         self._next = (self._next + 1) % len(self.targets)
-        return ((target, batch),)
+        return ((target, Rows.all_of(batch)),)

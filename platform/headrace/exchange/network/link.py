@@ -20,12 +20,11 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-import pyarrow as pa
-
 from headrace.core.errors import ExternalError, HeadraceError, InternalError
 from headrace.exchange.mailbox import TaskCancelledError
+from headrace.exchange.network.frame_reader import FrameReader
 from headrace.exchange.network.stream import stream_of
-from headrace.exchange.network.wire import HEADER, Buffer, Frame, FrameType, Header, decode_header, encode_header
+from headrace.exchange.network.wire import Buffer, Frame, FrameType, Header, encode_header
 
 OnFrame = Callable[[Header, Buffer], None]
 OnEnd = Callable[[HeadraceError | None], None]
@@ -54,6 +53,7 @@ class Link:
 
     def __init__(self, sock: socket.socket, peer: str, times: LinkTimes, on_frame: OnFrame, on_end: OnEnd) -> None:
         self._stream = stream_of(sock, max(min(times.ping_ms, times.lost_ms) // 4, 1))
+        self._frames = FrameReader(self._receive)
         self.peer = peer
         self._times = times
         self._on_frame = on_frame
@@ -177,14 +177,7 @@ class Link:
         self._on_end(loss)
 
     def _read_frame(self) -> None:
-        head = bytearray(HEADER.size)
-        self._read_into(memoryview(head))
-        header = decode_header(bytes(head))
-        payload = memoryview(b"")
-        if header.length:
-            # allocated by Arrow: aligned to 64 bytes, so that columns refer to it without a copy
-            payload = memoryview(pa.allocate_buffer(header.length)).cast("B")
-            self._read_into(payload)
+        header, payload = self._frames.read()
         if header.type in (FrameType.BYE, FrameType.CANCEL):
             self._peer_left = True
             # the reading thread sends the answer itself, because the peer can block every other thread
@@ -193,10 +186,11 @@ class Link:
             self._on_frame(header, payload)
         self._ping_if_due()
 
-    def _read_into(self, view: memoryview) -> None:
-        while len(view):
+    def _receive(self, view: memoryview, *, whole: bool) -> int:
+        """See `frame_reader.Receive`. Sends pings, and detects a silent peer, while it waits."""
+        while True:
             try:
-                count = self._stream.recv_into(view)
+                count = self._stream.recv_into(view, whole=whole)
             except BlockingIOError:
                 # Check once more: this process may have been suspended after an empty read, while the peer sent bytes.
                 # Then the time since the last byte is long, although the peer is alive.
@@ -207,7 +201,7 @@ class Link:
             if not count:
                 raise _EndOfStreamError
             self._heard_s = time.monotonic()
-            view = view[count:]
+            return count
 
     def _silent_for_long(self) -> bool:
         return (time.monotonic() - self._heard_s) * 1_000 > self._times.lost_ms

@@ -9,6 +9,7 @@ import polars as pl
 
 from headrace.core.errors import HeadraceError, InternalError
 from headrace.core.signals import Element
+from headrace.exchange.edge.rows import Rows
 from headrace.exchange.mailbox import TaskCancelledError
 from headrace.exchange.network.dialling import Address, Callee, dial
 from headrace.exchange.network.encryption import Encryption
@@ -136,21 +137,28 @@ class _RemoteOutlet:
         """How long this sender has waited for credit so far, in ms."""
         return self._waited.ms
 
-    def put(self, element: Element) -> None:
+    def put(self, element: Element | Rows) -> None:
         """Sends in order. A batch waits for credit, and is sent in pieces if it exceeds the bounds; a signal needs no
         credit."""
-        if not isinstance(element, pl.DataFrame):
-            self._raise_if_over()
-            self._link.send(self.number, encode_signal(element))
-            return
-        rows, size = element.height, int(element.estimated_size())
+        match element:
+            case Rows():
+                self._put_rows(element)
+            case pl.DataFrame():
+                self._put_rows(Rows.all_of(element))
+            case _:
+                self._raise_if_over()
+                self._link.send(self.number, encode_signal(element))
+
+    def _put_rows(self, rows: Rows) -> None:
+        begin, end = 0, rows.height
         while True:
-            height = self._wait_for_credit().bounds.piece_rows(rows, size)
-            if height >= element.height:
-                self._send(element)
+            # the bounds may be others for each piece
+            height = self._wait_for_credit().bounds.piece_rows(end, rows.bytes)
+            if height >= end - begin:
+                self._send(rows.slice(begin, height) if begin else rows)
                 return
-            self._send(element.slice(0, height))
-            element = element.slice(height)
+            self._send(rows.slice(begin, height))
+            begin += height
 
     def _wait_for_credit(self) -> Credit:
         with self._changed:
@@ -170,7 +178,7 @@ class _RemoteOutlet:
             return None
         return credit
 
-    def _send(self, piece: pl.DataFrame) -> None:
+    def _send(self, piece: Rows) -> None:
         for frame in self._encoder.encode(piece):
             if frame.type is FrameType.DATA:
                 self._rows += piece.height

@@ -33,9 +33,12 @@ class Stream(Protocol):
         full."""
         ...
 
-    def recv_into(self, view: memoryview) -> int:
+    def recv_into(self, view: memoryview, *, whole: bool) -> int:
         """Reads at least one byte; 0: the peer has closed. Raises BlockingIOError if nothing arrived within the
-        interval."""
+        interval.
+
+        whole  may wait for the whole view within the interval, so that a large frame takes few calls
+        """
         ...
 
     def something_came(self) -> bool:
@@ -80,10 +83,10 @@ class PlainStream:
         """See Stream."""
         return self._socket.send(data, socket.MSG_DONTWAIT)
 
-    def recv_into(self, view: memoryview) -> int:
+    def recv_into(self, view: memoryview, *, whole: bool) -> int:
         """See Stream."""
-        # one system call per frame; after the timeout it returns what has arrived
-        return self._socket.recv_into(view, 0, socket.MSG_WAITALL)
+        # after the timeout a call for the whole view returns what has arrived
+        return self._socket.recv_into(view, 0, socket.MSG_WAITALL if whole else 0)
 
     def something_came(self) -> bool:
         """See Stream."""
@@ -134,7 +137,7 @@ class TlsStream:
             # the caller cannot skip it and send something else later: the connection must end.
             raise TimeoutError from error
 
-    def recv_into(self, view: memoryview) -> int:
+    def recv_into(self, view: memoryview, *, whole: bool) -> int:
         """See Stream."""
         return self._call(self._socket.recv_into, view)
 

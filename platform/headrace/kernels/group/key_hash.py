@@ -15,21 +15,27 @@ import polars as pl
 
 from headrace.core import keygroups
 from headrace.core.keygroups import Hashes
-from headrace.kernels.arrow_columns import key_form, stream_address
+from headrace.kernels.arrow_columns import stream_address
 from headrace.kernels.library import is_loaded, kernel
+
+_HASH_ARGUMENTS = (c_void_p, c_void_p, c_int64, c_void_p, c_int64)
+_ORDER_ARGUMENTS = (c_void_p, c_int64, c_uint64, c_uint64, c_void_p, c_void_p, c_void_p)
 
 
 def key_hash(frame: pl.DataFrame, keys: Sequence[str]) -> Hashes:
     """The hash of each row's key: uint64[n]. Raises UserError for a column that cannot be a key (list, struct)."""
     assert keys, "a key has at least one column"
-    forms = [form for key in keys if (form := key_form(frame.schema[key])) is not None]
-    if not is_loaded() or len(forms) < len(keys):
+    if not is_loaded():
         return keygroups.key_hash(frame, keys)
-    hashes = np.empty(frame.height, np.uint64)
-    capsule = frame.select(keys).__arrow_c_stream__()
-    hashing = kernel("headrace_key_hash", c_int64, c_void_p, c_void_p, c_int64, c_void_p, c_int64)
-    read = hashing(stream_address(capsule), (c_int64 * len(forms))(*forms), len(forms), hashes.ctypes.data, len(hashes))
-    assert read == frame.height, f"{read} of {frame.height} keys of {frame.select(keys).schema} were hashed"
+    columns, hashes = frame.columns, np.empty(frame.height, np.uint64)
+    places = (c_int64 * len(keys))(*map(columns.index, keys))
+    # all columns: polars takes far longer to select some than to export them
+    capsule = frame.__arrow_c_stream__()
+    hashing = kernel("headrace_key_hash", c_int64, *_HASH_ARGUMENTS)
+    read = hashing(stream_address(capsule), places, len(keys), hashes.ctypes.data, len(hashes))
+    if read < 0:
+        return keygroups.key_hash(frame, keys)
+    assert read == frame.height, f"{read} of {frame.height} keys {keys} of {frame.schema} were hashed"
     return hashes
 
 
@@ -46,6 +52,6 @@ def split_order(
     order, targets = np.empty(len(hashes), np.uint32), np.empty(len(hashes), np.uint16)
     counts = np.zeros(parallelism, np.int64)
     places = (targets.ctypes.data, order.ctypes.data, counts.ctypes.data)
-    ordering = kernel("headrace_split_order", None, c_void_p, c_int64, c_uint64, c_uint64, c_void_p, c_void_p, c_void_p)
+    ordering = kernel("headrace_split_order", None, *_ORDER_ARGUMENTS)
     ordering(hashes.ctypes.data, len(hashes), max_parallelism, parallelism, *places)
     return order, counts

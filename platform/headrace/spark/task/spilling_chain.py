@@ -25,7 +25,8 @@ import polars as pl
 
 from headrace.core.keygroups import key_groups
 from headrace.core.signals import TIME_MIN, Barrier, Watermark
-from headrace.exchange.edge.partition import Split, split_by
+from headrace.exchange.edge.partition import split_by
+from headrace.exchange.edge.rows import frames_of
 from headrace.operators.aggregation.combining import CombiningOperator, Partials, split_partials
 from headrace.plan.partitioning import Hash
 from headrace.spark.levels.envelope import decode_partials, decode_rows, encode_partials, encode_rows
@@ -207,9 +208,9 @@ class _Shares:
             ]
         return states
 
-    def _divided(self, frame: pl.DataFrame) -> Split:
+    def _divided(self, frame: pl.DataFrame) -> list[tuple[int, pl.DataFrame]]:
         numbers = key_groups(frame, self._keys, self._above * BUCKETS) // self._above
-        return split_by(frame, numbers.astype(np.uint16), BUCKETS)
+        return frames_of(split_by(frame, numbers.astype(np.uint16), BUCKETS))
 
     def _append(self, name: str, data: bytes) -> None:
         with (Path(self._folder.name) / name).open("ab") as file:

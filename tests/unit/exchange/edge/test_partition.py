@@ -29,14 +29,14 @@ def test_hash_split_puts_each_row_where_its_group_lives(
     parts = hash_split(batch, ["k"], parallelism, max_parallelism)
     assert [target for target, _ in parts] == sorted(expected)
     for target, part in parts:
-        assert part.equals(batch[expected[target]])
+        assert part.gathered().equals(batch[expected[target]])
 
 
 def test_one_target_gets_the_batch_itself() -> None:
     batch = pl.DataFrame({"k": ["a", "a", "a"]})
-    assert hash_split(batch, ["k"], 1, 128)[0][1] is batch
+    assert hash_split(batch, ["k"], 1, 128)[0][1].gathered() is batch
     ((target, part),) = hash_split(batch, ["k"], 5, 128)
-    assert part is batch
+    assert part.gathered() is batch
     assert target == subtask_of(int(key_groups(batch, ["k"], 128)[0]), 5, 128)
 
 
@@ -47,7 +47,7 @@ def opened(shape: Partitioning, subtask: int, senders: int, receivers: int) -> t
     rounds = []
     for _ in range(5):
         parts = partitioner.split(batch)
-        assert all(part is batch for _, part in parts)
+        assert all(part.gathered() is batch for _, part in parts)
         rounds.append([target for target, _ in parts])
     return list(partitioner.targets), rounds
 
@@ -67,8 +67,8 @@ def test_hash_is_connected_to_all_and_sends_rows_to_their_owner() -> None:
     partitioner = open_partitioner(Hash(("k",)), subtask=0, senders=1, receivers=3, max_parallelism=128)
     batch = pl.DataFrame({"k": list("abcdefgh")})
     assert list(partitioner.targets) == [0, 1, 2]
-    assert [(target, part.rows()) for target, part in partitioner.split(batch)] == [
-        (target, part.rows()) for target, part in hash_split(batch, ("k",), 3, 128)
+    assert [(target, part.gathered().rows()) for target, part in partitioner.split(batch)] == [
+        (target, part.gathered().rows()) for target, part in hash_split(batch, ("k",), 3, 128)
     ]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 from decimal import Decimal
+from unittest.mock import patch
 
 import numpy as np
 import polars as pl
@@ -15,6 +16,7 @@ from hypothesis import strategies as st
 from headrace.core.errors import InternalError
 from headrace.core.signals import TIME_MAX, TIME_MIN, Barrier, EndOfInput, Signal, Watermark
 from headrace.exchange.edge.adaptive_bounds import ChannelBounds
+from headrace.exchange.edge.rows import Rows
 from headrace.exchange.network.wire import (
     HEADER,
     PAYLOAD_MAX,
@@ -34,6 +36,7 @@ from headrace.exchange.network.wire import (
     encode_open,
     encode_signal,
 )
+from headrace.kernels.exchange import arrow_message
 
 SCHEMA: dict[str, pl.DataType] = {
     "i8": pl.Int8(),
@@ -81,10 +84,15 @@ VALUES: dict[str, st.SearchStrategy[object]] = {
 }
 
 
+NESTED = ("tags", "place", "none")
+"""Columns that are not written by a kernel."""
+
+
 @st.composite
 def batches(draw: st.DrawFn) -> pl.DataFrame:
     """Rows of some of the columns, NULLs everywhere; perhaps a slice, or of several chunks."""
-    names = draw(st.lists(st.sampled_from(list(SCHEMA)), min_size=1, unique=True))
+    flat = [name for name in SCHEMA if name not in NESTED]
+    names = draw(st.lists(st.sampled_from(draw(st.sampled_from([flat, list(SCHEMA)]))), min_size=1, unique=True))
     height = draw(st.integers(0, 6))
     schema = {name: SCHEMA[name] for name in names}
     columns = {name: draw(st.lists(st.none() | VALUES[name], min_size=height, max_size=height)) for name in names}
@@ -95,10 +103,20 @@ def batches(draw: st.DrawFn) -> pl.DataFrame:
     return frame.slice(begin, draw(st.integers(0, frame.height)))
 
 
-def travelled(batch: pl.DataFrame, encoder: BatchEncoder, decoder: BatchDecoder) -> pl.DataFrame:
+@st.composite
+def chosen(draw: st.DrawFn) -> Rows:
+    """All rows of a batch, or some in any order."""
+    whole = Rows.all_of(draw(batches()))
+    if draw(st.booleans()):
+        return whole
+    order = draw(st.permutations(range(whole.height)))[: draw(st.integers(0, whole.height))]
+    return Rows(whole.batch, np.array(order, np.uint32), whole.bytes)
+
+
+def travelled(rows: Rows, encoder: BatchEncoder, decoder: BatchDecoder) -> pl.DataFrame:
     """What arrives."""
     arrived: list[pl.DataFrame] = []
-    for frame in encoder.encode(batch):
+    for frame in encoder.encode(rows):
         payload = memoryview(pa.py_buffer(bytes(frame.payload)))
         if frame.type is FrameType.SCHEMA:
             decoder.on_schema(payload)
@@ -108,32 +126,37 @@ def travelled(batch: pl.DataFrame, encoder: BatchEncoder, decoder: BatchDecoder)
     return one
 
 
-@given(st.lists(batches(), min_size=1, max_size=4))
-def test_batches_arrive_as_they_were(sent: list[pl.DataFrame]) -> None:
+@pytest.mark.parametrize("kernels", ["on", "off"])
+@given(sent=st.lists(chosen(), min_size=1, max_size=4))
+def test_rows_arrive_as_they_were(sent: list[Rows], kernels: str) -> None:
     encoder, decoder = BatchEncoder(), BatchDecoder()
-    for batch in sent:
-        arrived = travelled(batch, encoder, decoder)
-        assert arrived.schema == batch.schema
-        assert arrived.equals(batch)
+    with patch.object(arrow_message, "is_loaded", lambda: kernels == "on"):
+        for rows in sent:
+            arrived = travelled(rows, encoder, decoder)
+            assert arrived.schema == rows.batch.schema
+            assert arrived.equals(rows.gathered())
 
 
 def test_the_schema_goes_out_once_and_when_columns_change() -> None:
     encoder = BatchEncoder()
     narrow, wide = pl.DataFrame({"a": [1]}), pl.DataFrame({"a": [1], "__wm": [2]})
-    kinds = [[frame.type for frame in encoder.encode(batch)] for batch in (narrow, narrow, wide, wide, narrow)]
+    kinds = [
+        [frame.type for frame in encoder.encode(Rows.all_of(batch))] for batch in (narrow, narrow, wide, wide, narrow)
+    ]
     both, rows = [FrameType.SCHEMA, FrameType.DATA], [FrameType.DATA]
     assert kinds == [both, rows, both, rows, both]
 
 
-def test_a_slice_of_a_gathered_batch_takes_only_its_own_strings_along() -> None:
+@pytest.mark.parametrize("kernels", ["on", "off"])
+def test_a_slice_of_a_gathered_batch_takes_only_its_own_strings_along(kernels: str) -> None:
     rows, parts = 16_000, 16
     whole = pl.DataFrame({"text": [f"a text that is too long to be inlined {n}" for n in range(rows)]})
     gathered = whole[pl.Series(np.random.default_rng(1).permutation(rows).astype(np.uint32))]
     part = gathered.slice(rows // 2, rows // parts)
-    encoder, decoder = BatchEncoder(), BatchDecoder()
-    size = sum(len(frame.payload) for frame in encoder.encode(part))
-    assert size < 3 * rows * 60 // parts
-    assert travelled(part, BatchEncoder(), decoder).equals(part)
+    with patch.object(arrow_message, "is_loaded", lambda: kernels == "on"):
+        size = sum(len(frame.payload) for frame in BatchEncoder().encode(Rows.all_of(part)))
+        assert size < 3 * rows * 60 // parts
+        assert travelled(Rows.all_of(part), BatchEncoder(), BatchDecoder()).equals(part)
 
 
 @pytest.mark.parametrize(
@@ -186,7 +209,7 @@ def test_payloads_of_another_shape_are_refused(payload: bytes) -> None:
 @given(st.data())
 def test_a_truncated_batch_is_refused(data: st.DataObject) -> None:
     batch = pl.DataFrame({"a": [1, 2], "b": ["x", "a text that is too long to be inlined"], "c": [Decimal(1), None]})
-    schema, rows = BatchEncoder().encode(batch)
+    schema, rows = BatchEncoder().encode(Rows.all_of(batch))
     decoder = BatchDecoder()
     decoder.on_schema(schema.payload)
     cut = data.draw(st.integers(0, len(rows.payload) - 9))
@@ -197,8 +220,8 @@ def test_a_truncated_batch_is_refused(data: st.DataObject) -> None:
 
 
 def test_rows_of_other_columns_than_announced_are_refused() -> None:
-    schema, _ = BatchEncoder().encode(pl.DataFrame({"a": ["x"], "b": [1]}))
-    _, rows = BatchEncoder().encode(pl.DataFrame({"a": [1]}))
+    schema, _ = BatchEncoder().encode(Rows.all_of(pl.DataFrame({"a": ["x"], "b": [1]})))
+    _, rows = BatchEncoder().encode(Rows.all_of(pl.DataFrame({"a": [1]})))
     decoder = BatchDecoder()
     decoder.on_schema(schema.payload)
     with pytest.raises(InternalError, match="malformed"):

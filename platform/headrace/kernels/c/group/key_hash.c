@@ -7,7 +7,9 @@
 #define SEED 42
 #define NULL_HASH 42
 
-EXPORT int64_t headrace_key_hash(arrow_stream_t *stream, const int64_t *forms, int64_t key_count, uint64_t *hashes,
+#define KEYS_MAX 64
+
+EXPORT int64_t headrace_key_hash(arrow_stream_t *stream, const int64_t *places, int64_t key_count, uint64_t *hashes,
                                  int64_t rows);
 EXPORT void headrace_split_order(const uint64_t *hashes, int64_t rows, uint64_t max_parallelism, uint64_t parallelism,
                                  uint16_t *targets, uint32_t *order, int64_t *counts);
@@ -44,44 +46,58 @@ ALWAYS_INLINE void hash_column(const column_view_t *column, int64_t form, int64_
     }
 }
 
-/* Hashes the rows of one array whose columns are the keys; returns 0 if a column does not have its form. */
-static int hash_array(const arrow_array_t *array, const int64_t *forms, int64_t key_count, uint64_t *hashes) {
-    for (int64_t key = 0; key < key_count; key++) {
+/* The key columns: their places in an array, and their forms. */
+typedef struct {
+    const int64_t *places;
+    int64_t count;
+    int64_t forms[KEYS_MAX];
+} keys_t;
+
+/* Hashes the rows of one array; returns 0 if a column lacks the buffers of its form. */
+static int hash_array(const arrow_array_t *array, const keys_t *keys, uint64_t *hashes) {
+    for (int64_t key = 0; key < keys->count; key++) {
         column_view_t column;
-        int64_t rows = array->length;
-        if (!column_view(&column, array, key, forms[key], 0)) return 0;
-        if (forms[key] == FORM_INT64 && key == 0 && column.valid == NULL) {
+        int64_t rows = array->length, form = keys->forms[key];
+        if (!column_view(&column, array, keys->places[key], form, 0)) return 0;
+        if (form == FORM_INT64 && key == 0 && column.valid == NULL) {
             for (int64_t row = 0; row < rows; row++)
                 hashes[row] = xxh64_of_word(load_word(column.values + row * 8), SEED);
-        } else if (forms[key] == FORM_TEXT) {
+        } else if (form == FORM_TEXT) {
             hash_column(&column, FORM_TEXT, rows, key == 0, hashes);
         } else {
-            hash_column(&column, forms[key], rows, key == 0, hashes);
+            hash_column(&column, form, rows, key == 0, hashes);
         }
     }
     return 1;
 }
 
-static int fits(arrow_stream_t *stream, const int64_t *forms, int64_t key_count) {
+/* Reads the forms of the key columns; returns 0 if one is not there, or has a type that is not hashed here. */
+static int read_forms(arrow_stream_t *stream, keys_t *keys) {
     arrow_schema_t schema;
-    if (stream->get_schema(stream, &schema)) return 0;
-    int is_fit = schema.n_children == key_count;
-    for (int64_t key = 0; key < key_count && is_fit; key++)
-        is_fit = forms[key] != FORM_ANY && form_of(schema.children[key]->format) == forms[key];
+    if (keys->count > KEYS_MAX || stream->get_schema(stream, &schema)) return 0;
+    int is_fit = 1;
+    for (int64_t key = 0; key < keys->count && is_fit; key++) {
+        int64_t place = keys->places[key];
+        is_fit = place >= 0 && place < schema.n_children;
+        keys->forms[key] = is_fit ? form_of(schema.children[place]->format) : FORM_ANY;
+        is_fit = is_fit && keys->forms[key] != FORM_ANY && schema.children[place]->dictionary == NULL;
+    }
     if (schema.release != NULL) schema.release(&schema);
     return is_fit;
 }
 
-/* Hashes all rows of a stream whose columns are the keys. Returns how many: `rows`, or fewer where they do not fit. */
-EXPORT int64_t headrace_key_hash(arrow_stream_t *stream, const int64_t *forms, int64_t key_count, uint64_t *hashes,
+/* Hashes all rows of a stream; `places` are the key columns' places among its columns. Returns how many: `rows`, or -1
+ * where a key has a type that is not hashed here. */
+EXPORT int64_t headrace_key_hash(arrow_stream_t *stream, const int64_t *places, int64_t key_count, uint64_t *hashes,
                                  int64_t rows) {
+    keys_t keys = {.places = places, .count = key_count};
     int64_t hashed = 0;
-    if (!fits(stream, forms, key_count)) return -1;
+    if (!read_forms(stream, &keys)) return -1;
     for (;;) {
         arrow_array_t array;
         if (stream->get_next(stream, &array) || array.release == NULL) return hashed;
         int64_t length = array.length;
-        int is_hashed = length <= rows - hashed && hash_array(&array, forms, key_count, hashes + hashed);
+        int is_hashed = length <= rows - hashed && hash_array(&array, &keys, hashes + hashed);
         array.release(&array);
         if (!is_hashed) return -1;
         hashed += length;

@@ -18,6 +18,7 @@ import polars as pl
 from headrace.core.batch import concat_batches
 from headrace.core.signals import Signal
 from headrace.exchange.edge.partition import Partitioner
+from headrace.exchange.edge.rows import frames_of
 from headrace.exchange.output import EdgeOutput
 from headrace.operators.aggregation.combining import Combiner, CombiningConfig, Partials, split_partials
 from headrace.plan.partitioning import Global, Hash
@@ -89,7 +90,7 @@ class CombiningEnd:
         for batch in made.left:
             self._plain.on_batch(batch)
         if partials is not None:
-            for target, own in split_partials(partials, self._partitioner.split):
+            for target, own in split_partials(partials, lambda rows: frames_of(self._partitioner.split(rows))):
                 self._outlets[target].put_partials(own)
 
 

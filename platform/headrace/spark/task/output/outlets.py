@@ -14,7 +14,8 @@ import polars as pl
 
 from headrace.core.batch import concat_batches
 from headrace.core.signals import TIME_MIN, Element, Watermark
-from headrace.exchange.edge.partition import Partitioner, Split, open_partitioner
+from headrace.exchange.edge.partition import Partitioner, open_partitioner
+from headrace.exchange.edge.rows import Rows, Split, frames_of
 from headrace.exchange.output import EdgeOutput
 from headrace.operators.aggregation.combining import Partials, concat_partials
 from headrace.operators.chain import Receiver
@@ -44,9 +45,11 @@ class BlobOutlet:
         self._sent = 0
         self._watermark = TIME_MIN
 
-    def put(self, element: Element) -> None:
+    def put(self, element: Element | Rows) -> None:
         """Collects rows, and notes the watermark; other signals have no meaning between Spark's stages."""
         match element:
+            case Rows():
+                self._add(element.gathered())
             case pl.DataFrame():
                 self._add(element)
             case Watermark(ts):
@@ -105,7 +108,7 @@ class _ToOne:
     target: int
 
     def split(self, batch: pl.DataFrame) -> Split:
-        return ((self.target, batch),)
+        return ((self.target, Rows.all_of(batch)),)
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,4 +176,4 @@ class _Everywhere:
     targets: tuple[int, ...]
 
     def split(self, batch: pl.DataFrame) -> Split:
-        return self.partitioner.split(batch)
+        return [(target, Rows.all_of(frame)) for target, frame in frames_of(self.partitioner.split(batch))]
