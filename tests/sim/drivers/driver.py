@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from sim.drivers.site import Site
 
 IDLE_MOVES = 0.03
-"""How likely a look without new rows finds that an idle partition moves."""
+"""How likely a discovery without new rows finds that an idle partition moves."""
 
 
 class Driver(BlockingProcess):
@@ -127,7 +127,7 @@ class Surroundings(Reach):
         assert isinstance(ends, list)
         return {SOURCE: _splits(ends if site.story.bounded else site.partitions.stops)}
 
-    def look(self, splits: Splits, states: Mapping[str, SourceState]) -> Work | None:
+    def discover(self, splits: Splits, states: Mapping[str, SourceState]) -> Work | None:
         """What has come since."""
         site = self._site
         ends = self.ask(site.brokers, site.partitions.ends)

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from headrace.execution.origin import OriginWish, find_origin
 from headrace.execution.planning import JobPlans
 from headrace.spark.driver.follow import Follow, FollowOutcome, FollowWish
-from headrace.spark.driver.follow_sources import FollowSources, Look, Splits
+from headrace.spark.driver.follow_sources import Discovery, FollowSources, Splits
 from headrace.spark.launch.bounds import up_to_now
 from support.flows.cuts import Cut, position, random_cut
 from support.flows.engines import NOT_REPLAYABLE, Stretch, live, replayed
@@ -65,11 +65,11 @@ class GrowingSources(FollowSources):
     cuts: list[Cut]
     run: InMemory
 
-    def look(self, known: Splits) -> Look:
-        """The next look."""
-        look = super().look(known)
+    def discover(self, known: Splits) -> Discovery:
+        """The next discovery."""
+        found = super().discover(known)
         if not self.cuts:
-            return look
+            return found
         cut = self.cuts.pop(0)
         ranges: Splits = {
             source: tuple(
@@ -78,9 +78,9 @@ class GrowingSources(FollowSources):
                 )
                 for split in splits
             )
-            for source, splits in look.ranges.items()
+            for source, splits in found.ranges.items()
         }
-        return Look(look.splits, ranges)
+        return Discovery(found.splits, ranges)
 
 
 @every_flow

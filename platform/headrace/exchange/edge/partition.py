@@ -80,14 +80,18 @@ def split_by(batch: pl.DataFrame, targets: npt.NDArray[np.uint16], count: int) -
 
 def _parts(batch: pl.DataFrame, order: npt.NDArray[np.uint32], counts: npt.NDArray[np.int64]) -> Split:
     """The parts of a batch whose rows are ordered by target, so many for each."""
-    present = np.flatnonzero(counts).tolist()
+    # in Python, because there are few targets and often few rows
+    present = [(target, count) for target, count in enumerate(counts.tolist()) if count]
     whole = Rows.all_of(batch)
     if len(present) == 1:
-        return ((present[0], whole),)
+        return ((present[0][0], whole),)
     # of one chunk, because each part is gathered by itself
     chosen = Rows(batch.rechunk(), order, whole.bytes)
-    ends, sizes = np.cumsum(counts).tolist(), counts.tolist()
-    return [(target, chosen.slice(ends[target] - sizes[target], sizes[target])) for target in present]
+    parts, begin = [], 0
+    for target, count in present:
+        parts.append((target, chosen.slice(begin, count)))
+        begin += count
+    return parts
 
 
 @lru_cache(maxsize=64)

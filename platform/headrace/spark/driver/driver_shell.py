@@ -46,7 +46,7 @@ class Sources(Protocol):
         origin."""
         ...
 
-    def look(self, splits: Splits, states: Mapping[str, SourceState]) -> Work | None:
+    def discover(self, splits: Splits, states: Mapping[str, SourceState]) -> Work | None:
         """Returns the work beyond the positions in `states` that the sources have now; None: no work."""
         ...
 
@@ -123,8 +123,8 @@ class DriverShell:
             case do.RemoveLeftovers(attempt, decided):
                 self._remove_leftovers(attempt, decided)
                 return on.LeftoversRemoved()
-            case do.Look(splits, states):
-                return self._look(splits, states)
+            case do.Discover(splits, states):
+                return self._discover(splits, states)
             case do.Compute(epoch):
                 return self._compute(epoch)
             case do.Publish(record):
@@ -173,13 +173,13 @@ class DriverShell:
             kept = [] if decided is None else [decided]
             remove_savepoints(self._parts.open_folder(config.savepoint), config.job, attempt, kept)
 
-    def _look(self, splits: Splits, states: Mapping[str, SourceState]) -> on.Event:
+    def _discover(self, splits: Splits, states: Mapping[str, SourceState]) -> on.Event:
         begun_ms = self._parts.clock.monotonic_ms()
-        work = self._parts.sources.look(splits, states)
-        # the first interval starts at the first look; each later one starts at the end of a wait
+        work = self._parts.sources.discover(splits, states)
+        # the first interval starts at the first discovery; each later one starts at the end of a wait
         if self._begun_ms is None:
             self._begun_ms = begun_ms
-        return on.Looked(work)
+        return on.Discovered(work)
 
     def _compute(self, epoch: Epoch) -> on.Event:
         begun_ms = self._parts.clock.monotonic_ms()

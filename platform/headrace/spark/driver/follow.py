@@ -1,7 +1,7 @@
 """The driver of a followed pipeline (`replay --follow`) on Spark: one increment after the other, each one an epoch.
 
 `driver_machine` decides the order of the steps, and the behaviour of a driver that is killed, replaced or asked to
-stop. Before each increment the driver requests the sources' current ends (a look, `follow_sources`). There is no
+stop. Before each increment the driver requests the sources' current ends (a discovery, `follow_sources`). There is no
 increment without new rows, unless the watermark of an idle partition advances or all sources have ended.
 """
 
@@ -19,7 +19,7 @@ from headrace.plan.physical import PhysicalPlan, SourceSpec
 from headrace.plan.totals import row_totals
 from headrace.spark.driver.driver_setup import DriverWish, computation_of, config_of, publication_of
 from headrace.spark.driver.driver_shell import DriverParts, Pause, drive
-from headrace.spark.driver.follow_sources import FollowSources, Look, Place
+from headrace.spark.driver.follow_sources import Discovery, FollowSources, Place
 from headrace.spark.driver.idle_splits import IdleSplits, SourceClock
 from headrace.spark.driver.publication import Say
 from headrace.spark.driver_machine.config import DriverConfig
@@ -150,13 +150,13 @@ class WatchedSources:
         """Returns the splits of each source with their start, and their stop if they have one."""
         return self.sources.resolve(self.job, dict(known))
 
-    def look(self, splits: Splits, states: Mapping[str, SourceState]) -> Work | None:
+    def discover(self, splits: Splits, states: Mapping[str, SourceState]) -> Work | None:
         """Returns the work; None if there are no new rows, no floor of an idle partition rises, and not all sources
         have ended."""
-        look = self.sources.look(dict(splits))
-        fresh, now_ms = look.fresh(states), self.clock.monotonic_ms()  # monotonic: the wall clock may be set
-        self.idle.seen(_places(look), fresh, now_ms)
-        work = Work(look.splits, look.ranges, self.idle.raised(states, now_ms, look.ended), look.ended)
+        found = self.sources.discover(dict(splits))
+        fresh, now_ms = found.fresh(states), self.clock.monotonic_ms()  # monotonic: the wall clock may be set
+        self.idle.seen(_places(found), fresh, now_ms)
+        work = Work(found.splits, found.ranges, self.idle.raised(states, now_ms, found.ended), found.ended)
         return work if fresh or work.sources != states or work.over else None
 
 
@@ -170,5 +170,5 @@ def _clocks(plan: PhysicalPlan) -> dict[str, SourceClock]:
     }
 
 
-def _places(look: Look) -> list[Place]:
-    return [(source, split.topic, split.partition) for source, splits in look.splits.items() for split in splits]
+def _places(found: Discovery) -> list[Place]:
+    return [(source, split.topic, split.partition) for source, splits in found.splits.items() for split in splits]

@@ -3,8 +3,8 @@
 limits   the stops that the pipeline defines, resolved once for the job's life. A split without a stop never ends
 ends     the current ends: the same sources with `stop: latest`, resolved again for every increment
 
-A look is one request for the current ends. It returns, for each known or new split, the range up to its current end,
-but never past its limit.
+A discovery is one request for the current ends. It returns, for each known or new split, the range up to its current
+end, but never past its limit.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ Place = tuple[str, str, int]
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class Discovery:
     """The result of one request for the current ends.
 
     splits   the job's splits now, with their limits
@@ -92,7 +92,7 @@ class FollowSources:
             connectors.close()
         return {source: each.splits for source, each in found.items()}
 
-    def look(self, known: Splits) -> Look:
+    def discover(self, known: Splits) -> Discovery:
         """Returns the splits and their current ends. Raises UserError if a source reports no current end, or does not
         have a known split any more."""
         found = {spec.node: self._now(spec, known.get(spec.node, ())) for spec in _sources(self._ends)}
@@ -100,7 +100,7 @@ class FollowSources:
         ranges: Splits = {}
         for source, now in found.items():
             splits[source], ranges[source] = self._joined(source, known.get(source, ()), now)
-        return Look(splits, ranges)
+        return Discovery(splits, ranges)
 
     def _now(self, spec: SourceSpec, known: Sequence[SplitDocument]) -> list[SplitDocument]:
         context = source_context(spec, self._ends.pipeline, self._ends.batch_rows_max)

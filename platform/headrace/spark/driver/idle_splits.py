@@ -26,7 +26,7 @@ class SourceClock:
 
 
 class IdleSplits:
-    """For each partition, the time of the last look that found rows in it; if none did, of the first look."""
+    """For each partition, the time of the last discovery that found rows in it; if none did, of the first discovery."""
 
     def __init__(self, clocks: Mapping[str, SourceClock]) -> None:
         """clocks: of the sources with event time."""
@@ -34,7 +34,7 @@ class IdleSplits:
         self._active_ms: dict[Place, int] = {}
 
     def seen(self, places: Collection[Place], fresh: Collection[Place], now_ms: int) -> None:
-        """Records the result of a look. places: all partitions; fresh: those with rows to read."""
+        """Records the result of a discovery. places: all partitions; fresh: those with rows to read."""
         for place in places:
             if place in fresh:
                 self._active_ms[place] = now_ms

@@ -161,7 +161,7 @@ class ReplaySources:
             )
         )
 
-    def look(self, splits: Splits, states: Mapping[str, SourceState]) -> Work | None:
+    def discover(self, splits: Splits, states: Mapping[str, SourceState]) -> Work | None:
         """Returns the whole range."""
         return Work(splits, splits, states, frozenset(splits))
 

@@ -47,8 +47,8 @@ class RemoveLeftovers:
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
-    """Request the current ends of the sources -> Looked. states: the positions up to which they were read."""
+class Discover:
+    """Request the current ends of the sources -> Discovered. states: the positions up to which they were read."""
 
     splits: Splits
     states: Mapping[str, SourceState]
@@ -123,7 +123,17 @@ class Fail:
 
 
 Performed = (
-    ReadJournal | Resolve | Append | RemoveLeftovers | Look | Compute | Publish | Tidy | WriteSavepoint | Sweep | Wait
+    ReadJournal
+    | Resolve
+    | Append
+    | RemoveLeftovers
+    | Discover
+    | Compute
+    | Publish
+    | Tidy
+    | WriteSavepoint
+    | Sweep
+    | Wait
 )
 """Effects that are answered by an event."""
 Effect = Performed | End | Fail

@@ -44,7 +44,7 @@ class Epoch:
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """The work that a look at the sources found.
+    """The work that a discovery at the sources found.
 
     splits    the job's splits now; a split that continues has no stop
     ranges    the same splits, each up to its current end

@@ -46,7 +46,7 @@ class LeftoversRemoved:
 
 
 @dataclass(frozen=True, slots=True)
-class Looked:
+class Discovered:
     """The work to do now; None: there is none."""
 
     work: Work | None
@@ -101,7 +101,7 @@ Event = (
     | RecordWritten
     | Replaced
     | LeftoversRemoved
-    | Looked
+    | Discovered
     | Computed
     | Published
     | Tidied

@@ -11,14 +11,14 @@
      RemoveLeftovers of attempts before    │
         │  └─decided, not committed ───────┤
         v                                  v
-     Look ─> Compute ─> Append checkpoint ─> Publish ─> Append committed ─> Tidy ──last, or a savepoint──┐
+ Discover ─> Compute ─> Append checkpoint ─> Publish ─> Append committed ─> Tidy ──last, or a savepoint──┐
       ^  └─nothing new─┐  the decision                                       │                           v
       └──── Wait <─────┴─────────────────────────────────────────────────────┘          WriteSavepoint ─> Sweep
               └─asked to stop, with a savepoint ─> Compute (reads nothing) ..                            v
                                                                               Append finished ─> End
 
-A bounded driver (replay) has one epoch, and uses neither Look nor Wait nor Tidy. A driver that was asked to stop, and
-has no savepoint to take, ends after Wait.
+A bounded driver (replay) has one epoch, and uses neither Discover nor Wait nor Tidy. A driver that was asked to stop,
+and has no savepoint to take, ends after Wait.
 
 Invariants between any two effects:
 
@@ -82,7 +82,7 @@ class DriverMachine:
         retried."""
         self._asked = False
         self._leaving = False
-        self._looked = False
+        self._discovered = False
         """The epoch in progress is an increment, which is counted once it is committed."""
         self._target: str | None = None
         """URL of the savepoint that the epoch in progress fills."""
@@ -103,7 +103,7 @@ class DriverMachine:
                 return self._on_record(record)
             case on.LeftoversRemoved():
                 return self._settle()
-            case on.Looked(work):
+            case on.Discovered(work):
                 return self._wait() if work is None else self._compute(work)
             case on.Computed():
                 return self._decide(event)
@@ -194,7 +194,7 @@ class DriverMachine:
             states = {} if self._manifest is None else self._manifest.sources
             return self._compute(Work(self._splits, self._splits, states, frozenset(self._splits)))
         if not self._asked and self._increments != config.increments_max:
-            return Step(do.Look(self._splits, {} if self._manifest is None else self._manifest.sources))
+            return Step(do.Discover(self._splits, {} if self._manifest is None else self._manifest.sources))
         self._leaving = True
         if config.savepoint is None:
             return self._end()
@@ -204,7 +204,7 @@ class DriverMachine:
         """Computes the epoch of this work; for a bounded driver that is all input."""
         config, over = self._config, work.over
         target = config.new_savepoint(self._epoch + 1, self._attempt) if over else None
-        self._splits, self._looked, self._target = work.splits, True, target
+        self._splits, self._discovered, self._target = work.splits, True, target
         keeps = not config.bounded
         return Step(
             do.Compute(
@@ -227,7 +227,7 @@ class DriverMachine:
     def _hand_out(self) -> Step:
         """Computes a savepoint at the newest checkpoint: an epoch that reads nothing and writes all state."""
         target = self._config.new_savepoint(self._epoch + 1, self._attempt)
-        self._looked, self._target = False, target
+        self._discovered, self._target = False, target
         return Step(
             do.Compute(
                 Epoch(
@@ -288,7 +288,7 @@ class DriverMachine:
         assert self._newest is not None, "an epoch was tidied"
         manifest = self._newest.manifest
         said = f"epoch {manifest.epoch}: {sum(item.rows for item in manifest.committables):,} rows out"
-        worked, self._looked = self._looked, False
+        worked, self._discovered = self._discovered, False
         # counted here and not at the start: an increment that failed and was retried counts once
         self._increments += worked
         if self._ends:
@@ -319,7 +319,7 @@ class DriverMachine:
         if not passes or not self._taken_over or self._leaving or self._failures == self._config.failures_max:
             return Step(do.Fail(error))
         self._failures += 1
-        self._looked = False
+        self._discovered = False
         said = f"{_message(error)}; tried again soon ({self._failures} of {self._config.failures_max})"
         return Step(do.Wait(), (said,))
 

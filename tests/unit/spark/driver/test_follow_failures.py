@@ -23,7 +23,7 @@ from headrace.core.clock import SystemClock
 from headrace.core.errors import ExternalError
 from headrace.execution.planning import JobPlans
 from headrace.spark.driver.follow import Follow, FollowOutcome, FollowWish
-from headrace.spark.driver.follow_sources import FollowSources, Look, Splits
+from headrace.spark.driver.follow_sources import Discovery, FollowSources, Splits
 from headrace.spark.launch.bounds import up_to_now
 from headrace.spark.launch.give_up import give_up
 from headrace_connectors.memory import Collected, open_collected
@@ -44,18 +44,18 @@ Put = Callable[[FileStore, str, Data], bool]
 
 
 class Halves(FollowSources):
-    """Half of the rows at the first look, all of them later."""
+    """Half of the rows at the first discovery, all of them later."""
 
     looks = 0
 
-    def look(self, known: Splits) -> Look:
+    def discover(self, known: Splits) -> Discovery:
         """The next."""
-        look = super().look(known)
+        found = super().discover(known)
         self.looks += 1
         if self.looks > 1:
-            return look
-        half = (split.model_copy(update={"stop": ROWS // 2}) for split in look.ranges["rows"])
-        return Look(look.splits, {"rows": tuple(half)})
+            return found
+        half = (split.model_copy(update={"stop": ROWS // 2}) for split in found.ranges["rows"])
+        return Discovery(found.splits, {"rows": tuple(half)})
 
 
 def follow(folder: Path, *, savepoint: bool = False, asked: Callable[[], bool] = lambda: False) -> FollowOutcome:

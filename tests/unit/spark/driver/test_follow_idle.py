@@ -11,7 +11,7 @@ from typing import Any
 from headrace.core.batch import visible_columns
 from headrace.execution.planning import JobPlans
 from headrace.spark.driver.follow import Follow, FollowWish
-from headrace.spark.driver.follow_sources import FollowSources, Look, Splits
+from headrace.spark.driver.follow_sources import Discovery, FollowSources, Splits
 from headrace.spark.launch.bounds import up_to_now
 from headrace.spark.launch.replay import Prepared, ReplayOptions
 from headrace_connectors.memory import Collected, open_collected
@@ -65,21 +65,21 @@ class SteppedClock:
 
 
 class Scripted(FollowSources):
-    """Both partitions have come so far, by look; at the end all the way."""
+    """Both partitions have come so far, by discovery; at the end all the way."""
 
     ends: list[tuple[int, int]]
 
-    def look(self, known: Splits) -> Look:
+    def discover(self, known: Splits) -> Discovery:
         """The next."""
-        look = super().look(known)
+        found = super().discover(known)
         if not self.ends:
-            return look
+            return found
         end = self.ends.pop(0)
         ranges: Splits = {
             source: tuple(split.model_copy(update={"stop": end[split.partition]}) for split in splits)
-            for source, splits in look.ranges.items()
+            for source, splits in found.ranges.items()
         }
-        return Look(look.splits, ranges)
+        return Discovery(found.splits, ranges)
 
 
 def rows_of(collected: Collected) -> list[tuple[Any, ...]]:

@@ -17,7 +17,7 @@ from headrace.checkpoint.stores.store import Data
 from headrace.core.clock import SystemClock
 from headrace.execution.planning import JobPlans
 from headrace.spark.driver.follow import Follow, FollowWish
-from headrace.spark.driver.follow_sources import FollowSources, Look, Splits
+from headrace.spark.driver.follow_sources import Discovery, FollowSources, Splits
 from headrace.spark.launch.bounds import up_to_now
 from headrace.spark.task.order import STATE_BYTES_MAX
 from headrace_connectors.memory import open_collected
@@ -70,14 +70,14 @@ class SteppedSources(FollowSources):
 
     made: int
 
-    def look(self, known: Splits) -> Look:
+    def discover(self, known: Splits) -> Discovery:
         """Up to there."""
-        look = super().look(known)
+        found = super().discover(known)
         ranges = {
             source: tuple(split.model_copy(update={"stop": self.made}) for split in splits)
-            for source, splits in look.ranges.items()
+            for source, splits in found.ranges.items()
         }
-        return Look(look.splits, ranges)
+        return Discovery(found.splits, ranges)
 
 
 def pipeline(step: dict[str, Any]) -> dict[str, Any]:

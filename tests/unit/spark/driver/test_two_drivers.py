@@ -20,7 +20,7 @@ from headrace.execution.planning import JobPlans
 from headrace.spark.driver import driver_shell
 from headrace.spark.driver import replay as replay_driver
 from headrace.spark.driver.follow import Follow, FollowOutcome, FollowWish
-from headrace.spark.driver.follow_sources import FollowSources, Look, Splits
+from headrace.spark.driver.follow_sources import Discovery, FollowSources, Splits
 from headrace.spark.driver.leftovers import remove_files, remove_savepoints
 from headrace.spark.driver.replay import Replay, ReplayOutcome, ReplayWish
 from headrace.spark.driver_machine.names import new_savepoint
@@ -179,21 +179,21 @@ def test_a_replay_that_wakes_up_before_it_cleans_deletes_nothing_of_its_successo
 
 
 class Scripted(FollowSources):
-    """Each look shows 50 rows more of both partitions."""
+    """Each discovery shows 50 rows more of both partitions."""
 
     shown = 0
 
-    def look(self, known: Splits) -> Look:
+    def discover(self, known: Splits) -> Discovery:
         """The next."""
-        look = super().look(known)
+        found = super().discover(known)
         Scripted.shown += 50
         if Scripted.shown >= ROWS // 2:
-            return look
+            return found
         ranges: Splits = {
             source: tuple(split.model_copy(update={"stop": Scripted.shown}) for split in splits)
-            for source, splits in look.ranges.items()
+            for source, splits in found.ranges.items()
         }
-        return Look(look.splits, ranges)
+        return Discovery(found.splits, ranges)
 
 
 def follow(folder: Path, increments_max: int | None = None) -> FollowOutcome:

@@ -60,10 +60,10 @@ def read(*records: Record) -> on.JournalRead:
     return on.JournalRead(journal, resolve(journal))
 
 
-def work(end: int, *, over: bool = False) -> on.Looked:
+def work(end: int, *, over: bool = False) -> on.Discovered:
     """Rows up to `end`."""
     ranges = {"rows": (SPLITS["rows"][0].model_copy(update={"stop": end}),)}
-    return on.Looked(Work(SPLITS, ranges, {}, frozenset(["rows"] if over else [])))
+    return on.Discovered(Work(SPLITS, ranges, {}, frozenset(["rows"] if over else [])))
 
 
 def effects(machine: DriverMachine, events: Sequence[on.Event | None]) -> list[do.Effect]:
@@ -130,12 +130,12 @@ def test_a_replay_that_is_decided_is_published_without_an_attempt() -> None:
 
 def test_following_to_the_end_of_the_sources() -> None:
     events = [read(), on.Resolved(SPLITS), *BEGUN, work(4), computed(1, 4), None, on.Published(), None, on.Tidied()]
-    events += [on.Woken(asked=False), on.Looked(None), on.Woken(asked=False), work(9, over=True)]
+    events += [on.Woken(asked=False), on.Discovered(None), on.Woken(asked=False), work(9, over=True)]
     events += [computed(2, 9, final=True), None, on.Published(), None, on.Tidied(), on.Swept(), None]
     wanted = effects(DriverMachine(FOLLOW), events)
     assert names(wanted) == (
-        "ReadJournal Resolve attempt RemoveLeftovers Look Compute checkpoint Publish committed Tidy Wait "
-        "Look Wait Look Compute checkpoint Publish committed Tidy Sweep finished End"
+        "ReadJournal Resolve attempt RemoveLeftovers Discover Compute checkpoint Publish committed Tidy Wait "
+        "Discover Wait Discover Compute checkpoint Publish committed Tidy Sweep finished End"
     )
     first, last, end = wanted[5], wanted[14], wanted[-1]
     assert isinstance(first, do.Compute)
@@ -150,7 +150,7 @@ def test_what_is_decided_is_published_before_the_next_look() -> None:
     decided: list[Record] = [attempt(1), CheckpointRecord(at_ms=0, manifest=manifest(1, 4))]
     events = [read(*decided), *BEGUN, on.Published(), None, on.Tidied()]
     wanted = effects(DriverMachine(FOLLOW), events)
-    assert names(wanted) == "ReadJournal attempt RemoveLeftovers Publish committed Tidy Look"
+    assert names(wanted) == "ReadJournal attempt RemoveLeftovers Publish committed Tidy Discover"
     append = wanted[1]
     assert isinstance(append, do.Append)
     assert isinstance(append.draft, AttemptRecord)
@@ -178,7 +178,7 @@ def test_asked_to_stop_with_a_savepoint_all_state_is_written_and_nothing_read() 
 
 
 def test_asked_to_stop_without_a_savepoint_it_ends() -> None:
-    events = [read(), on.Resolved(SPLITS), *BEGUN, on.Looked(None), on.Woken(asked=True)]
+    events = [read(), on.Resolved(SPLITS), *BEGUN, on.Discovered(None), on.Woken(asked=True)]
     wanted = effects(DriverMachine(FOLLOW), events)
     assert names(wanted[-2:]) == "Wait End"
 
@@ -218,7 +218,7 @@ def test_a_failure_that_passes_is_tried_again_from_the_journal_so_often() -> Non
     begun: list[on.Event | None] = [read(), on.Resolved(SPLITS), *BEGUN]
     failed: list[on.Event | None] = [work(4), on.Failed(AWAY), on.Woken(asked=False)]
     wanted = effects(DriverMachine(FOLLOW), [*begun, *failed, read(attempt(1)), *BEGUN, work(4), on.Failed(AWAY)])
-    assert names(wanted[6:]) == "Wait ReadJournal attempt RemoveLeftovers Look Compute Fail"
+    assert names(wanted[6:]) == "Wait ReadJournal attempt RemoveLeftovers Discover Compute Fail"
 
 
 @pytest.mark.parametrize("error", [UserError("no"), ExternalError("gone"), ValueError("unforeseen")])
