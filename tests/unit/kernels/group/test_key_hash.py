@@ -40,8 +40,10 @@ def keyed(draw: st.DrawFn) -> tuple[pl.DataFrame, list[str]]:
         columns.append(pl.Series(key, drawn, dtype=dtype))
     frame = pl.DataFrame([pl.Series("other", range(count)), *columns])
     cut = draw(st.integers(0, count))
-    # two chunks, and one that begins inside of its buffers
-    return draw(st.sampled_from([frame, pl.concat([frame[:cut], frame[cut:]], rechunk=False), frame[cut:]])), keys
+    parted = pl.concat([frame[:cut], frame[cut:]], rechunk=False)
+    # two chunks, in every column or in some, and one that begins inside of its buffers
+    unlike = frame.with_columns(parted.select(keys[:1]).to_series())
+    return draw(st.sampled_from([frame, parted, unlike, frame[cut:]])), keys
 
 
 @given(keyed())
