@@ -59,6 +59,10 @@ def _an_effect_that_raises_is_forgotten(patch: pytest.MonkeyPatch) -> None:
     patch.setattr("sim.processes.coordinator.failure_event", lambda effect, failure: None)
 
 
+def _positions_may_vanish(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr("headrace.coordinator.job.states.shared.live_epochs.vanished_splits", lambda job, manifest: [])
+
+
 def _what_was_decided_is_not_committed_first(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Journal, "uncommitted", None)
 
@@ -364,6 +368,7 @@ BREAKS: list[tuple[Breaks, int]] = [
     (_names_are_never_free_again, 450),
     (_an_epoch_is_acknowledged_without_a_snapshot, 0),
     (_an_effect_that_raises_is_forgotten, 0),
+    (_positions_may_vanish, 11_315),
 ]
 """What is broken, and from which seed on it is looked for: some take many seeds to show."""
 

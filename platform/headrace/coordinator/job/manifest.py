@@ -46,6 +46,24 @@ def manifest_of(
     )
 
 
+def vanished_splits(job: Job, manifest: Manifest) -> list[str]:
+    """Returns the job's splits whose positions the checkpoint before this one has, and this one lacks.
+
+    There are none, unless a slot acknowledged without its splits: it did not receive them. Their rows would be read
+    again after a restore, from the beginning.
+    """
+    if job.restored is None:
+        return []
+    vanished = []
+    for source, state in manifest.sources.items():
+        before = job.restored.sources.get(source, SourceState())
+        read = {(split.topic, split.partition) for split in before.splits}
+        assigned = {(split.topic, split.partition) for split in job.splits.get(source, ())}
+        kept = {(split.topic, split.partition) for split in state.splits}
+        vanished += [f"{source}: {topic}/{partition}" for topic, partition in sorted((read & assigned) - kept)]
+    return vanished
+
+
 def savepoint_states(pending: Pending) -> tuple[StateHandle, ...]:
     """Returns the handles of the epoch's files in its savepoint folder."""
     documents = sorted(pending.documents, key=lambda document: (document.task, document.subtask))

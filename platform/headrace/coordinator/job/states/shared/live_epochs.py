@@ -47,7 +47,7 @@ from headrace.coordinator.job.events import (
 )
 from headrace.coordinator.job.job import Job
 from headrace.coordinator.job.job_state import JobState
-from headrace.coordinator.job.manifest import manifest_of, savepoint_states
+from headrace.coordinator.job.manifest import manifest_of, savepoint_states, vanished_splits
 from headrace.coordinator.job.states.shared.after_failure import after_failure
 from headrace.coordinator.job.states.shared.any_event import on_any
 from headrace.coordinator.job.states.shared.lost_output import output_lost
@@ -124,9 +124,8 @@ class Live:
         match event:
             case SlotAcked(index, epoch, documents):
                 # None: other slots have not acknowledged yet, or the epoch was aborted before this one arrived
-                if (pending := epochs.ack(index, epoch, documents)) is not None:
-                    self._on_acked(job, pending, now_ms)
-                return STAY
+                pending = epochs.ack(index, epoch, documents)
+                return STAY if pending is None else self._on_acked(job, pending, now_ms)
             case Described() | DescribeFailed():
                 return self._on_described(job, event, now_ms)
             case RecordWritten(ticket) if ticket == self._ticket:
@@ -201,12 +200,12 @@ class Live:
         job.epoch = pending.epoch
         job.do(SendAll(TriggerEpoch(pending.epoch, pending.folder, stop=last, drain=drain)))
 
-    def _on_acked(self, job: Job, pending: Pending, now_ms: int) -> None:
-        if pending.committables:
-            pending.stage = Stage.DESCRIBING
-            job.do(Describe(pending.epoch, pending.committables))
-        else:
-            self._record(job, pending, (), now_ms)
+    def _on_acked(self, job: Job, pending: Pending, now_ms: int) -> Next:
+        if not pending.committables:
+            return self._record(job, pending, (), now_ms)
+        pending.stage = Stage.DESCRIBING
+        job.do(Describe(pending.epoch, pending.committables))
+        return STAY
 
     def _on_described(self, job: Job, event: Described | DescribeFailed, now_ms: int) -> Next:
         pending = self.attempt.epochs.in_stage(Stage.DESCRIBING, event.epoch)
@@ -216,16 +215,20 @@ class Live:
             # prepared output that cannot be committed any more is lost for the attempt: nothing is decided, so the rows
             # are read again
             return self.fail(job, event.failure, now_ms)
-        self._record(job, pending, event.committables, now_ms)
-        return STAY
+        return self._record(job, pending, event.committables, now_ms)
 
-    def _record(self, job: Job, pending: Pending, committables: tuple[CommittableDocument, ...], now_ms: int) -> None:
-        pending.stage = Stage.RECORDING
+    def _record(self, job: Job, pending: Pending, committables: tuple[CommittableDocument, ...], now_ms: int) -> Next:
         pending.manifest = manifest_of(job, pending, now_ms, committables)
+        if vanished := vanished_splits(job, pending.manifest):
+            # nothing is decided yet: a failed attempt costs a restart, this record would cost rows that are read twice
+            text = f"checkpoint {pending.epoch} lacks the positions of {', '.join(vanished)}"
+            return self.fail(job, Failure(text, Domain.INTERNAL, retry=True), now_ms)
+        pending.stage = Stage.RECORDING
         self._ticket = job.ticket()
         states = savepoint_states(pending)
         took_ms = now_ms - pending.started_ms
         job.do(WriteCheckpoint(self._ticket, pending.manifest, pending.folder or None, states, took_ms))
+        return STAY
 
     def _on_record(self, job: Job, now_ms: int) -> Next:
         epochs = self.attempt.epochs
