@@ -25,7 +25,7 @@ from headrace.core.files.private_files import PRIVATE_FILE, make_private_folder,
 from headrace.core.files.replaced_file import replace_file
 from headrace.core.settings import Home
 from headrace.processes.ports import free_port, is_free
-from headrace_dev.broker import class_archive
+from headrace_dev.broker.class_archive import reading_options, writing_options
 from headrace_dev.broker.ivy import FetchProgress
 from headrace_dev.broker.jars import ensure_jars, jars_folder
 from headrace_dev.broker.java import find_java
@@ -140,7 +140,7 @@ class EmbeddedBroker:
         found = find_java()
         jars = ensure_jars(found, on_progress=self._on_progress)
         kept = self._config.writes_classes
-        classes = class_archive.reading(jars_folder(), found) if kept is None else class_archive.writing(kept)
+        classes = reading_options(jars_folder(), found) if kept is None else writing_options(kept)
         java = _Runtime(str(found.program), os.pathsep.join(map(str, jars)), classes)
         _make_folders(self._data, self._log.parent)
         with _claimed(self._data) as claim:

@@ -21,12 +21,12 @@ def archive_path(folder: Path, java: Java) -> Path:
     return folder / f"classes-{text}.jsa"
 
 
-def reading(folder: Path, java: Java) -> tuple[str, ...]:
+def reading_options(folder: Path, java: Java) -> tuple[str, ...]:
     """Returns the options of a JVM that loads its classes from the archive, if there is one."""
     path = archive_path(folder, java)
     return (f"-XX:SharedArchiveFile={path}", *_QUIET) if path.exists() else ()
 
 
-def writing(path: Path) -> tuple[str, ...]:
+def writing_options(path: Path) -> tuple[str, ...]:
     """Returns the options of a JVM that writes its loaded classes to `path` at a normal exit."""
     return (f"-XX:ArchiveClassesAtExit={path}", *_QUIET)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from headrace_dev.broker.class_archive import reading
+from headrace_dev.broker.class_archive import reading_options
 from headrace_dev.broker.jars import ensure_jars, jars_folder
 from headrace_dev.broker.java import find_java
 from headrace_dev.broker.properties import LOGGING, server_properties
@@ -65,7 +65,7 @@ class KafkaPrograms:
 def find_programs() -> KafkaPrograms:
     """Those of the development broker; the jars are fetched where they are missing."""
     java = find_java()
-    return KafkaPrograms(java.program.resolve(), ensure_jars(java), reading(jars_folder(), java))
+    return KafkaPrograms(java.program.resolve(), ensure_jars(java), reading_options(jars_folder(), java))
 
 
 def prepare(node: KafkaNode, nodes: Sequence[KafkaNode], programs: KafkaPrograms) -> list[str]:
