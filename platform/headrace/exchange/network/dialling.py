@@ -18,6 +18,8 @@ from headrace.tls.diagnosis import alert_of
 _TRY_S = 4.0
 """Time limit of one connect, in seconds. During a network partition the kernel doubles the pause between its SYNs, up
 to half a minute; a new connect sends a SYN at once."""
+_UNIX_BUFFER_BYTES = 1 << 20
+"""Bytes that a sender may write ahead, as far as the kernel allows. With fewer, both ends wait for each other often."""
 _BACKOFF = Backoff(first_s=0.02, max_s=0.5)
 """Pauses between calls to a callee that was not ready."""
 _LEFT_S_MIN = 0.001
@@ -106,6 +108,7 @@ def _connected_unix(path: str, timeout_s: float) -> socket.socket:
     sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
         sock.settimeout(timeout_s)
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _UNIX_BUFFER_BYTES)
         sock.connect(path)
     except OSError:
         sock.close()
