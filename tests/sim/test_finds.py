@@ -167,17 +167,17 @@ def _manifests_name_nothing(patch: pytest.MonkeyPatch) -> None:
 def _output_is_committed_before_it_is_decided(patch: pytest.MonkeyPatch) -> None:
     record = Live._record
 
-    def broken(self: Live, job: Job, pending: Pending, items: Items, now_ms: int) -> None:
+    def broken(self: Live, job: Job, pending: Pending, items: Items, now_ms: int) -> Next:
         if items:
             job.do(Commit(pending.epoch, items))
-        record(self, job, pending, items, now_ms)
+        return record(self, job, pending, items, now_ms)
 
     patch.setattr(Live, "_record", broken)
 
 
 def _output_is_not_described(patch: pytest.MonkeyPatch) -> None:
-    def broken(self: Live, job: Job, pending: Pending, now_ms: int) -> None:
-        self._record(job, pending, pending.committables, now_ms)
+    def broken(self: Live, job: Job, pending: Pending, now_ms: int) -> Next:
+        return self._record(job, pending, pending.committables, now_ms)
 
     patch.setattr(Live, "_on_acked", broken)
 

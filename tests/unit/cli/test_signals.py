@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import os
 import signal
+from collections.abc import Iterator
 
 import pytest
 
@@ -14,6 +15,14 @@ def left(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     codes: list[int] = []
     monkeypatch.setattr(os, "_exit", codes.append)
     return codes
+
+
+@pytest.fixture(autouse=True)
+def hangup_is_heard() -> Iterator[None]:
+    """Whoever runs the tests may have it ignored: `nohup` does."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    yield
+    signal.signal(signal.SIGHUP, before)
 
 
 def test_a_command_is_left_at_once_until_its_job_runs(left: list[int], capfd: pytest.CaptureFixture[str]) -> None:
