@@ -29,8 +29,6 @@ TS = "__ts"
 WM = "__wm"
 OP = "__op"
 KG = "__kg"
-_FEW = 8
-"""Most batches that are put together one by one."""
 O_NODE, O_TEXT, O_MAJOR, O_MINOR, O_INDEX = "__o_node", "__o_text", "__o_major", "__o_minor", "__o_index"
 ORDER_COLUMNS = (O_NODE, O_TEXT, O_MAJOR, O_MINOR, O_INDEX)
 ORDER_SCHEMA: dict[str, pl.DataType] = {
@@ -40,6 +38,8 @@ ORDER_SCHEMA: dict[str, pl.DataType] = {
     O_MINOR: pl.Int64(),
     O_INDEX: pl.Int64(),
 }
+_STACKED_MAX = 8
+"""Most batches that are put together one by one."""
 
 
 def visible_columns(batch: pl.DataFrame) -> list[str]:
@@ -59,7 +59,7 @@ def concat_batches(batches: Sequence[pl.DataFrame]) -> pl.DataFrame:
     columns = batches[0].columns
     if any(batch.columns != columns for batch in batches):
         batches = _aligned(batches)
-    if len(batches) > _FEW:
+    if len(batches) > _STACKED_MAX:
         return pl.concat(batches, rechunk=False)
     # a few small batches: `concat` takes 10 us before it begins
     whole = batches[0].clone()

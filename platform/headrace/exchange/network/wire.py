@@ -190,7 +190,9 @@ class BatchEncoder:
 
         The payload of DATA is valid until the next call.
         """
-        batch = rows.batch.rechunk()
+        # once for the kernel and for what it leaves to Arrow
+        rows = Rows(rows.batch.rechunk(), rows.order, rows.bytes)
+        batch = rows.batch
         message = self._writer.write(batch, rows.order)
         # the kernel's digest costs a tenth of a schema
         columns = batch.schema if message is None else message.columns
