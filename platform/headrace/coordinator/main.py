@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import contextlib
 import json
 import logging
 import os
@@ -90,8 +91,12 @@ async def serve(config: CoordinatorConfig, ended: asyncio.Event | None = None, s
         leaving_workers = True
         loop.call_later(0.2, over.set)  # the client's answer is sent first
 
+    def replaced() -> None:
+        LOG.error("another coordinator has taken over the jobs of this one, which ends; workers may stay")
+        over.set()
+
     fleet = Fleet(cluster, times_from(os.environ))
-    dispatcher = Dispatcher(Home(config.home), cluster, fleet, SystemClock(), shutdown, starter)
+    dispatcher = Dispatcher(Home(config.home), cluster, fleet, SystemClock(), shutdown, starter, on_replaced=replaced)
     grpc_port = await fleet.start(config.host, config.grpc_port, tokens.full, config.tls)
     server, serving, port = await _start_rest(config, dispatcher, tokens)
     try:
@@ -107,7 +112,7 @@ async def serve(config: CoordinatorConfig, ended: asyncio.Event | None = None, s
         await dispatcher.close()
         await fleet.stop(workers=leaving_workers)
         await serving
-        (folder / COORDINATOR_FILE).unlink(missing_ok=True)
+        _withdraw(folder)
 
 
 def _warm_up(starter: Starter | None) -> None:
@@ -189,6 +194,14 @@ def _publish(config: CoordinatorConfig, folder: Path, port: int, grpc_port: int)
     if config.tls is not None:
         document["tls_ca"] = str(config.tls.ca)
     replace_file(folder / COORDINATOR_FILE, json.dumps(document).encode(), mode=PRIVATE_FILE)
+
+
+def _withdraw(folder: Path) -> None:
+    """Deletes the file with this coordinator's addresses; another one that has taken over has replaced it."""
+    file = folder / COORDINATOR_FILE
+    with contextlib.suppress(OSError, ValueError):
+        if json.loads(file.read_text())["pid"] == os.getpid():
+            file.unlink()
 
 
 def main(arguments: list[str] | None = None) -> None:

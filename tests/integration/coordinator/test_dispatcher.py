@@ -16,8 +16,9 @@ from headrace.client.models import SubmitRequest
 from headrace.coordinator.dispatch import dispatcher as dispatcher_module
 from headrace.coordinator.dispatch import job_store, registry_shell
 from headrace.coordinator.dispatch.dispatcher import Dispatcher
-from headrace.coordinator.dispatch.job_store import JobStore, JobSubmission
+from headrace.coordinator.dispatch.job_store import open_job_store
 from headrace.coordinator.dispatch.preparation import earlier_origin
+from headrace.coordinator.dispatch.submission import JobSubmission
 from headrace.coordinator.driver import storage_lane
 from headrace.coordinator.fleet.fleet import Fleet
 from headrace.coordinator.job import effects as do
@@ -295,7 +296,7 @@ def test_a_result_is_on_disk_when_the_coordinator_is_gone(tmp_path: Path) -> Non
             return await canceled(dispatcher, "short")
 
     job = asyncio.run(test())
-    ((found,), _) = JobStore(home.jobs).load_all()
+    ((found,), _) = open_job_store(home).load_all()
     assert found.submission.job == job
     assert found.result is not None
     assert found.result.state == "CANCELED"
@@ -342,7 +343,7 @@ def test_a_cancel_whose_end_cannot_be_kept_fails_and_the_job_waits_on(
             assert trigger.error.message == "no space left"
             away.comes_back()
             await until(lambda: waits(dispatcher), "a job that waits for slots")
-        ((found,), _) = JobStore(Home(tmp_path).jobs).load_all()
+        ((found,), _) = open_job_store(Home(tmp_path)).load_all()
         assert found.result is None, "it would not go on with the next coordinator"
 
     run(test)

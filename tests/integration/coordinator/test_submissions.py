@@ -11,7 +11,7 @@ import pytest
 
 from headrace.client.models import SubmitRequest
 from headrace.coordinator.dispatch import registry_shell
-from headrace.coordinator.dispatch.job_store import JobStore
+from headrace.coordinator.dispatch.job_store import open_job_store
 from headrace.coordinator.rest.service import JobConflictError
 from headrace.core.errors import ExternalError, InvalidPipelineError
 from headrace.core.settings import Home
@@ -82,7 +82,7 @@ def test_a_submission_whose_write_failed_does_not_run_one_day(
                 return True
 
             await until(is_accepted, "the name to be free")
-        (found, _) = JobStore(Home(tmp_path).jobs).load_all()
+        (found, _) = open_job_store(Home(tmp_path)).load_all()
         assert len(found) == 1
 
     run(test)

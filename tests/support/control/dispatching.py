@@ -15,7 +15,8 @@ from headrace.checkpoint.paths import job_url
 from headrace.checkpoint.stores.opening import open_store
 from headrace.client.models import JobStatus, SubmitRequest, Trigger
 from headrace.coordinator.dispatch.dispatcher import Dispatcher
-from headrace.coordinator.dispatch.job_store import JobStore, JobSubmission, SubmissionOptions
+from headrace.coordinator.dispatch.job_store import JobStore, open_job_store
+from headrace.coordinator.dispatch.submission import JobSubmission, SubmissionOptions
 from headrace.coordinator.fleet.fleet import Fleet
 from headrace.core.clock import SystemClock
 from headrace.core.errors import ExternalError
@@ -81,7 +82,7 @@ def stored(home: Home, from_savepoint: str, *, checkpoints: bool, job: str = JOB
     submission = JobSubmission(
         job=job, name=name, pipeline=pipeline(name), options=options, submitted_at_ms=1, storage=storage
     )
-    JobStore(home.jobs).add(submission)
+    open_job_store(home).add(submission)
     journal = JournalStore(open_store(storage), "", "earlier")
     journal.append(attempt(1, savepoint=from_savepoint))
     if checkpoints:

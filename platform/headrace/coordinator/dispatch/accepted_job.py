@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from headrace import __version__
 from headrace.checkpoint.stores.opening import open_store
 from headrace.client.models import SubmitRequest
-from headrace.coordinator.dispatch.job_store import JobSubmission, StoredFloor, SubmissionOptions
+from headrace.coordinator.dispatch.submission import JobSubmission, StoredFloor, SubmissionOptions
 from headrace.coordinator.driver.job_setup import JobSetup
 from headrace.coordinator.job.config import Beginning, JobConfig
 from headrace.core.clock import Clock

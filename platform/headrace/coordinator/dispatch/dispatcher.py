@@ -27,7 +27,6 @@ from headrace.client.models import (
 )
 from headrace.coordinator.dispatch.accepted_job import Request, Surroundings
 from headrace.coordinator.dispatch.job_reference import NamedJob, find_job
-from headrace.coordinator.dispatch.job_store import JobResult
 from headrace.coordinator.dispatch.preparation import submitted_plans
 from headrace.coordinator.dispatch.registry_shell import KnownJob, RegistryShell, running_status
 from headrace.coordinator.dispatch.resubmission import request_again
@@ -38,6 +37,7 @@ from headrace.coordinator.driver.job_storage import SHIP_S
 from headrace.coordinator.fleet.fleet import Fleet
 from headrace.coordinator.job import events as machine_events
 from headrace.coordinator.job.config import Beginning
+from headrace.coordinator.ledger.records import JobResult
 from headrace.coordinator.output.job_handle import HeldJob, phase_of
 from headrace.coordinator.output.job_output import JobOutput
 from headrace.coordinator.registry import events as on
@@ -66,8 +66,11 @@ class Dispatcher:
         clock: Clock,
         on_shutdown: Callable[[], None],
         starter: Starter | None = None,
+        *,
+        on_replaced: Callable[[], None] | None = None,
     ) -> None:
-        """`starter`: starts connector hosts; by default each is a fresh interpreter."""
+        """`starter`: starts connector hosts; by default each is a fresh interpreter. on_replaced: called when another
+        coordinator has taken the jobs over: this one must end."""
         starter = starter or SpawnStarter()
         self._home = home
         self._cluster = cluster
@@ -75,7 +78,9 @@ class Dispatcher:
         self._clock = clock
         self._on_shutdown = on_shutdown
         self._triggers = Triggers()
-        self._shell = RegistryShell(Surroundings(home, clock, starter), fleet, self._triggers)
+        self._shell = RegistryShell(
+            Surroundings(home, clock, starter), fleet, self._triggers, on_replaced or (lambda: None)
+        )
         self.output = JobOutput(self._held, self._triggers, clock, starter)
 
     async def start(self) -> None:

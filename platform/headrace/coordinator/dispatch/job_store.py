@@ -1,213 +1,206 @@
-"""The coordinator's jobs on disk: `$HEADRACE_HOME/jobs/<job id>/`.
+"""The coordinator's jobs, in the cluster's ledger (`coordinator.ledger`).
 
-    job.json      the submission, with secrets: mode 0600     written once; deleted if the write failed
-    result.json   the end of the job                          written at the end; deleted if the write failed
-    history.json  failures, attempts, rescales                replaced with each change
+    $HEADRACE_HOME/cluster/ledger/    every change, as a numbered record; submissions in it are encrypted
+                   cluster/key        the key, mode 0600
+                   jobs/<job>/        files of a job that no other coordinator needs: its log
 
-Files are always replaced as a whole. The store never decides which epoch or attempt is the newest: the journal does.
+A change is durable when its method returns, and its coordinator was still the one that leads then. The store never
+decides which epoch or attempt is the newest: the journal does.
 """
 
 from __future__ import annotations
 
-import re
+import logging
+import secrets
 import shutil
 import threading
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal, NamedTuple
 
-from pydantic import ConfigDict, Field, ValidationError
+from pydantic import ValidationError
 
-from headrace.checkpoint.manifest import Document
+from headrace.checkpoint.stores.file import FileStore
+from headrace.coordinator.dispatch.earlier_home import earlier_jobs, remove_earlier_files
+from headrace.coordinator.dispatch.ledger_store import LedgerReplacedError, LedgerStore
+from headrace.coordinator.dispatch.sealing import Sealer
+from headrace.coordinator.dispatch.submission import JobSubmission
 from headrace.coordinator.job.history import JobHistory
-from headrace.core.config import FileForm
-from headrace.core.errors import ExternalError
-from headrace.core.files.private_files import PRIVATE_FILE, make_private_folder
-from headrace.core.files.replaced_file import remove_file, replace_file
-from headrace.rpc.messages import Failure
+from headrace.coordinator.ledger.ledger import Ledger
+from headrace.coordinator.ledger.records import (
+    Change,
+    Discarded,
+    Ended,
+    EndWithdrawn,
+    Forgotten,
+    HistoryKept,
+    JobResult,
+    LedgerJob,
+    Submitted,
+)
+from headrace.core.clock import Clock, SystemClock
+from headrace.core.errors import ExternalError, HeadraceError
+from headrace.core.files.private_files import make_private_folder
+from headrace.core.settings import Home
 
+LOG = logging.getLogger("headrace.coordinator")
 ENDED_MAX = 50
 """Most ended jobs that are kept. Jobs that have not ended are always kept."""
-_JOB_ID = re.compile(r"[0-9a-f]{12}\Z")
-
-
-class StoredFloor(NamedTuple):
-    """An `AppliedFloor` (the watermark assigned to an idle partition) as job.json has it: five values in this order."""
-
-    source: str
-    topic: str
-    partition: int
-    position: int
-    floor: int
-
-
-class SubmissionOptions(Document):
-    """The options of a submission.
-
-    parallelism      of nodes that set none themselves
-    from_savepoint   URL of the savepoint or checkpoint that the job starts from; claim: the job deletes it once it is
-                     not needed
-    renames          node of the savepoint -> node of this pipeline
-    code             URLs of the user's archives, beside the job's checkpoints
-    python_path      import path entries for the user's functions
-    floors           floors of an earlier run
-    """
-
-    # a home may contain jobs of another version of headrace, which had other options
-    model_config = ConfigDict(extra="ignore")
-
-    parallelism: int
-    from_savepoint: str | None = None
-    claim: bool = False
-    renames: dict[str, str] = Field(default_factory=dict)
-    code: tuple[str, ...] = ()
-    python_path: tuple[str, ...] = ()
-    floors: tuple[StoredFloor, ...] = ()
-
-
-class JobSubmission(Document):
-    """A submitted job.
-
-    pipeline   the file form, with secrets
-    storage    URL of the job's checkpoint folder
-    """
-
-    job: str
-    name: str
-    pipeline: FileForm
-    options: SubmissionOptions
-    submitted_at_ms: int
-    storage: str
-
-
-class JobResult(Document):
-    """The end of a job. `savepoint`: URL of the savepoint that a stop returned."""
-
-    state: Literal["FINISHED", "CANCELED", "FAILED"]
-    ended_at_ms: int
-    savepoint: str | None = None
-    failure: Failure | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class StoredJob:
-    """A job as read from disk. `result` None: the job has not ended."""
+    """A job as read from the ledger. `result` None: the job has not ended."""
 
     submission: JobSubmission
     result: JobResult | None
     history: JobHistory
 
 
-class JobStore:
-    """Reads and writes `root` (`Home.jobs`). Blocking. One coordinator uses it at a time; its threads may share it."""
+@dataclass(slots=True, eq=False)
+class _Waiting:
+    """Changes of one caller until a record has them."""
 
-    def __init__(self, root: Path) -> None:
-        self._root = root
-        self._lock = threading.Lock()
-        self._changes: dict[str, int] = {}
+    changes: Sequence[Change]
+    is_written: bool = False
+
+
+@dataclass(slots=True)
+class _Queue:
+    """Changes that the next record takes. Its lock is held for moments, the store's while a record is written."""
+
+    lock: threading.Lock = field(default_factory=threading.Lock)
+    waiting: list[_Waiting] = field(default_factory=list)
+
+
+def open_job_store(home: Home, clock: Clock | None = None) -> JobStore:
+    """The job store of a home, in a folder that only its owner can enter. Raises ExternalError."""
+    folder = home.root / "cluster"
+    _private_folder(folder)
+    ledger = LedgerStore(FileStore(str(folder)), secrets.token_hex(8), clock or SystemClock())
+    return JobStore(home.jobs, ledger, Sealer(folder / "key"))
+
+
+class JobStore:
+    """The jobs of a cluster. Blocking; thread-safe. folders: where the jobs' own files are (`Home.jobs`)."""
+
+    def __init__(self, folders: Path, ledger: LedgerStore, sealer: Sealer) -> None:
+        self._folders = folders
+        self._store = ledger
+        self._sealer = sealer
+        self._writing = threading.Lock()
+        self._queue = _Queue()
+        self._is_open = False
 
     def folder(self, job: str) -> Path:
-        """The folder of a job's files."""
-        return self._root / job
+        """The folder of a job's files on this host."""
+        return self._folders / job
 
     def add(self, submission: JobSubmission) -> None:
-        """Writes a new job. The job is durable when this returns."""
-        with self._lock:
-            _private_folder(self.folder(submission.job))
-            self._write(submission.job, "job.json", submission)
+        """Adds a new job. The job is durable when this returns."""
+        _private_folder(self.folder(submission.job))
+        sealed = self._sealer.seal(submission.model_dump_json().encode())
+        self._write(Submitted(job=submission.job, sealed=sealed))
 
     def discard(self, job: str) -> None:
-        """Deletes a submission whose `add` failed, durably: part of it may be on disk. Raises ExternalError."""
-        with self._lock:
-            if self.folder(job).is_dir():
-                # job.json is deleted first, durably: after a crash a folder without it is not a job
-                self._remove(job, "job.json")
-                shutil.rmtree(self.folder(job), ignore_errors=True)
+        """Withdraws a submission whose `add` failed: it may be in the ledger. Raises ExternalError."""
+        self._write(Discarded(job=job))
+        shutil.rmtree(self.folder(job), ignore_errors=True)
 
     def save_history(self, job: str, history: JobHistory) -> None:
         """Replaces a job's history, but never a newer one: threads may call this in any order."""
-        with self._lock:
-            if history.changes >= self._changes.get(job, 0):
-                self._write(job, "history.json", history)
-                self._changes[job] = history.changes
+        self._write(HistoryKept(job=job, history=history))
 
     def end(self, job: str, result: JobResult) -> tuple[str, ...]:
-        """Writes a job's result and deletes the oldest ended jobs beyond `ENDED_MAX`. Returns their ids."""
-        with self._lock:
-            self._write(job, "result.json", result)
-            return self._prune()
+        """Records a job's end, and forgets the oldest ended jobs beyond `ENDED_MAX`. Returns their ids."""
+        ledger = self._write(Ended(job=job, result=result))
+        forgotten = _beyond(ledger, ENDED_MAX)
+        if forgotten:
+            self._write(*(Forgotten(job=each) for each in forgotten))
+            for each in forgotten:
+                shutil.rmtree(self.folder(each), ignore_errors=True)
+        return forgotten
 
     def withdraw_end(self, job: str) -> None:
-        """Deletes a result whose `end` failed, durably: it may be on disk. Raises ExternalError."""
-        with self._lock:
-            self._remove(job, "result.json")
+        """Withdraws an end whose `end` failed: it may be in the ledger. Raises ExternalError."""
+        self._write(EndWithdrawn(job=job))
 
     def load_all(self) -> tuple[list[StoredJob], Mapping[str, str]]:
-        """Returns all jobs by time of submission, and job id -> reason for those that cannot be read."""
+        """Takes the ledger over, and returns all jobs by time of submission, and job id -> reason for those that cannot
+        be read. Raises ExternalError."""
+        with self._writing:
+            ledger = self._opened()
         jobs: list[StoredJob] = []
         unreadable: dict[str, str] = {}
-        for folder in sorted(self._folders()):
+        for each in ledger.jobs.values():
             try:
-                jobs.append(_load(folder))
-            except (OSError, ValidationError) as error:
-                unreadable[folder.name] = _reason(error)
+                jobs.append(self._unsealed(each))
+            except (HeadraceError, ValidationError) as error:
+                unreadable[each.job] = _reason(error)
         return sorted(jobs, key=lambda each: (each.submission.submitted_at_ms, each.submission.job)), unreadable
 
-    def _folders(self) -> list[Path]:
-        # a folder without job.json is a submission that a crash interrupted before it was accepted
-        if not self._root.is_dir():
-            return []
-        return [each for each in self._root.iterdir() if _JOB_ID.match(each.name) and (each / "job.json").is_file()]
+    def _unsealed(self, job: LedgerJob) -> StoredJob:
+        submission = JobSubmission.model_validate_json(self._sealer.unseal(job.sealed))
+        return StoredJob(submission, job.result, job.history)
 
-    def _prune(self) -> tuple[str, ...]:
-        ended = sorted(
-            (result.stat().st_mtime_ns, folder)
-            for folder in self._folders()
-            if (result := folder / "result.json").is_file()
-        )
-        forgotten = [folder for _, folder in ended[:-ENDED_MAX]]
-        for folder in forgotten:
-            self._changes.pop(folder.name, None)
-            shutil.rmtree(folder, ignore_errors=True)
-        return tuple(folder.name for folder in forgotten)
+    # ---- records -----------------------------------------------------------------------------------------------------
 
-    def _write(self, job: str, name: str, document: Document) -> None:
-        path = self.folder(job) / name
+    def _write(self, *changes: Change) -> Ledger:
+        """Writes the changes, with those that other threads have queued meanwhile, in one record."""
+        own = _Waiting(changes)
+        with self._queue.lock:
+            self._queue.waiting.append(own)
+        with self._writing:
+            try:
+                if not own.is_written:
+                    self._write_queued()
+            finally:
+                # after an error each caller decides itself whether to repeat its changes
+                with self._queue.lock:
+                    self._queue.waiting = [each for each in self._queue.waiting if each is not own]
+            return self._store.ledger
+
+    def _write_queued(self) -> None:
+        self._opened()
+        with self._queue.lock:
+            taken = list(self._queue.waiting)
+        self._store.append([change for each in taken for change in each.changes])
+        for each in taken:
+            each.is_written = True
+        with self._queue.lock:
+            self._queue.waiting = [each for each in self._queue.waiting if not each.is_written]
         try:
-            replace_file(path, document.model_dump_json(indent=1).encode(), mode=PRIVATE_FILE, durable=True)
-        except OSError as cause:
-            raise ExternalError(
-                f"{path} cannot be written: {cause.strerror or cause}",
-                remedy="make room or set HEADRACE_HOME",
-                retry=True,
-            ) from cause
+            self._store.compact()
+        except LedgerReplacedError:
+            raise
+        except ExternalError as error:
+            # the changes are written: their callers must not be told otherwise
+            LOG.warning("the ledger is not compacted: %s", error)
 
-    def _remove(self, job: str, name: str) -> None:
-        path = self.folder(job) / name
-        try:
-            remove_file(path)
-        except OSError as cause:
-            raise ExternalError(
-                f"{path} cannot be deleted: {cause.strerror or cause}", remedy="is its disk writable?", retry=True
-            ) from cause
-
-
-def _load(folder: Path) -> StoredJob:
-    submission = JobSubmission.model_validate_json((folder / "job.json").read_bytes())
-    result, history = folder / "result.json", folder / "history.json"
-    return StoredJob(
-        submission,
-        JobResult.model_validate_json(result.read_bytes()) if result.is_file() else None,
-        JobHistory.model_validate_json(history.read_bytes()) if history.is_file() else JobHistory(),
-    )
+    def _opened(self) -> Ledger:
+        """Takes the ledger over with the first use, and adds the jobs of a home that had none."""
+        if not self._is_open:
+            ledger = self._store.take_over()
+            earlier, found = earlier_jobs(self._folders, self._sealer)
+            fresh = [change for change in earlier if change.job not in ledger.jobs]
+            if fresh:
+                self._store.append(fresh)
+            remove_earlier_files(found)
+            self._is_open = True
+        return self._store.ledger
 
 
-def _reason(error: OSError | ValidationError) -> str:
-    if isinstance(error, ValidationError):
-        first = error.errors(include_input=False, include_url=False)[0]
-        return f"{first['msg']} at {'.'.join(str(part) for part in first['loc']) or 'its beginning'}"
-    return error.strerror or str(error)
+def _beyond(ledger: Ledger, ended_max: int) -> tuple[str, ...]:
+    """The oldest ended jobs beyond the newest `ended_max`."""
+    ended = sorted((each.result.ended_at_ms, each.job) for each in ledger.jobs.values() if each.result is not None)
+    return tuple(job for _, job in ended[:-ended_max])
+
+
+def _reason(error: HeadraceError | ValidationError) -> str:
+    if isinstance(error, HeadraceError):
+        return error.message
+    first = error.errors(include_input=False, include_url=False)[0]
+    return f"{first['msg']} at {'.'.join(str(part) for part in first['loc']) or 'its beginning'}"
 
 
 def _private_folder(folder: Path) -> None:

@@ -24,8 +24,10 @@ from headrace.checkpoint.paths import job_url, joined, savepoint_url
 from headrace.client.models import JobStatus
 from headrace.coordinator.dispatch.accepted_job import Prepared, Request, Surroundings, options_of
 from headrace.coordinator.dispatch.job_reference import new_job_id
-from headrace.coordinator.dispatch.job_store import JobResult, JobStore, JobSubmission, StoredJob
+from headrace.coordinator.dispatch.job_store import JobStore, StoredJob, open_job_store
+from headrace.coordinator.dispatch.ledger_store import LedgerReplacedError
 from headrace.coordinator.dispatch.preparation import earlier_origin, plans_at, ship_code, wished_origin
+from headrace.coordinator.dispatch.submission import JobSubmission
 from headrace.coordinator.dispatch.triggers import Triggers
 from headrace.coordinator.driver.driver import JobDriver, JobWatch
 from headrace.coordinator.driver.job_log import JobLog
@@ -38,6 +40,7 @@ from headrace.coordinator.job.config import Beginning
 from headrace.coordinator.job.history import JobHistory
 from headrace.coordinator.job.job_state import JobState
 from headrace.coordinator.job.journaling import end_state
+from headrace.coordinator.ledger.records import JobResult
 from headrace.coordinator.registry import effects as do
 from headrace.coordinator.registry import events as on
 from headrace.coordinator.registry.entry import Entry, Phase
@@ -103,12 +106,16 @@ class KnownJob:
 class RegistryShell:
     """The jobs of a coordinator."""
 
-    def __init__(self, surroundings: Surroundings, fleet: Fleet, triggers: Triggers) -> None:
+    def __init__(
+        self, surroundings: Surroundings, fleet: Fleet, triggers: Triggers, on_replaced: Callable[[], None]
+    ) -> None:
+        """on_replaced: called when another coordinator has taken the jobs over: this one must end."""
         self._surroundings = surroundings
         self._clock = surroundings.clock
         self._fleet = fleet
         self._triggers = triggers
-        self._store = JobStore(surroundings.home.jobs)
+        self._on_replaced = on_replaced
+        self._store = open_job_store(surroundings.home, surroundings.clock)
         self._registry = Registry(retry_s=RETRY_S, breaks_max=BREAKS_MAX)
         self._known: dict[str, KnownJob] = {}
         self._executor = ThreadPoolExecutor(THREADS_MAX, thread_name_prefix="storage")
@@ -136,7 +143,7 @@ class RegistryShell:
 
     async def start(self) -> None:
         """Reads the jobs of this home and resumes those that have not ended."""
-        stored, unreadable = await self.blocking(self._store.load_all)
+        stored, unreadable = await self._stored(self._store.load_all)
         for job, reason in unreadable.items():
             LOG.error("job %s cannot be read and is left alone: %s", job, reason)
         effects = self._registry.handle(on.JobsRead(tuple(_read(each) for each in stored)))
@@ -187,6 +194,14 @@ class RegistryShell:
         """Runs `work` in a thread: planning, or the job store. Not for a job's storage, which may hang."""
         return await asyncio.get_running_loop().run_in_executor(self._executor, work)
 
+    async def _stored(self, work: Callable[[], T]) -> T:
+        """Runs a call of the job store in a thread."""
+        try:
+            return await self.blocking(work)
+        except LedgerReplacedError:
+            self._on_replaced()
+            raise
+
     def savepoint_folder(self, driver: JobDriver, directory: str | None) -> str:
         """Returns the URL of a new savepoint folder, below the user's directory or the default storage."""
         where = directory or joined(str(self._surroundings.home.checkpoints), "savepoints")
@@ -205,8 +220,8 @@ class RegistryShell:
         model = request.model
         storage = JobStorage(job, job_url(model.checkpoint.storage or str(self._surroundings.home.checkpoints), job))
         self.handle(on.SubmitAsked(job, model.name, request.asked.allow_duplicate))
-        # Shielded: a client that disconnects cancels this call, perhaps after job.json was written. Without the shield
-        # the job would be on disk without a driver and without an entry that holds its name.
+        # Shielded: a client that disconnects cancels this call, perhaps after the ledger has the job. Without the
+        # shield the job would be there without a driver and without an entry that holds its name.
         accepting = asyncio.create_task(self._accept(job, request, storage), name=f"submission of job {job}")
         self._tasks.add(accepting)
         accepting.add_done_callback(self._forget_submission)
@@ -225,7 +240,7 @@ class RegistryShell:
             submission, setup = await self._prepare(request, job, storage)
             # set before the write: a write that fails may still have reached the disk
             is_written = True
-            await self.blocking(partial(self._store.add, submission))
+            await self._stored(partial(self._store.add, submission))
         except BaseException:
             storage.close()
             self.handle(on.SubmitFailed(job, is_written))
@@ -380,7 +395,7 @@ class RegistryShell:
     def _on_changed(self, known: KnownJob, driver: JobDriver) -> None:
         if driver.history is not known.history:
             known.history = driver.history
-            self._spawn(self.blocking(partial(self._store.save_history, known.job, driver.history)))
+            self._spawn(self._stored(partial(self._store.save_history, known.job, driver.history)))
 
     def _on_answered(self, job: str, request: str, path: str | None, failure: Failure | None) -> None:
         self.handle(on.Answered(job, request, path, failure))
@@ -422,7 +437,7 @@ class RegistryShell:
         now_ms = self._clock.now_ms()
         result = JobResult(state=end.state, ended_at_ms=now_ms, savepoint=end.savepoint, failure=end.failure)
         try:
-            forgotten = await self.blocking(partial(self._store.end, known.job, result))
+            forgotten = await self._stored(partial(self._store.end, known.job, result))
         except Exception as error:
             LOG.warning("the end of job %s (%s) cannot be recorded: %s", known.job, end.state, error)
             self.handle(on.EndNotKept(known.job, failure_of(error)))
@@ -435,7 +450,7 @@ class RegistryShell:
     async def _withdraw_end(self, known: KnownJob, delay_s: float) -> None:
         await asyncio.sleep(delay_s)
         try:
-            await self.blocking(partial(self._store.withdraw_end, known.job))
+            await self._stored(partial(self._store.withdraw_end, known.job))
         except Exception as error:
             LOG.warning("whether an end of job %s is recorded is unknown: %s", known.job, error)
             self.handle(on.EndNotWithdrawn(known.job, failure_of(error)))
@@ -445,7 +460,7 @@ class RegistryShell:
     async def _discard(self, job: str, delay_s: float) -> None:
         await asyncio.sleep(delay_s)
         try:
-            await self.blocking(partial(self._store.discard, job))
+            await self._stored(partial(self._store.discard, job))
         except Exception as error:
             LOG.warning("job %s was refused, and may be on disk all the same: %s", job, error)
             self.handle(on.NotDiscarded(job))

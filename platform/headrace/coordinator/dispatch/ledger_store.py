@@ -1,0 +1,183 @@
+"""A cluster's ledger in an object store: reads it, appends records, writes snapshots. Decides nothing (`ledger`).
+
+    ledger/00000041.json          records, by number
+    ledger/snapshots/00000040.json
+
+append:   put-if-absent at head + 1 ─> taken? read its record ─> list higher numbers ─> Written | Settled | Replaced
+compact:  put-if-absent of the snapshot at the head ─> delete earlier snapshots but one, and the records below that one
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import TypeVar
+
+from pydantic import BaseModel, ValidationError
+
+from headrace.checkpoint.stores.store import ObjectNotFoundError, ObjectStore
+from headrace.coordinator.ledger.ledger import Ledger, LedgerCorruptError, Replaced, Settled, Written
+from headrace.coordinator.ledger.records import Change, LedgerRecord, Snapshot
+from headrace.core.clock import Clock
+from headrace.core.errors import ExternalError
+
+LEDGER = "ledger/"
+SNAPSHOTS = "ledger/snapshots/"
+RECORDS_MAX = 200
+"""Records after a snapshot until the next one is written."""
+_RECORD = re.compile(r"ledger/(\d{8,})\.json\Z")
+_SNAPSHOT = re.compile(r"ledger/snapshots/(\d{8,})\.json\Z")
+_LOADS_MAX = 5
+"""How often a ledger is read if other processes write or delete objects during the read."""
+_SETTLED_MAX = 3
+"""How many earlier puts may turn out to have succeeded in one append: at most one is without an answer."""
+M = TypeVar("M", bound=BaseModel)
+
+
+class LedgerReplacedError(ExternalError):
+    """Another coordinator has taken the ledger over: this one writes nothing any more."""
+
+
+class LedgerStore:
+    """One coordinator's access to its cluster's ledger. Used by one thread at a time. writer: this run's token."""
+
+    def __init__(self, store: ObjectStore, writer: str, clock: Clock) -> None:
+        self._store = store
+        self._writer = writer
+        self._clock = clock
+        self._ledger = Ledger()
+        self._replaced: Replaced | None = None
+
+    @property
+    def ledger(self) -> Ledger:
+        """The ledger as of the last read or append."""
+        return self._ledger
+
+    def take_over(self) -> Ledger:
+        """Reads the ledger, and puts this writer's first record: every other writer has been replaced when it returns.
+
+        Raises ExternalError; LedgerReplacedError if others are faster again and again.
+        """
+        for _ in range(_LOADS_MAX):
+            self._ledger = self._load_settled()
+            put = self._ledger.next((), self._writer, self._clock.now_ms())
+            match self._put(put):
+                case Written(ledger) | Settled(ledger):
+                    self._ledger = ledger
+                    return ledger
+                case Replaced():
+                    continue  # the coordinator before this one has just written a record, or another one starts, too
+        raise LedgerReplacedError(f"other coordinators write to the ledger at {self._store.url}", retry=True)
+
+    def append(self, changes: Sequence[Change]) -> Ledger:
+        """Writes the changes as one record, and returns the ledger with them.
+
+        Raises ExternalError if the store fails: the record may have been written or not, and the caller may append the
+        same changes again. Raises LedgerReplacedError once another coordinator has taken over, and from then on.
+        """
+        for _ in range(_SETTLED_MAX):
+            self._require_own()
+            put = self._ledger.next(changes, self._writer, self._clock.now_ms())
+            match verdict := self._put(put):
+                case Written(ledger):
+                    self._ledger = ledger
+                    return ledger
+                case Settled(ledger):
+                    self._ledger = ledger
+                case Replaced():
+                    self._replaced = verdict
+        self._require_own()
+        raise ExternalError(f"the ledger at {self._store.url} takes no record", retry=True)
+
+    def require_own(self) -> None:
+        """Lists what lies above the head. Raises LedgerReplacedError if another coordinator has taken over."""
+        self._require_own()
+        if higher := self._higher(self._ledger.head):
+            self._replaced = Replaced(max(higher))
+            self._require_own()
+
+    def compact(self) -> None:
+        """Writes a snapshot and deletes what it makes superfluous, if there are many records. The last snapshot but one
+        stays, with the records after it. Raises ExternalError."""
+        ledger = self._ledger
+        if ledger.head - ledger.snapshot < RECORDS_MAX:
+            return
+        self.require_own()
+        self._store.put_if_absent(_snapshot_path(ledger.head), ledger.as_snapshot().model_dump_json().encode())
+        kept = ledger.snapshot
+        snapshots = [number for number in self._snapshots() if number < kept]
+        # ascending, so that an interruption leaves records without a gap
+        self._store.delete([_record_path(number) for number in self._records() if number <= kept])
+        self._store.delete([_snapshot_path(number) for number in snapshots])
+        self._ledger = Ledger(ledger.head, ledger.head, ledger.jobs)
+
+    def _put(self, put: LedgerRecord) -> Written | Settled | Replaced:
+        path = _record_path(put.number)
+        found: LedgerRecord | None = None
+        if not self._store.put_if_absent(path, put.model_dump_json().encode()):
+            try:
+                found = self._read(path, LedgerRecord)
+            except ObjectNotFoundError as error:
+                # taken, and gone now: another coordinator has compacted the ledger, so a higher number exists
+                if not self._higher(put.number):
+                    raise ExternalError(
+                        f"{self._store.url}/{path} could not be written and is not there", retry=True
+                    ) from error
+        # listed after the put: a higher number proves that another coordinator has continued
+        return self._ledger.on_put(put, found, self._higher(put.number))
+
+    def _require_own(self) -> None:
+        if self._replaced is not None:
+            raise LedgerReplacedError(
+                f"record {self._replaced.number} of the ledger at {self._store.url} is another coordinator's: this one "
+                f"has been replaced"
+            )
+
+    def _load_settled(self) -> Ledger:
+        for _ in range(_LOADS_MAX - 1):
+            try:
+                return self._load()
+            except (LedgerCorruptError, ObjectNotFoundError):
+                continue  # the listing raced with a put or a compaction by another process: list again
+        return self._load()
+
+    def _load(self) -> Ledger:
+        newest = max(self._snapshots(), default=None)
+        snapshot = None if newest is None else self._read(_snapshot_path(newest), Snapshot)
+        after = 0 if snapshot is None else snapshot.number
+        numbers = [number for number in self._records() if number > after]
+        return Ledger.load(snapshot, [self._read(_record_path(number), LedgerRecord) for number in numbers])
+
+    def _records(self) -> list[int]:
+        return _numbers(_RECORD, self._store.list(LEDGER))
+
+    def _snapshots(self) -> list[int]:
+        return _numbers(_SNAPSHOT, self._store.list(SNAPSHOTS))
+
+    def _higher(self, number: int) -> list[int]:
+        # a snapshot above is proof, too: the records that it contains may be deleted
+        return [each for each in (*self._records(), *self._snapshots()) if each > number]
+
+    def _read(self, path: str, kind: type[M]) -> M:
+        data = self._store.read(path)
+        try:
+            return kind.model_validate_json(data)
+        except ValidationError as error:
+            first = error.errors(include_input=False, include_url=False)[0]
+            place = ".".join(str(part) for part in first["loc"]) or "its beginning"
+            raise ExternalError(
+                f"{self._store.url}/{path} is no record of this version of headrace: {first['msg']} at {place}",
+                remedy="a newer headrace may have written it: use that version; else restore the file",
+            ) from error
+
+
+def _numbers(pattern: re.Pattern[str], paths: Sequence[str]) -> list[int]:
+    return sorted(int(match[1]) for path in paths if (match := pattern.search(path)))
+
+
+def _record_path(number: int) -> str:
+    return f"{LEDGER}{number:08d}.json"
+
+
+def _snapshot_path(number: int) -> str:
+    return f"{SNAPSHOTS}{number:08d}.json"

@@ -1,0 +1,1 @@
+"""The cluster's ledger: every change of its jobs, as numbered records in an object store."""

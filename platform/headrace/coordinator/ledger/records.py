@@ -1,0 +1,105 @@
+"""The records of a cluster's ledger. Data only; `ledger` interprets them.
+
+Each record carries its number, the token of the coordinator's run that put it there, and the changes that it makes.
+Records that a snapshot contains are deleted.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field, TypeAdapter
+
+from headrace.checkpoint.manifest import Document
+from headrace.coordinator.job.history import JobHistory
+from headrace.rpc.messages import Failure
+
+
+class JobResult(Document):
+    """The end of a job. `savepoint`: URL of the savepoint that a stop returned."""
+
+    state: Literal["FINISHED", "CANCELED", "FAILED"]
+    ended_at_ms: int
+    savepoint: str | None = None
+    failure: Failure | None = None
+
+
+class Submitted(Document):
+    """A job was accepted. `sealed`: its submission, encrypted, because pipelines contain secrets."""
+
+    kind: Literal["submitted"] = "submitted"
+    job: str
+    sealed: str
+
+
+class Discarded(Document):
+    """A submission counts as never accepted: its client was answered with an error."""
+
+    kind: Literal["discarded"] = "discarded"
+    job: str
+
+
+class HistoryKept(Document):
+    """A job's history, which replaces the one before."""
+
+    kind: Literal["history"] = "history"
+    job: str
+    history: JobHistory
+
+
+class Ended(Document):
+    """A job has ended."""
+
+    kind: Literal["ended"] = "ended"
+    job: str
+    result: JobResult
+
+
+class EndWithdrawn(Document):
+    """A job's end counts as never recorded."""
+
+    kind: Literal["end-withdrawn"] = "end-withdrawn"
+    job: str
+
+
+class Forgotten(Document):
+    """An ended job is not kept any more."""
+
+    kind: Literal["forgotten"] = "forgotten"
+    job: str
+
+
+Change = Submitted | Discarded | HistoryKept | Ended | EndWithdrawn | Forgotten
+
+
+class LedgerRecord(Document):
+    """One record.
+
+    writer    random token of the coordinator's run that wrote it
+    at_ms     epoch ms, by the writer's clock
+    changes   in order; empty in a writer's first record, with which it takes the ledger over
+    """
+
+    number: int
+    writer: str
+    at_ms: int
+    changes: tuple[Annotated[Change, Field(discriminator="kind")], ...] = ()
+
+
+class LedgerJob(Document):
+    """A job as the ledger has it."""
+
+    job: str
+    sealed: str
+    history: JobHistory = JobHistory()
+    result: JobResult | None = None
+
+
+class Snapshot(Document):
+    """All jobs after the record with this number, in the order of their submission."""
+
+    number: int
+    jobs: tuple[LedgerJob, ...]
+
+
+RECORD: TypeAdapter[LedgerRecord] = TypeAdapter(LedgerRecord)

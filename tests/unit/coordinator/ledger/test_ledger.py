@@ -1,0 +1,104 @@
+"""The ledger: jobs follow from records, one of two writers is replaced, late records count for nothing."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from headrace.coordinator.job.history import JobHistory
+from headrace.coordinator.ledger.ledger import Ledger, LedgerCorruptError, Replaced, Settled, Written
+from headrace.coordinator.ledger.records import (
+    Change,
+    Discarded,
+    Ended,
+    EndWithdrawn,
+    Forgotten,
+    HistoryKept,
+    JobResult,
+    LedgerJob,
+    LedgerRecord,
+    Submitted,
+)
+
+RESULT = JobResult(state="FINISHED", ended_at_ms=7)
+JOBS = st.sampled_from(["a", "b", "c"])
+CHANGES: st.SearchStrategy[Change] = st.one_of(
+    st.builds(Submitted, job=JOBS, sealed=st.just("x")),
+    st.builds(Discarded, job=JOBS),
+    st.builds(HistoryKept, job=JOBS, history=st.builds(JobHistory, changes=st.integers(0, 3))),
+    st.builds(Ended, job=JOBS, result=st.just(RESULT)),
+    st.builds(EndWithdrawn, job=JOBS),
+    st.builds(Forgotten, job=JOBS),
+)
+
+
+def record(number: int, *changes: Change, writer: str = "w") -> LedgerRecord:
+    return LedgerRecord(number=number, writer=writer, at_ms=0, changes=changes)
+
+
+def expected(changes: list[Change]) -> dict[str, tuple[int, bool]]:
+    """Job -> changes of its history, whether it has ended."""
+    jobs: dict[str, tuple[int, bool]] = {}
+    for change in changes:
+        known = jobs.get(change.job)
+        match change:
+            case Submitted():
+                jobs[change.job] = known or (0, False)
+            case Discarded() | Forgotten():
+                jobs.pop(change.job, None)
+            case HistoryKept(history=history) if known:
+                jobs[change.job] = (max(known[0], history.changes), known[1])
+            case Ended() if known:
+                jobs[change.job] = (known[0], True)
+            case EndWithdrawn() if known:
+                jobs[change.job] = (known[0], False)
+            case _:
+                pass
+    return jobs
+
+
+@given(st.lists(st.lists(CHANGES, max_size=4), max_size=8), st.data())
+def test_jobs_follow_from_all_changes_in_order(groups: list[list[Change]], data: st.DataObject) -> None:
+    records = [record(number + 1, *changes) for number, changes in enumerate(groups)]
+    cut = data.draw(st.integers(0, len(records)))
+    snapshot = Ledger.load(None, records[:cut]).as_snapshot() if cut else None
+    # records that the snapshot contains may be there or not, in any order
+    given_records = data.draw(st.permutations(records[data.draw(st.integers(0, cut)) :]))
+    ledger = Ledger.load(snapshot, given_records)
+    assert ledger.head == len(records)
+    found = {job: (each.history.changes, each.result is not None) for job, each in ledger.jobs.items()}
+    assert found == expected([change for changes in groups for change in changes])
+
+
+def test_a_missing_record_is_noticed() -> None:
+    with pytest.raises(LedgerCorruptError, match="no record 2, and one with number 3"):
+        Ledger.load(None, [record(1), record(3)])
+    with pytest.raises(LedgerCorruptError, match="no record 1"):
+        Ledger.load(None, [record(2)])
+
+
+def test_what_was_put_late_below_a_snapshot_counts_for_nothing() -> None:
+    snapshot = Ledger.load(None, [record(1, Submitted(job="a", sealed="x"))]).as_snapshot()
+    late = record(1, Discarded(job="a"), writer="replaced")
+    assert set(Ledger.load(snapshot, [late, record(2)]).jobs) == {"a"}
+
+
+def test_a_put_is_written_settled_or_evidence_of_another_writer() -> None:
+    ledger = Ledger.load(None, [record(1)])
+    put = ledger.next([Discarded(job="a")], "w", 5)
+    assert put == record(2, Discarded(job="a")).model_copy(update={"at_ms": 5})
+    assert isinstance(ledger.on_put(put, None, ()), Written)
+    # an earlier put of the same changes, whose response was lost
+    assert ledger.on_put(put, put.model_copy(update={"at_ms": 4}), ()) == Written(ledger.with_record(put))
+    earlier = record(2, Submitted(job="b", sealed="x"))
+    assert ledger.on_put(put, earlier, ()) == Settled(ledger.with_record(earlier))
+    assert ledger.on_put(put, record(2, writer="other"), ()) == Replaced(2, "other")
+    assert ledger.on_put(put, None, (7, 3)) == Replaced(7)
+    assert ledger.on_put(put, put, (3,)) == Replaced(3)
+    assert isinstance(ledger.on_put(put, None, (1, 2)), Written)
+
+
+def test_a_snapshot_keeps_the_order_of_submissions() -> None:
+    ledger = Ledger.load(None, [record(1, *(Submitted(job=job, sealed="x") for job in "cab"))])
+    assert ledger.as_snapshot().jobs == tuple(LedgerJob(job=job, sealed="x") for job in "cab")
