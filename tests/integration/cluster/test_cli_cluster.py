@@ -12,6 +12,10 @@ from typing import Any
 
 import pytest
 
+from headrace.checkpoint.stores.file import FileStore
+from headrace.coordinator.dispatch.ledger_store import LedgerStore
+from headrace.coordinator.ledger.ledger import Ledger
+from headrace.core.clock import SystemClock
 from support.clusters.local import LocalCluster, home_of_processes, processes_of
 from support.clusters.session import kill
 from support.clusters.strangers import control_answers, rest_statuses
@@ -164,8 +168,12 @@ def test_a_start_that_fails_leaves_nothing_behind(cluster: LocalCluster) -> None
 
 def reasons(cluster: LocalCluster, job: str) -> set[str]:
     """Why attempts of a job have begun, by the history that its coordinator keeps."""
-    history = json.loads((cluster.home / "jobs" / job / "history.json").read_text())
-    return {attempt["reason"] for attempt in history["attempts"]}
+    return {attempt.reason for attempt in ledger_of(cluster.home).jobs[job].history.attempts}
+
+
+def ledger_of(home: Path) -> Ledger:
+    """What the ledger of a home has, read beside its coordinator."""
+    return LedgerStore(FileStore(str(home / "cluster")), "reader", SystemClock()).load()
 
 
 def test_a_job_with_code_outlives_its_coordinator_and_an_upgrade_that_cannot_run(cluster: LocalCluster) -> None:
@@ -221,7 +229,7 @@ def test_a_job_with_a_cluster_of_its_own(cluster: LocalCluster) -> None:
     assert written(cluster.folder / "bounded") == set(range(0, 10_000, 2))
     own = Path(alone["home"])
     assert {(own / "cluster" / name).stat().st_mode & 0o777 for name in ("token", "metrics-token")} == {0o600}
-    assert (own / "jobs" / alone["job_id"] / "result.json").is_file()
+    assert ledger_of(own).jobs[alone["job_id"]].result is not None
 
 
 def test_an_application_has_a_cluster_of_its_own(cluster: LocalCluster) -> None:

@@ -17,6 +17,7 @@ from headrace.coordinator.dispatch import dispatcher as dispatcher_module
 from headrace.coordinator.dispatch import job_store, registry_shell
 from headrace.coordinator.dispatch.dispatcher import Dispatcher
 from headrace.coordinator.dispatch.job_store import open_job_store
+from headrace.coordinator.dispatch.ledger_store import LedgerReplacedError, LedgerStore
 from headrace.coordinator.dispatch.preparation import earlier_origin
 from headrace.coordinator.dispatch.submission import JobSubmission
 from headrace.coordinator.driver import storage_lane
@@ -269,6 +270,49 @@ def test_a_job_whose_masters_fail_again_and_again_has_failed(tmp_path: Path, mon
             assert len(await dispatcher.exceptions(job)) == registry_shell.BREAKS_MAX
             # its name is free again
             await dispatcher.submit(SubmitRequest(pipeline=pipeline()))
+
+    run(test)
+
+
+def test_a_coordinator_that_was_replaced_accepts_nothing_and_ends(tmp_path: Path) -> None:
+    home, replaced = Home(tmp_path), asyncio.Event()
+
+    async def test() -> None:
+        async with dispatching(home, replaced.set) as first:
+            job = await first.submit(SubmitRequest(pipeline=pipeline()))
+            async with dispatching(home) as second:
+                with pytest.raises(LedgerReplacedError):
+                    await first.submit(SubmitRequest(pipeline=pipeline("another")))
+                await asyncio.wait_for(replaced.wait(), WAIT_SECONDS)
+                assert [each.job_id for each in await second.jobs()] == [job]
+                other = await second.submit(SubmitRequest(pipeline=pipeline("another")))
+                assert {each.job_id for each in await second.jobs()} == {job, other}
+
+    run(test)
+
+
+def test_a_coordinator_notices_that_it_was_replaced_though_it_writes_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(registry_shell, "WATCH_S", 0.01)
+    home, replaced, checks = Home(tmp_path), asyncio.Event(), []
+    require_own = LedgerStore.require_own
+
+    def counted(store: LedgerStore) -> None:
+        checks.append(store)
+        require_own(store)
+
+    monkeypatch.setattr(LedgerStore, "require_own", counted)
+
+    async def checked() -> bool:
+        return len(checks) > 2
+
+    async def test() -> None:
+        async with dispatching(home, replaced.set):
+            await until(checked, "three checks")
+            assert not replaced.is_set()
+            async with dispatching(home):
+                await asyncio.wait_for(replaced.wait(), WAIT_SECONDS)
 
     run(test)
 

@@ -52,7 +52,7 @@ sinks:
     sql: {{url: "${{{url}}}", table: numbers, create_table: true, delivery: exactly-once}}
 """
 FUNCTIONS = "def doubled(rows):\n    return rows\n"
-HOLDERS = ("jobs/*/job.json", "cluster/token", "cluster/metrics-token")
+HOLDERS = ("cluster/key", "cluster/token", "cluster/metrics-token")
 """Files of a home that hold secrets, as docs/operations.md says."""
 
 

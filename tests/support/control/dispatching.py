@@ -38,8 +38,9 @@ def pipeline(name: str = "driven") -> dict[str, Any]:
 
 
 @asynccontextmanager
-async def dispatching(home: Home) -> AsyncIterator[Dispatcher]:
-    dispatcher = Dispatcher(home, "c", Fleet("c", ClusterTimes()), SystemClock(), lambda: None)
+async def dispatching(home: Home, on_replaced: Callable[[], None] | None = None) -> AsyncIterator[Dispatcher]:
+    fleet = Fleet("c", ClusterTimes())
+    dispatcher = Dispatcher(home, "c", fleet, SystemClock(), lambda: None, on_replaced=on_replaced)
     await dispatcher.start()
     try:
         yield dispatcher

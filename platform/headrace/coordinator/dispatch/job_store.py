@@ -139,6 +139,12 @@ class JobStore:
                 unreadable[each.job] = _reason(error)
         return sorted(jobs, key=lambda each: (each.submission.submitted_at_ms, each.submission.job)), unreadable
 
+    def require_own(self) -> None:
+        """Raises LedgerReplacedError if another coordinator has taken the ledger over."""
+        with self._writing:
+            if self._is_open:
+                self._store.require_own()
+
     def _unsealed(self, job: LedgerJob) -> StoredJob:
         submission = JobSubmission.model_validate_json(self._sealer.unseal(job.sealed))
         return StoredJob(submission, job.result, job.history)

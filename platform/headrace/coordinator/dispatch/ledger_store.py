@@ -53,14 +53,18 @@ class LedgerStore:
         """The ledger as of the last read or append."""
         return self._ledger
 
+    def load(self) -> Ledger:
+        """Reads the ledger, and replaces nobody. Raises ExternalError."""
+        self._ledger = self._load_settled()
+        return self._ledger
+
     def take_over(self) -> Ledger:
         """Reads the ledger, and puts this writer's first record: every other writer has been replaced when it returns.
 
         Raises ExternalError; LedgerReplacedError if others are faster again and again.
         """
         for _ in range(_LOADS_MAX):
-            self._ledger = self._load_settled()
-            put = self._ledger.next((), self._writer, self._clock.now_ms())
+            put = self.load().next((), self._writer, self._clock.now_ms())
             match self._put(put):
                 case Written(ledger) | Settled(ledger):
                     self._ledger = ledger

@@ -12,6 +12,7 @@ It belongs to the event loop. An effect that raises ends in an event.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import secrets
 from collections.abc import Callable, Coroutine, Mapping
@@ -57,6 +58,8 @@ T = TypeVar("T")
 THREADS_MAX = 8
 RETRY_S = 5.0
 """Delay before the next try of a job whose storage was unreachable, and before a failed job store write is repeated."""
+WATCH_S = 5.0
+"""How often a coordinator that writes nothing looks whether another one has taken its jobs over."""
 START_PATIENCE_S = 2.0
 """How long the start waits for jobs to be resumed, in seconds: storage that hangs must not delay the whole cluster."""
 BREAKS_MAX = 3
@@ -115,6 +118,7 @@ class RegistryShell:
         self._fleet = fleet
         self._triggers = triggers
         self._on_replaced = on_replaced
+        self._closing = asyncio.Event()
         self._store = open_job_store(surroundings.home, surroundings.clock)
         self._registry = Registry(retry_s=RETRY_S, breaks_max=BREAKS_MAX)
         self._known: dict[str, KnownJob] = {}
@@ -151,6 +155,7 @@ class RegistryShell:
             job, storage = each.submission.job, JobStorage(each.submission.job, each.submission.storage)
             self._known[job] = KnownJob(each.submission, each.history, storage, self._registry.jobs[job], each.result)
         self._perform_all(effects)
+        self._spawn(self._watch_ledger())
         waiting = [known for known in self._known.values() if known.entry.phase is Phase.WAITING]
         if waiting:
             await asyncio.wait(
@@ -166,6 +171,7 @@ class RegistryShell:
 
     async def close(self) -> None:
         """Called after `leave`: waits for the job store's writes, then closes all threads."""
+        self._closing.set()
         try:
             # some of these tasks write results: they must reach the disk before this process exits
             async with asyncio.timeout(CLOSE_PATIENCE_S):
@@ -193,6 +199,19 @@ class RegistryShell:
     async def blocking(self, work: Callable[[], T]) -> T:
         """Runs `work` in a thread: planning, or the job store. Not for a job's storage, which may hang."""
         return await asyncio.get_running_loop().run_in_executor(self._executor, work)
+
+    async def _watch_ledger(self) -> None:
+        while True:
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._closing.wait(), WATCH_S)
+                return
+            try:
+                await self._stored(self._store.require_own)
+            except LedgerReplacedError as error:
+                LOG.error("%s", error.message)  # noqa: TRY400 - no fault of this code
+                return
+            except ExternalError as error:
+                LOG.warning("whether another coordinator leads is unknown: %s", error.message)
 
     async def _stored(self, work: Callable[[], T]) -> T:
         """Runs a call of the job store in a thread."""
