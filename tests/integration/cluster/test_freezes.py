@@ -9,7 +9,6 @@ with its slots, and two coordinators of one job, in exactly_once/test_freezes.
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterator
 
 import pytest
@@ -113,7 +112,7 @@ def test_two_coordinators_on_one_store(cluster: Cluster, flow: Flow, tmp_path_fa
     try:
         with frozen(first):
             # the same job with the same journal, in another home: this is what a standby on another host has
-            shutil.copytree(cluster.home / "jobs", other.home / "jobs")
+            cluster.copy_jobs_to(other)
             other.start(workers=1)
             second = other.wait_state(flow.job, "RUNNING").attempt
             assert second > before

@@ -6,9 +6,7 @@ commit has been committed or given up by its successor, and its words change not
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
@@ -40,11 +38,7 @@ def standby(cluster: Cluster, flow: Flow, tmp_path_factory: pytest.TempPathFacto
     """Another home with the same job, and so the same journal: what a coordinator on another host has."""
     folder = tmp_path_factory.mktemp("s")
     other = Cluster(folder, python_path=third_party_path(folder / "site"), times=SHORT_CLUSTER_LEASES)
-    (other.home / "cluster").mkdir(mode=0o700, parents=True)
-    # the job runs: temporary files of records that are being put come and go
-    ledger = Path("cluster") / "ledger"
-    shutil.copytree(cluster.home / ledger, other.home / ledger, ignore=shutil.ignore_patterns(".tmp-*"))
-    shutil.copy(cluster.home / "cluster" / "key", other.home / "cluster" / "key")
+    cluster.copy_jobs_to(other)
     try:
         yield other
     finally:

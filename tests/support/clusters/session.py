@@ -9,6 +9,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -95,6 +96,15 @@ class Cluster:
         """Stops it."""
         done = self.headrace("cluster", "stop")
         assert done.code == 0, done.err
+
+    def copy_jobs_to(self, other: Cluster) -> None:
+        """Gives another home, which has no coordinator yet, the jobs of this one: their ledger, and its key."""
+        shared = other.home / "cluster"
+        shared.mkdir(mode=0o700, parents=True)
+        # a job that runs has temporary files of records that are being put, which come and go
+        ignored = shutil.ignore_patterns(".tmp-*")
+        shutil.copytree(self.home / "cluster" / "ledger", shared / "ledger", ignore=ignored)
+        shutil.copy(self.home / "cluster" / "key", shared / "key")
 
     # ---- asking --------------------------------------------------------------------------------------------------
 
