@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 from pathlib import Path
+
+_WRITES = itertools.count()
+"""Two threads may replace one file at the same time: each has a temporary file of its own."""
 
 
 def replace_file(path: Path, data: bytes, *, mode: int = 0o666, durable: bool = False) -> None:
@@ -12,7 +16,7 @@ def replace_file(path: Path, data: bytes, *, mode: int = 0o666, durable: bool = 
     mode      permissions, before the process's umask
     durable   the file survives a power loss once this returns
     """
-    part = path.with_name(f".{path.name}.{os.getpid()}")
+    part = path.with_name(f".{path.name}.{os.getpid()}.{next(_WRITES)}")
     descriptor = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode)
     with os.fdopen(descriptor, "wb") as file:
         file.write(data)

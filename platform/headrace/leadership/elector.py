@@ -1,0 +1,77 @@
+"""The contracts of leadership: an elector says which coordinator may try to lead, a locator says which one leads.
+
+             Elected                InDoubt
+    waiting ────────> may lead ──────────────> in doubt
+                        │   <──────────────────  │
+                        │         Elected        │
+                        └───────> Lost <─────────┘
+
+Two coordinators may believe for moments that they were elected: clocks stop, messages are late. An election decides
+nothing. The ledger decides: each leader's first record replaces the one before (`coordinator.ledger`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+from headrace.leadership.leader import Leader
+
+
+@dataclass(frozen=True, slots=True)
+class Elected:
+    """This coordinator may try to lead; after `InDoubt`: it still may."""
+
+
+@dataclass(frozen=True, slots=True)
+class InDoubt:
+    """The election cannot be reached. Another coordinator may be elected once `Elector.lease_ms` has passed."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Lost:
+    """Another coordinator may lead now. The last event of a campaign, which gives up the candidacy."""
+
+    reason: str
+
+
+ElectorEvent = Elected | InDoubt | Lost
+
+
+class Locator(Protocol):
+    """Finds the leader. Thread-safe."""
+
+    def find(self) -> Leader | None:
+        """The coordinator that leads, as last published; None: none has been. Raises ExternalError."""
+        ...
+
+    def close(self) -> None:
+        """Releases connections. Idempotent."""
+        ...
+
+
+class Elector(Locator, Protocol):
+    """The candidacy of one coordinator."""
+
+    @property
+    def lease_ms(self) -> int:
+        """How long a candidate may be silent before another one is elected."""
+        ...
+
+    def campaign(self, on_event: Callable[[ElectorEvent], None]) -> None:
+        """Begins the campaign. `on_event` is called in a thread of the elector, and must not block.
+
+        Raises UserError for a wrong configuration, and ExternalError, after which it may be called again.
+        """
+        ...
+
+    def announce(self, leader: Leader) -> None:
+        """Publishes the address of this coordinator, which was elected. Raises ExternalError."""
+        ...
+
+    def close(self) -> None:
+        """Gives up the candidacy: another coordinator is elected at once. Idempotent."""
+        ...

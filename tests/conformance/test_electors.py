@@ -1,0 +1,195 @@
+"""Elections by the contract of `leadership.elector`: a file's, and one in a real ZooKeeper."""
+
+from __future__ import annotations
+
+import queue
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from headrace.leadership.elector import Elected, Elector, ElectorEvent, InDoubt, Lost
+from headrace.leadership.file_election import LOCK, FileElector
+from headrace.leadership.leader import Leader
+from headrace.leadership.opening import open_locator
+from headrace.leadership.zookeeper_client import ZooKeeperAddress
+from headrace.leadership.zookeeper_election import ZooKeeperElector
+from support.leadership.zookeeper import ZooKeeper, zookeeper
+from support.patience import WAIT_SECONDS
+from support.processes.running import wait_until
+
+LEASE_MS = 2_000
+"""For candidates that have to lose or to supersede: what they watch is stopped on purpose."""
+LONG_LEASE_MS = 30_000
+ADDRESS = Leader("http://one:1", "one:2", 3)
+
+
+class Candidate:
+    """An elector whose events a test takes one by one."""
+
+    def __init__(self, elector: Elector) -> None:
+        self.elector = elector
+        self.events: queue.Queue[ElectorEvent] = queue.Queue()
+
+    def campaign(self) -> Candidate:
+        self.elector.campaign(self.events.put)
+        return self
+
+    def next(self) -> ElectorEvent:
+        """The next event; waits for it."""
+        return self.events.get(timeout=WAIT_SECONDS)
+
+
+Make = Callable[..., Candidate]
+
+
+@pytest.fixture(scope="module")
+def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ZooKeeper]:
+    with zookeeper(tmp_path_factory.mktemp("z")) as started:
+        yield started
+
+
+@contextmanager
+def candidates(make: Callable[[int], Elector]) -> Iterator[Make]:
+    made: list[Candidate] = []
+
+    def another(lease_ms: int = LONG_LEASE_MS) -> Candidate:
+        made.append(Candidate(make(lease_ms)))
+        return made[-1]
+
+    try:
+        yield another
+    finally:
+        for each in made:
+            each.elector.close()
+
+
+@pytest.fixture(params=["file", "zookeeper"])
+def kind(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture
+def url(kind: str, request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    if kind == "file":
+        return f"file://{tmp_path}"
+    servers: ZooKeeper = request.getfixturevalue("servers")
+    return f"zookeeper://{servers.hosts}/{tmp_path.name}"
+
+
+@pytest.fixture
+def make(kind: str, url: str, tmp_path: Path) -> Iterator[Make]:
+    def elector(lease_ms: int) -> Elector:
+        if kind == "file":
+            return FileElector(tmp_path, lease_ms)
+        return ZooKeeperElector(ZooKeeperAddress.parsed(url), {}, lease_ms)
+
+    with candidates(elector) as another:
+        yield another
+
+
+def _finds(elector: Elector) -> bool:
+    return elector.find() == ADDRESS
+
+
+def test_one_of_all_candidates_is_elected(make: Make) -> None:
+    first = make().campaign()
+    assert first.next() == Elected()
+    others = [make().campaign() for _ in range(2)]
+    first.elector.announce(ADDRESS)
+    for each in others:
+        # it finds the leader, whose lease is renewed all the while
+        wait_until(partial(_finds, each.elector), "a leader that is found")
+    assert all(each.events.empty() for each in others)
+
+
+def test_who_gives_up_makes_room_for_the_next(make: Make) -> None:
+    first, second = make().campaign(), make()
+    assert first.next() == Elected()
+    second.campaign()
+    first.elector.close()
+    assert second.next() == Elected()
+    assert first.events.empty(), "who gives up has not lost"
+    second.elector.announce(ADDRESS)
+    assert second.elector.find() == ADDRESS
+
+
+def test_clients_find_the_leader_that_published_last(make: Make, url: str) -> None:
+    locator = open_locator(url, {})
+    try:
+        assert locator.find() is None
+        first = make().campaign()
+        assert first.next() == Elected()
+        assert locator.find() is None
+        first.elector.announce(ADDRESS)
+        assert locator.find() == ADDRESS
+        second = make().campaign()
+        first.elector.close()
+        assert second.next() == Elected()
+        later = Leader("http://two:1", "two:2", 9)
+        second.elector.announce(later)
+        wait_until(lambda: locator.find() == later, "the later leader")
+    finally:
+        locator.close()
+
+
+def test_a_folder_that_is_gone_puts_leadership_in_doubt_and_then_ends_it(tmp_path: Path) -> None:
+    folder = tmp_path / "shared"
+    with candidates(lambda lease_ms: FileElector(folder, lease_ms)) as another:
+        leader = another(LEASE_MS).campaign()
+        assert leader.next() == Elected()
+        folder.rename(tmp_path / "away")
+        assert isinstance(leader.next(), InDoubt | Lost)
+
+
+def test_a_lock_that_another_candidate_has_replaced_is_lost(tmp_path: Path) -> None:
+    """What a process finds that was suspended for longer than its lease."""
+    with candidates(lambda lease_ms: FileElector(tmp_path, lease_ms)) as another:
+        suspended = another(LEASE_MS).campaign()
+        assert suspended.next() == Elected()
+        other = tmp_path / "other"
+        other.touch()
+        other.replace(tmp_path / LOCK)
+        assert isinstance(suspended.next(), Lost)
+
+
+def test_a_holder_without_a_beat_is_superseded_though_its_lock_stays(tmp_path: Path) -> None:
+    holder = FileElector(tmp_path, LONG_LEASE_MS)
+    # the lock of a process that is suspended: held, and nothing beats
+    assert holder._is_free()
+    assert (tmp_path / LOCK).exists()
+    with candidates(lambda lease_ms: FileElector(tmp_path, lease_ms)) as another:
+        assert another(LEASE_MS).campaign().next() == Elected()
+    holder._release()
+
+
+def test_a_session_that_ended_is_lost_and_another_candidate_is_elected(servers: ZooKeeper, tmp_path: Path) -> None:
+    """ZooKeeper stands still for longer than the session, as it does for a leader that is cut off from it."""
+    address = ZooKeeperAddress.parsed(f"zookeeper://{servers.hosts}/{tmp_path.name}")
+    with candidates(lambda lease_ms: ZooKeeperElector(address, {}, lease_ms)) as another:
+        leader = another(LEASE_MS).campaign()
+        assert leader.next() == Elected()
+        servers.servers[1].send_signal(signal.SIGSTOP)
+        try:
+            assert isinstance(leader.next(), InDoubt)
+            assert isinstance(leader.next(), Lost)
+        finally:
+            servers.servers[1].send_signal(signal.SIGCONT)
+        assert another().campaign().next() == Elected()
+
+
+def test_a_connection_that_comes_back_in_time_leaves_the_leader(servers: ZooKeeper, tmp_path: Path) -> None:
+    address = ZooKeeperAddress.parsed(f"zookeeper://{servers.hosts}/{tmp_path.name}")
+    with candidates(lambda lease_ms: ZooKeeperElector(address, {}, lease_ms)) as another:
+        leader = another().campaign()
+        assert leader.next() == Elected()
+        servers.servers[1].kill()
+        servers.servers[1].wait()
+        assert isinstance(leader.next(), InDoubt)
+        servers.start(1)
+        assert leader.next() == Elected()
+        leader.elector.announce(ADDRESS)
+        assert leader.elector.find() == ADDRESS
