@@ -37,7 +37,7 @@ help:
 	@echo "make test    lint, then the tests that a commit needs (TEST_PROCESSES=3: so many files at a time)"
 	@echo "make test-all  every test, with long properties, ten seeds of chaos, 10,000 of the simulation, fuzzers"
 	@echo "make libraries  tests of libraries with the lowest and highest version that pyproject.toml allows (ONLY=numpy)"
-	@echo "make sim     10,000 Spark drivers and clusters that fail in every way, simulated (SEEDS=10000 FROM=0)"
+	@echo "make sim     10,000 Spark drivers, leaders and clusters that fail in every way, simulated (SEEDS=10000 FROM=0)"
 	@echo "make fuzz    random input for the C loops, also under sanitizers (SECONDS=60 for each, SEED=the date)"
 	@echo "make chaos   random faults on a live cluster and broker, exactly once (SEED=1 FAULTS=30)"
 	@echo "make lint    ruff, mypy, import-linter"
@@ -110,6 +110,7 @@ durations: $(READY)
 sim: $(READY)
 	PYTHONPATH=tests $(BIN)/python -m sim.drivers.run --seeds $(SEEDS) --from $(FROM)
 	PYTHONPATH=tests $(BIN)/python -m sim.registry.run --seeds $(SEEDS) --from $(FROM)
+	PYTHONPATH=tests $(BIN)/python -m sim.leaders.run --seeds $(SEEDS) --from $(FROM)
 	PYTHONPATH=tests $(BIN)/python -m sim.run --seeds $(SEEDS) --from $(FROM)
 
 # Six fuzzers, each with and without sanitizers: twelve minutes. New seeds each day; a finding names its own.
