@@ -44,6 +44,10 @@ SHORT_CLUSTER_LEASES: Final[Mapping[str, str]] = {
     "HEADRACE_WORKER_LOST": "5s",
 }
 """For clusters whose processes a test freezes, or cuts off, for longer than their lease."""
+STANDBY_TIMES: Final[Mapping[str, str]] = {**CLUSTER_TIMES, "HEADRACE_LEADER_LEASE": "30s"}
+"""For coordinators with standbys of which none is suspended or cut off: one that dies is replaced at once."""
+SHORT_STANDBY_LEASES: Final[Mapping[str, str]] = {**SHORT_CLUSTER_LEASES, "HEADRACE_LEADER_LEASE": "3s"}
+"""For those of which a test suspends or cuts off the leader."""
 RUN_TIMES: Final = {
     "HEADRACE_LEASE": "5m",
     "HEADRACE_WORKER_LOST": "5m",

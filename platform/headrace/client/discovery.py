@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING
 from headrace.client.token_files import given_token, read_token
 from headrace.core.errors import UnreachableError
 from headrace.core.settings import Home
+from headrace.leadership.opening import is_election, open_locator
 from headrace.tls.files import tls_authority
 
 if TYPE_CHECKING:
@@ -75,6 +76,10 @@ def connect(url: str | None = None) -> Client:
             f"no cluster runs in {home.root}",
             remedy="headrace cluster start starts one; --coordinator URL or HEADRACE_COORDINATOR names another",
         )
+    if is_election(named):
+        # each coordinator of the election has put the cluster's token into its home
+        token = given_token() or read_token(token_file(home))
+        return Client("", token, authority=authority_of(home), locator=open_locator(named, os.environ))
     recorded = _recorded_as(home, named)
     token = given_token() or (None if recorded is None else _token_of(*recorded))
     return Client(named, token, authority=tls_authority(os.environ) or _authority_in(recorded))

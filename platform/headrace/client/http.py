@@ -7,7 +7,6 @@ ExternalError   storage or workers are unavailable
 
 from __future__ import annotations
 
-import ssl
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -18,6 +17,7 @@ from urllib.parse import quote
 import httpx
 from pydantic import BaseModel, ValidationError
 
+from headrace.client.connection import Connection
 from headrace.client.errors import error_of
 from headrace.client.models import (
     FINAL_STATES,
@@ -49,13 +49,10 @@ from headrace.client.output_models import (
     TransactionList,
 )
 from headrace.core.errors import ExternalError, UnreachableError, UserError
-from headrace.core.network.hosts import is_loopback
 from headrace.core.retry import Backoff, Retries
-from headrace.tls.contexts import client_context
-from headrace.tls.diagnosis import is_plain_answer, speaks_tls
-from headrace.tls.files import CA_VARIABLE
+from headrace.leadership.elector import Locator
 
-CONNECT_SECONDS, ANSWER_SECONDS = 5.0, 120.0
+ANSWER_SECONDS = 120.0
 _POLL_BACKOFF = Backoff(first_s=0.05, max_s=1.0, growth=1.5)
 """Pause between two polls: short at first, because most operations complete soon."""
 AWAY_SECONDS_MAX = 60.0
@@ -74,24 +71,19 @@ class Client:
         *,
         authority: Path | None = None,
         answer_s: float = ANSWER_SECONDS,
+        locator: Locator | None = None,
     ) -> None:
-        """authority: PEM file of the authority that signed the coordinator's certificate; None: an authority of the
-        system."""
-        self.url = url.rstrip("/")
-        try:
-            address = httpx.URL(self.url)
-        except httpx.InvalidURL as error:
-            raise UserError(f"{url!r} is no address: {error}", remedy="write http://HOST:PORT") from error
-        if address.scheme not in {"http", "https"} or not address.host:
-            raise UserError(f"{url!r} is no address of a coordinator", remedy="write http://HOST:PORT")
-        self._http = httpx.Client(
-            base_url=self.url,
-            headers={} if token is None else {"Authorization": f"Bearer {token}"},
-            timeout=httpx.Timeout(answer_s, connect=CONNECT_SECONDS),
-            trust_env=not is_loopback(address.host),  # a proxy cannot reach this host's loopback
-            # loading the system's certificates takes longer than most requests, and plain HTTP needs none
-            verify=client_context(authority) if address.scheme == "https" else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT),
-        )
+        """
+        url        of the coordinator; "" with a locator
+        authority  PEM file of the authority that signed the coordinator's certificate; None: an authority of the system
+        locator    finds the leader of a cluster with an election; closed with this client
+        """
+        self._connection = Connection(url, token, authority=authority, answer_s=answer_s, locator=locator)
+
+    @property
+    def url(self) -> str:
+        """The URL of the coordinator that answered last."""
+        return self._connection.url
 
     def __enter__(self) -> Self:
         return self
@@ -103,7 +95,7 @@ class Client:
 
     def close(self) -> None:
         """Closes the client's connections."""
-        self._http.close()
+        self._connection.close()
 
     # ---- jobs ------------------------------------------------------------------------------------------------
 
@@ -272,27 +264,10 @@ class Client:
         content = None if body is None else body.model_dump_json().encode()
         # also without a body: a browser cannot send this header across sites without a preflight
         headers = {"Content-Type": "application/json"} if method == "POST" else {}
-        try:
-            response = self._http.request(method, f"/v1{path}", content=content, headers=headers)
-        except httpx.HTTPError as error:
-            raise UnreachableError(
-                f"no coordinator answers at {self.url}: {error or type(error).__name__}", remedy=self._remedy(error)
-            ) from error
+        response = self._connection.request(method, f"/v1{path}", content, headers)
         if response.is_success:
             return self._read(answer, response)
         raise error_of(self._read(ErrorBody, response))
-
-    def _remedy(self, error: httpx.HTTPError) -> str:
-        address = httpx.URL(self.url)
-        if "CERTIFICATE_VERIFY_FAILED" in str(error):
-            return f"{CA_VARIABLE} names a file with the authority that signed its certificate"
-        if is_plain_answer(str(error)):
-            return "it speaks no TLS: write http://HOST:PORT"
-        # a coordinator with TLS closes a plain connection
-        closed = isinstance(error, httpx.RemoteProtocolError | httpx.ReadError) and address.port is not None
-        if closed and address.scheme == "http" and speaks_tls(address.host, address.port or 0):
-            return f"it speaks TLS: write https://HOST:PORT, and name its authority in {CA_VARIABLE}"
-        return "headrace cluster status shows this host's; --coordinator URL names another"
 
     def _read(self, model: type[Model], response: httpx.Response) -> Model:
         try:

@@ -376,7 +376,7 @@ class ClusterInfo(Answer):
 
 
 class Health(Answer):
-    """The coordinator answers."""
+    """The coordinator answers. `standby`: it waits to lead, and answers everything else with the leader's address."""
 
-    status: Literal["ok"] = "ok"
+    status: Literal["ok", "standby"] = "ok"
     version: str

@@ -9,6 +9,7 @@ the worker's slots as they are now.
 from __future__ import annotations
 
 import logging
+import os
 import secrets
 import threading
 import time
@@ -19,6 +20,8 @@ import grpc
 
 from headrace.core.errors import ExternalError
 from headrace.core.retry import Backoff
+from headrace.leadership.addresses import open_addresses
+from headrace.leadership.candidacy.term_guard import TermGuard
 from headrace.rpc import codec
 from headrace.rpc.credentials import channel_to, diagnosis
 from headrace.rpc.introduction import Introduction
@@ -46,7 +49,7 @@ CHANNEL_OPTIONS = (
 class CoordinatorAccess:
     """How a worker reaches its coordinator.
 
-    address  HOST:PORT of the control plane
+    address  of the control plane: HOST:PORT, several of them separated by commas, or the URL of an election
     token    the cluster's token
     tls      the worker's TLS files; None: not encrypted
     """
@@ -76,6 +79,9 @@ class ControlClient:
 
     def __init__(self, coordinator: CoordinatorAccess, times: ClusterTimes, handlers: ClientHandlers) -> None:
         self._coordinator = coordinator
+        self._addresses = open_addresses(coordinator.address, os.environ)
+        self._dialled = coordinator.address
+        self._guard = TermGuard()
         self.trouble = ""
         """Why the last stream failed, for logs and errors."""
         self._times = times
@@ -91,9 +97,11 @@ class ControlClient:
         self._beat_due = False
         self._closing = False
         self._call: grpc.Call | None = None
+        runs = [("stream", self._run_streams), ("beat", self._run_beats)]
+        if self._addresses.may_move:
+            runs.append(("leader", self._watch_leader))
         self._threads = [
-            threading.Thread(target=run, name=f"headrace-control-{name}", daemon=True)
-            for name, run in (("stream", self._run_streams), ("beat", self._run_beats))
+            threading.Thread(target=run, name=f"headrace-control-{name}", daemon=True) for name, run in runs
         ]
 
     def start(self) -> None:
@@ -128,6 +136,7 @@ class ControlClient:
                 self._changed.wait(left_s)
             self._closing = True
             self._drop_stream()
+        self._addresses.close()
         for thread in self._threads:
             if thread.is_alive() and thread is not threading.current_thread():
                 thread.join()
@@ -161,6 +170,19 @@ class ControlClient:
                     self._drop_stream()
                 self._changed.wait_for(lambda: self._closing, self._times.heartbeat / 1_000)
 
+    def _watch_leader(self) -> None:
+        """Drops the stream to a coordinator that leads no more: it may be cut off from the election only."""
+        while not self._closing:
+            try:
+                moved = self._addresses.moved()
+            except ExternalError:
+                moved = None  # the stream that there is stays
+            with self._changed:
+                if moved is not None and self._call is not None:
+                    self.trouble = f"{moved} leads now"
+                    self._drop_stream()
+                self._changed.wait_for(lambda: self._closing, self._times.heartbeat / 1_000)
+
     def _run_streams(self) -> None:
         backoff_s = 0.0
         while not self._closing:
@@ -184,8 +206,12 @@ class ControlClient:
         # called without the lock: `register` takes the worker's lock, and the worker may call `send` while holding it
         first.message.CopyFrom(codec.from_worker_proto(self._handlers.register()))
         introduction = Introduction(first, self._coordinator.token)
-        access = self._coordinator
-        with channel_to(access.address, access.tls, CHANNEL_OPTIONS) as channel:
+        try:
+            address = self._dialled = self._addresses.next()
+        except ExternalError as error:
+            self.trouble = error.message
+            return False
+        with channel_to(address, self._coordinator.tls, CHANNEL_OPTIONS) as channel:
             call = control_pb2_grpc.ControlStub(channel).Attach(self._frames(stream, introduction))
             with self._changed:
                 self._call = call
@@ -218,16 +244,26 @@ class ControlClient:
                 self._take(stream, frame)
             elif introduction.is_proven_by(frame):
                 self._joined_once = True
+                if self._is_earlier(frame):
+                    return
                 self._welcome(stream, position, frame)
                 self._take(stream, frame)
             elif not self._is_expected(stream, introduction, frame):
                 return
         self.trouble = f"it ended the stream{'' if introduction.proven else ' before the worker had registered'}"
 
+    def _is_earlier(self, welcome: control_pb2.CoordinatorFrame) -> bool:
+        """Whether another coordinator of the cluster has taken over from this one, which does not know it yet."""
+        guard, term = self._guard, welcome.term
+        if guard.admits(welcome.message.registered.cluster, term):
+            return False
+        self.trouble = f"it led the cluster in term {term}, and this is term {guard.term}"
+        return True
+
     def _note_trouble(self, details: str) -> None:
         # a diagnosis connects, which takes seconds if the network is cut: pointless once TLS has worked
-        access = self._coordinator
-        self.trouble = details if self._joined_once else diagnosis(access.address, access.tls, details)
+        tls = self._coordinator.tls
+        self.trouble = details if self._joined_once else diagnosis(self._dialled, tls, details)
 
     def _is_expected(self, stream: int, introduction: Introduction, frame: control_pb2.CoordinatorFrame) -> bool:
         """Handles a frame of a coordinator that has not proven itself; returns whether the stream goes on.
@@ -263,11 +299,14 @@ class ControlClient:
                 self._outbox = self._outbox.renewed(position)
                 self._received = 0
             self._registered = True
+            self.trouble = "it is silent"
             self._changed.notify_all()
 
     def _take(self, stream: int, frame: control_pb2.CoordinatorFrame) -> None:
         with self._changed:
-            if self._stream != stream:
+            # a frame of a lower term is no word of the leader: on one stream the term stays, so this never happens
+            # unless what answers there was replaced under the connection
+            if self._stream != stream or frame.term < self._guard.term:
                 return
             self._received_s = time.monotonic()
             self._outbox.forget(frame.acknowledged)

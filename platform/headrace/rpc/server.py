@@ -200,8 +200,12 @@ class _Session:
 class ControlServer(control_pb2_grpc.ControlServicer):
     """Serves workers in the running asyncio loop. `on_event` is called in that loop and must not block."""
 
-    def __init__(self, cluster: str, times: ClusterTimes, on_event: Callable[[WorkerEvent], None]) -> None:
+    def __init__(
+        self, cluster: str, times: ClusterTimes, on_event: Callable[[WorkerEvent], None], *, term: int = 0
+    ) -> None:
+        """term: of this coordinator; each later one of the cluster has a higher one."""
         self._cluster = cluster
+        self._term = term
         self._times = times
         self._on_event = on_event
         self._token = ""
@@ -278,8 +282,10 @@ class ControlServer(control_pb2_grpc.ControlServicer):
             times = self._times
             welcome = session.frame(Registered(self._cluster, times.heartbeat, times.lease))
             welcome.resumed, welcome.proof = resumed, terms.proof(self._token, Role.CALLEE)
+            welcome.term = self._term
             yield welcome
             async for frame in session.frames(stream, times.heartbeat / 1_000):
+                frame.term = self._term
                 yield frame
         finally:
             reading.cancel()

@@ -101,7 +101,7 @@ def test_a_cluster_is_started_mended_and_stopped(cluster: LocalCluster) -> None:
     assert cluster.json("cluster", "stop") == {"stopped": True}
     assert processes_of(cluster.home) == []
     kept = sorted(each.name for each in (cluster.home / "cluster").iterdir())
-    assert kept == ["id", "lock", "logs", "metrics-token", "token"]
+    assert kept == ["id", "ledger", "lock", "logs", "metrics-token", "token"]
     assert cluster.json("cluster", "stop") == {"stopped": False}
     assert cluster.json("cluster", "status", code=3)["running"] == []
 

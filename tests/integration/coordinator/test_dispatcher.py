@@ -26,7 +26,6 @@ from headrace.coordinator.job import effects as do
 from headrace.coordinator.job import events as on
 from headrace.coordinator.job.machine import Machine
 from headrace.coordinator.rest.service import JobConflictError
-from headrace.core.clock import SystemClock
 from headrace.core.errors import ExternalError
 from headrace.core.settings import Home
 from headrace.rpc.time_settings import ClusterTimes
@@ -34,6 +33,7 @@ from support.control.dispatching import (
     JOB,
     Gate,
     canceled,
+    dispatcher_of,
     dispatching,
     is_driven,
     pipeline,
@@ -207,7 +207,7 @@ def test_a_job_whose_journal_hangs_can_be_canceled_and_its_coordinator_ends(
 
 def test_until_its_jobs_are_known_a_coordinator_says_that_it_starts(tmp_path: Path) -> None:
     async def test() -> None:
-        dispatcher = Dispatcher(Home(tmp_path), "c", Fleet("c", ClusterTimes()), SystemClock(), lambda: None)
+        dispatcher = dispatcher_of(Home(tmp_path), Fleet("c", ClusterTimes()))
         for ask in (dispatcher.jobs(), dispatcher.job(JOB), dispatcher.submit(SubmitRequest(pipeline=pipeline()))):
             with pytest.raises(ExternalError, match="starting") as refused:
                 await ask
@@ -278,7 +278,7 @@ def test_a_coordinator_that_was_replaced_accepts_nothing_and_ends(tmp_path: Path
     home, replaced = Home(tmp_path), asyncio.Event()
 
     async def test() -> None:
-        async with dispatching(home, replaced.set) as first:
+        async with dispatching(home, lambda _event: replaced.set()) as first:
             job = await first.submit(SubmitRequest(pipeline=pipeline()))
             async with dispatching(home) as second:
                 with pytest.raises(LedgerReplacedError):
@@ -308,7 +308,7 @@ def test_a_coordinator_notices_that_it_was_replaced_though_it_writes_nothing(
         return len(checks) > 2
 
     async def test() -> None:
-        async with dispatching(home, replaced.set):
+        async with dispatching(home, lambda _event: replaced.set()):
             await until(checked, "three checks")
             assert not replaced.is_set()
             async with dispatching(home):

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 import threading
 from collections.abc import Iterator
 
@@ -14,61 +12,21 @@ from headrace.checkpoint.journal.journal import Replaced, Written
 from headrace.checkpoint.stores.opening import open_store, read_url
 from headrace.checkpoint.stores.store import ObjectNotFoundError
 from headrace.core.errors import ExternalError, UserError
-from support.processes.running import WAIT_SECONDS
 from support.storage.checkpoints import attempt, checkpoint, committed
-
-_SERVER = """
-import sys, threading, time
-from moto.s3.responses import S3Response
-from moto.server import ThreadedMotoServer
-# moto looks whether an object is there and then puts it: of two threads of it that do so at once, both may
-put, one_at_a_time = S3Response.put_object, threading.Lock()
-contested = {}
-def put_object(self):
-    with one_at_a_time:
-        # another put of that name is under way for a while
-        if "contested" in self.path and time.monotonic() < contested.setdefault(self.path, time.monotonic() + 0.5):
-            return 409, {}, "<Error><Code>ConditionalRequestConflict</Code></Error>"
-        return put(self)
-S3Response.put_object = put_object
-server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
-server.start()
-print(server.get_host_and_port()[1], flush=True)
-sys.stdin.read()
-server.stop()
-"""
-
-_BUCKET = """
-from botocore.session import Session
-Session().create_client("s3", region_name="us-east-1").create_bucket(Bucket="checkpoints")
-"""
+from support.storage.s3_server import BUCKET, S3Server, s3_server
 
 
 @pytest.fixture(scope="module")
-def endpoint() -> Iterator[str]:
-    server = subprocess.Popen(
-        [sys.executable, "-c", _SERVER],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        text=True,
-    )
-    try:
-        assert server.stdout is not None
-        yield f"http://127.0.0.1:{server.stdout.readline().strip()}"
-    finally:
-        server.kill()
-        server.communicate()
+def server() -> Iterator[S3Server]:
+    with s3_server() as started:
+        yield started
 
 
 @pytest.fixture
-def bucket(endpoint: str, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> str:
-    monkeypatch.setenv("AWS_ENDPOINT_URL", endpoint)
-    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "test")
-    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "test")
-    monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
-    subprocess.run([sys.executable, "-c", _BUCKET], check=True, timeout=WAIT_SECONDS)
-    return f"s3://checkpoints/{request.node.name}"
+def bucket(server: S3Server, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> str:
+    for name, value in server.environment().items():
+        monkeypatch.setenv(name, value)
+    return f"s3://{BUCKET}/{request.node.name}"
 
 
 def test_the_first_put_wins(bucket: str) -> None:

@@ -154,12 +154,14 @@ class Cluster:
     # ---- processes -----------------------------------------------------------------------------------------------
 
     def processes(self, role: str = "headrace") -> dict[int, str]:
-        """Running processes of the home whose command line holds `role`: pid -> command line."""
-        mark = f"HEADRACE_HOME={self.home}".encode()
+        """Running processes of the home, or of one inside of it, whose command line holds `role`: pid -> command
+        line."""
+        own = f"HEADRACE_HOME={self.home}".encode()
         found = {}
         for pid in all_pids():
             try:
-                if mark not in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0"):
+                variables = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+                if not any(each == own or each.startswith(own + b"/") for each in variables):
                     continue
                 command = Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode().strip()
             except OSError:

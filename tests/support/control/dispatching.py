@@ -14,13 +14,16 @@ from headrace.checkpoint.job_folder.journal_store import JournalStore
 from headrace.checkpoint.paths import job_url
 from headrace.checkpoint.stores.opening import open_store
 from headrace.client.models import JobStatus, SubmitRequest, Trigger
+from headrace.coordinator.dispatch.accepted_job import Surroundings
 from headrace.coordinator.dispatch.dispatcher import Dispatcher
 from headrace.coordinator.dispatch.job_store import JobStore, open_job_store
 from headrace.coordinator.dispatch.submission import JobSubmission, SubmissionOptions
+from headrace.coordinator.dispatch.term_handlers import TermHandlers
 from headrace.coordinator.fleet.fleet import Fleet
 from headrace.core.clock import SystemClock
 from headrace.core.errors import ExternalError
 from headrace.core.settings import Home
+from headrace.processes.spawning import SpawnStarter
 from headrace.rpc.time_settings import ClusterTimes
 from support.processes.running import WAIT_SECONDS
 from support.storage.checkpoints import attempt, checkpoint, committed
@@ -37,10 +40,17 @@ def pipeline(name: str = "driven") -> dict[str, Any]:
     }
 
 
+def dispatcher_of(home: Home, fleet: Fleet, on_over: Callable[[object], None] | None = None) -> Dispatcher:
+    """The dispatcher of a coordinator that leads."""
+    clock = SystemClock()
+    surroundings = Surroundings(home, clock, str(home.checkpoints), SpawnStarter())
+    handlers = TermHandlers(lambda: None, on_over or (lambda _event: None))
+    return Dispatcher(surroundings, "c", open_job_store(home, clock), fleet, handlers)
+
+
 @asynccontextmanager
-async def dispatching(home: Home, on_replaced: Callable[[], None] | None = None) -> AsyncIterator[Dispatcher]:
-    fleet = Fleet("c", ClusterTimes())
-    dispatcher = Dispatcher(home, "c", fleet, SystemClock(), lambda: None, on_replaced=on_replaced)
+async def dispatching(home: Home, on_over: Callable[[object], None] | None = None) -> AsyncIterator[Dispatcher]:
+    dispatcher = dispatcher_of(home, Fleet("c", ClusterTimes()), on_over)
     await dispatcher.start()
     try:
         yield dispatcher

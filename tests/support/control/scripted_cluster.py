@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
 import uvicorn
+from starlette.types import ASGIApp
 
 from headrace import __version__
 from headrace.client.errors import error_body
@@ -43,7 +44,7 @@ from headrace.client.output_models import (
     TransactionList,
 )
 from headrace.coordinator.dispatch.job_reference import NamedJob, find_job
-from headrace.coordinator.main import KEEP_ALIVE_SECONDS
+from headrace.coordinator.leading.rest_server import KEEP_ALIVE_SECONDS
 from headrace.coordinator.rest.access.tokens import Tokens
 from headrace.coordinator.rest.app import rest_app
 from headrace.coordinator.rest.metrics import JobSample, metrics_text
@@ -276,13 +277,21 @@ class ScriptedOutput:
 @contextmanager
 def serving(service: ScriptedCluster, token: str = TOKEN, port: int = 0) -> Iterator[str]:
     """Serves it on loopback; gives the URL. Clients show the token."""
+    with serving_app(rest_app(service, Tokens(token, METRICS_TOKEN)), port) as url:
+        yield url
+
+
+@contextmanager
+def serving_app(app: ASGIApp, port: int = 0) -> Iterator[str]:
+    """Serves any application on loopback; gives the URL."""
     config = uvicorn.Config(
-        rest_app(service, Tokens(token, METRICS_TOKEN)),
+        app,
         host="127.0.0.1",
         port=port,
         log_level="critical",
         ws="none",
         lifespan="off",
+        interface="asgi3",
         timeout_keep_alive=KEEP_ALIVE_SECONDS,
     )
     server = uvicorn.Server(config)

@@ -23,8 +23,15 @@ class ServerInThread:
     """`with ServerInThread() as server`: listens at `server.port`; `events` grows as they come."""
 
     def __init__(
-        self, times: ClusterTimes = CONTROL_TIMES, port: int = 0, token: str = TOKEN, tls: TlsFiles | None = None
+        self,
+        times: ClusterTimes = CONTROL_TIMES,
+        port: int = 0,
+        token: str = TOKEN,
+        tls: TlsFiles | None = None,
+        *,
+        term: int = 0,
     ) -> None:
+        self.term = term
         self.times = times
         self.port = port
         self.token = token
@@ -44,7 +51,7 @@ class ServerInThread:
         self.stop()
 
     async def _start(self) -> int:
-        self.server = ControlServer("test-cluster", self.times, self.events.append)
+        self.server = ControlServer("test-cluster", self.times, self.events.append, term=self.term)
         return await self.server.start("127.0.0.1", self.port, self.token, self.tls)
 
     def call(self, coroutine: Coroutine[Any, Any, _Answer]) -> _Answer:

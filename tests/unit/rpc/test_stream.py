@@ -10,11 +10,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from itertools import pairwise
+from pathlib import Path
 
 import pytest
 
 from headrace import __version__
 from headrace.core.errors import ExternalError, UserError
+from headrace.leadership.file_election import FileElector
+from headrace.leadership.leader import Leader
 from headrace.rpc import server as server_module
 from headrace.rpc.client import ClientHandlers, ControlClient, CoordinatorAccess
 from headrace.rpc.codec import slot_command
@@ -315,3 +318,26 @@ def test_a_large_message_of_a_worker_passes() -> None:
         client.send(down)
         wait_until(lambda: server.said() == [down], "it comes")
         assert len(server.connected()) == 1
+
+
+def test_a_worker_follows_the_leader_and_ignores_one_of_an_earlier_term(tmp_path: Path) -> None:
+    elector, worker = FileElector(tmp_path, 60_000), Worker()
+    with ServerInThread(term=4) as first, ServerInThread(term=7) as second:
+        elector.announce(Leader("http://x:1", first.address, 4))
+        client = worker.connect(f"file://{tmp_path}")
+        try:
+            wait_until(lambda: bool(first.connected()), "the first leader")
+            # still there: cut off from the election, not from its workers
+            elector.announce(Leader("http://y:1", second.address, 7))
+            wait_until(lambda: bool(second.connected()), "the second leader")
+            # it was suspended, and publishes its address once more; the worker's stream drops at this moment
+            elector.announce(Leader("http://x:1", first.address, 4))
+            second.stop()
+            wait_until(lambda: "led the cluster in term 4, and this is term 7" in client.trouble, "a refusal")
+            first.send("w1", StopWorker())
+            with ServerInThread(term=9) as third:
+                elector.announce(Leader("http://z:1", third.address, 9))
+                wait_until(lambda: bool(third.connected()), "the third leader")
+            assert worker.told == []
+        finally:
+            client.close(0)

@@ -31,23 +31,59 @@ def coordinator(
             help="File with a token that reads health and metrics only. Default: cluster/metrics-token.",
         ),
     ] = None,
+    ha: Annotated[
+        str | None,
+        typer.Option(
+            metavar="URL",
+            help="Election among several coordinators: file:///shared/folder or zookeeper://HOST1,HOST2/path. "
+            "One leads; the others are standbys.",
+            show_default=False,
+        ),
+    ] = None,
+    ledger: Annotated[
+        str | None,
+        typer.Option(
+            metavar="URL",
+            help="Where coordinators share their jobs: a folder that all hosts mount, or s3://bucket/prefix. "
+            "Default: cluster of HEADRACE_HOME; the folder of a file:// election.",
+            show_default=False,
+        ),
+    ] = None,
+    key_file: Annotated[
+        Path | None,
+        typer.Option(help="File with the key that encrypts what is secret in the ledger; the same on each host."),
+    ] = None,
+    advertise: Annotated[
+        str | None,
+        typer.Option(metavar="HOST", help="Name or address by which others reach this one. Default: --host."),
+    ] = None,
     tls_cert: TlsCert = None,
     tls_key: TlsKey = None,
     tls_ca: TlsCa = None,
 ) -> None:
     """Run a coordinator until Ctrl-C. Jobs are suspended then, and go on when it is started again."""
+    from headrace.coordinator.dispatch.shared_ledger import shared_ledger
     from headrace.core.settings import Home
     from headrace.tls.files import tls_files
 
+    shared_ledger(ha, ledger, key_file)  # its errors end this command, not the process that follows
     home = Home.from_environment()
     tls = tls_files(tls_cert, tls_key, tls_ca)
     command = [
         *(sys.executable, "-m", "headrace.coordinator.main", "headrace-coordinator"),
         *("--home", str(home.root), "--host", host, "--port", str(port), "--grpc-port", str(grpc_port)),
-        *(() if token_file is None else ("--token-file", str(token_file))),
-        *(() if metrics_token_file is None else ("--metrics-token-file", str(metrics_token_file))),
+        *_given("--token-file", token_file),
+        *_given("--metrics-token-file", metrics_token_file),
+        *_given("--election", ha),
+        *_given("--ledger", ledger),
+        *_given("--key-file", key_file),
+        *_given("--advertise", advertise),
         *(() if tls is None else tls.arguments()),
     ]
     os.environ["HEADRACE_HOME"] = str(home.root)
     # replaces this process: the role is in its command line, and signals reach it directly
     os.execv(command[0], command)
+
+
+def _given(flag: str, value: str | Path | None) -> tuple[str, ...]:
+    return () if value is None else (flag, str(value))

@@ -23,7 +23,12 @@ _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([kmgt]?)(?:i?b)?\Z", re.IGNORECASE)
 @reporting_errors()
 def worker(
     coordinator: Annotated[
-        str, typer.Option(metavar="HOST:PORT", help="The coordinator's control plane.", show_default=False)
+        str,
+        typer.Option(
+            metavar="HOST:PORT|URL",
+            help="The coordinator's control plane; several addresses with commas; or the election's URL.",
+            show_default=False,
+        ),
     ],
     slots: Annotated[int | None, typer.Option(min=1, help="Slot processes. Default: one a core.")] = None,
     host: Annotated[str | None, typer.Option(help="Address that other workers reach this one by.")] = None,
@@ -51,7 +56,7 @@ def worker(
     from headrace.core.settings import Home
     from headrace.rpc.time_settings import times_from
     from headrace.tls.checks import checked_files
-    from headrace.worker.supervision.advertise import address_towards
+    from headrace.worker.supervision.advertise import own_address
     from headrace.worker.supervision.supervisor import Supervisor, WorkerConfig
 
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
@@ -60,7 +65,7 @@ def worker(
         worker=name,
         coordinator=coordinator,
         slots=slots or os.cpu_count() or 1,
-        host=host or address_towards(coordinator),
+        host=host or own_address(coordinator),
         folder=Home.from_environment().root / "workers" / name,
         token=_token(Home.from_environment(), coordinator, token_file, token),
         tls=checked_files(tls_cert, tls_key, tls_ca),
@@ -81,11 +86,10 @@ def _token(home: Home, coordinator: str, file: Path | None, token: str) -> str:
     from headrace.client.token_files import given_token
     from headrace.core.errors import UserError
     from headrace.core.network.cluster_token import WHERE_A_TOKEN_LIES
-    from headrace.core.network.hosts import is_loopback
-    from headrace.worker.supervision.advertise import split_address
+    from headrace.worker.supervision.advertise import may_have_own_token
 
     found = given_token(file, token)
-    if found is None and is_loopback(split_address(coordinator)[0]):
+    if found is None and may_have_own_token(coordinator):
         found = recorded_token(home)
     if found is None:
         raise UserError(

@@ -71,10 +71,15 @@ def options_of(request: Request, origin: Origin | None, code: Sequence[str]) -> 
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """The parts of the coordinator that every job shares. `starter`: starts connector hosts."""
+    """The parts of the coordinator that every job shares.
+
+    checkpoints  URL of the checkpoint storage of jobs whose pipeline names none
+    starter      starts connector hosts
+    """
 
     home: Home
     clock: Clock
+    checkpoints: str
     starter: Starter
 
     def setup(self, submission: JobSubmission, prepared: Prepared, folder: Path) -> JobSetup:

@@ -27,9 +27,11 @@ from headrace.client.models import (
 )
 from headrace.coordinator.dispatch.accepted_job import Request, Surroundings
 from headrace.coordinator.dispatch.job_reference import NamedJob, find_job
+from headrace.coordinator.dispatch.job_store import JobStore
 from headrace.coordinator.dispatch.preparation import submitted_plans
 from headrace.coordinator.dispatch.registry_shell import KnownJob, RegistryShell, running_status
 from headrace.coordinator.dispatch.resubmission import request_again
+from headrace.coordinator.dispatch.term_handlers import TermHandlers
 from headrace.coordinator.dispatch.triggers import Kind, Triggers
 from headrace.coordinator.driver.driver import JobDriver
 from headrace.coordinator.driver.job_log import JobLog
@@ -45,10 +47,7 @@ from headrace.coordinator.registry.entry import Phase
 from headrace.coordinator.rest import job_status
 from headrace.coordinator.rest.metrics import metrics_text
 from headrace.coordinator.rest.service import JobConflictError, JobNotFoundError
-from headrace.core.clock import Clock
 from headrace.core.errors import HeadraceError, UserError
-from headrace.core.settings import Home
-from headrace.processes.spawning import SpawnStarter, Starter
 
 ANSWER_PATIENCE_S = 2.0
 """How long, in seconds, a cancel of a job without a driver waits for the job store before it returns a trigger that is
@@ -59,29 +58,17 @@ class Dispatcher:
     """All jobs of a coordinator."""
 
     def __init__(
-        self,
-        home: Home,
-        cluster: str,
-        fleet: Fleet,
-        clock: Clock,
-        on_shutdown: Callable[[], None],
-        starter: Starter | None = None,
-        *,
-        on_replaced: Callable[[], None] | None = None,
+        self, surroundings: Surroundings, cluster: str, store: JobStore, fleet: Fleet, handlers: TermHandlers
     ) -> None:
-        """`starter`: starts connector hosts; by default each is a fresh interpreter. on_replaced: called when another
-        coordinator has taken the jobs over: this one must end."""
-        starter = starter or SpawnStarter()
-        self._home = home
+        """cluster: the cluster's id; store: the jobs of its ledger."""
+        self._home = surroundings.home
         self._cluster = cluster
         self._fleet = fleet
-        self._clock = clock
-        self._on_shutdown = on_shutdown
+        self._clock = surroundings.clock
+        self._handlers = handlers
         self._triggers = Triggers()
-        self._shell = RegistryShell(
-            Surroundings(home, clock, starter), fleet, self._triggers, on_replaced or (lambda: None)
-        )
-        self.output = JobOutput(self._held, self._triggers, clock, starter)
+        self._shell = RegistryShell(surroundings, store, fleet, self._triggers, handlers.on_over)
+        self.output = JobOutput(self._held, self._triggers, surroundings.clock, surroundings.starter)
 
     async def start(self) -> None:
         """Reads the jobs of this home and resumes those that have not ended."""
@@ -248,7 +235,7 @@ class Dispatcher:
 
     async def shutdown(self) -> None:
         """Requests the end of the coordinator's process."""
-        self._on_shutdown()
+        self._handlers.on_shutdown()
 
     # ---- inside --------------------------------------------------------------------------------------------------
 

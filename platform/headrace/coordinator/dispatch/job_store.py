@@ -4,6 +4,8 @@
                    cluster/key        the key, mode 0600
                    jobs/<job>/        files of a job that no other coordinator needs: its log
 
+Coordinators that share a ledger have it, and its key, elsewhere (`SharedLedger`).
+
 A change is durable when its method returns, and its coordinator was still the one that leads then. The store never
 decides which epoch or attempt is the newest: the journal does.
 """
@@ -20,10 +22,14 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
+from headrace.checkpoint.manifest import Document
 from headrace.checkpoint.stores.file import FileStore
+from headrace.checkpoint.stores.opening import open_store
+from headrace.checkpoint.stores.store import ObjectStore
 from headrace.coordinator.dispatch.earlier_home import earlier_jobs, remove_earlier_files
 from headrace.coordinator.dispatch.ledger_store import LedgerReplacedError, LedgerStore
 from headrace.coordinator.dispatch.sealing import Sealer
+from headrace.coordinator.dispatch.shared_ledger import SharedLedger
 from headrace.coordinator.dispatch.submission import JobSubmission
 from headrace.coordinator.job.history import JobHistory
 from headrace.coordinator.ledger.ledger import Ledger
@@ -34,6 +40,7 @@ from headrace.coordinator.ledger.records import (
     EndWithdrawn,
     Forgotten,
     HistoryKept,
+    Identified,
     JobResult,
     LedgerJob,
     Submitted,
@@ -73,12 +80,30 @@ class _Queue:
     waiting: list[_Waiting] = field(default_factory=list)
 
 
-def open_job_store(home: Home, clock: Clock | None = None) -> JobStore:
-    """The job store of a home, in a folder that only its owner can enter. Raises ExternalError."""
+class ClusterTokens(Document):
+    """The tokens of a cluster, as a shared ledger has them, encrypted."""
+
+    full: str
+    metrics: str
+
+
+@dataclass(frozen=True, slots=True)
+class StoredIdentity:
+    """cluster: its id; tokens: None if the ledger has none."""
+
+    cluster: str
+    tokens: ClusterTokens | None
+
+
+def open_job_store(home: Home, clock: Clock | None = None, *, shared: SharedLedger | None = None) -> JobStore:
+    """The job store of a home, in a folder that only its owner can enter, or of a shared ledger. Raises UserError,
+    ExternalError."""
     folder = home.root / "cluster"
     _private_folder(folder)
-    ledger = LedgerStore(FileStore(str(folder)), secrets.token_hex(8), clock or SystemClock())
-    return JobStore(home.jobs, ledger, Sealer(folder / "key"))
+    store: ObjectStore = FileStore(str(folder)) if shared is None else open_store(shared.url)
+    key_file = folder / "key" if shared is None else shared.key_file
+    ledger = LedgerStore(store, secrets.token_hex(8), clock or SystemClock())
+    return JobStore(home.jobs, ledger, Sealer(key_file))
 
 
 class JobStore:
@@ -90,11 +115,33 @@ class JobStore:
         self._sealer = sealer
         self._writing = threading.Lock()
         self._queue = _Queue()
-        self._is_open = False
+        self._term = 0
 
     def folder(self, job: str) -> Path:
         """The folder of a job's files on this host."""
         return self._folders / job
+
+    @property
+    def term(self) -> int:
+        """The number of the record with which this coordinator took the ledger over; 0 before that. Each later
+        coordinator has a higher one."""
+        return self._term
+
+    def take_over(self) -> StoredIdentity | None:
+        """Takes the ledger over, once: every other coordinator has been replaced then. Returns the cluster's identity;
+        None if it has none yet. Raises ExternalError."""
+        with self._writing:
+            return self._identity_in(self._opened())
+
+    def read_identity(self) -> StoredIdentity | None:
+        """The cluster's identity as the ledger has it; takes nothing over. Raises ExternalError."""
+        with self._writing:
+            return self._identity_in(self._store.ledger if self._term else self._store.load())
+
+    def save_identity(self, cluster: str, tokens: ClusterTokens | None) -> None:
+        """Replaces the cluster's identity."""
+        sealed = None if tokens is None else self._sealer.seal(tokens.model_dump_json().encode())
+        self._write(Identified(cluster=cluster, tokens=sealed))
 
     def add(self, submission: JobSubmission) -> None:
         """Adds a new job. The job is durable when this returns."""
@@ -137,13 +184,24 @@ class JobStore:
                 jobs.append(self._unsealed(each))
             except (HeadraceError, ValidationError) as error:
                 unreadable[each.job] = _reason(error)
+            if each.result is None:
+                # another host may have run it until now
+                _private_folder(self.folder(each.job))
         return sorted(jobs, key=lambda each: (each.submission.submitted_at_ms, each.submission.job)), unreadable
 
     def require_own(self) -> None:
         """Raises LedgerReplacedError if another coordinator has taken the ledger over."""
         with self._writing:
-            if self._is_open:
+            if self._term:
                 self._store.require_own()
+
+    def _identity_in(self, ledger: Ledger) -> StoredIdentity | None:
+        found = ledger.identity
+        if found is None:
+            return None
+        sealed = found.tokens
+        tokens = None if sealed is None else ClusterTokens.model_validate_json(self._sealer.unseal(sealed))
+        return StoredIdentity(found.cluster, tokens)
 
     def _unsealed(self, job: LedgerJob) -> StoredJob:
         submission = JobSubmission.model_validate_json(self._sealer.unseal(job.sealed))
@@ -185,14 +243,15 @@ class JobStore:
 
     def _opened(self) -> Ledger:
         """Takes the ledger over with the first use, and adds the jobs of a home that had none."""
-        if not self._is_open:
+        if not self._term:
             ledger = self._store.take_over()
+            term = ledger.head
             earlier, found = earlier_jobs(self._folders, self._sealer)
             fresh = [change for change in earlier if change.job not in ledger.jobs]
             if fresh:
                 self._store.append(fresh)
             remove_earlier_files(found)
-            self._is_open = True
+            self._term = term
         return self._store.ledger
 
 

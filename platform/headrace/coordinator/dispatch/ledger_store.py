@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import TypeVar
+from dataclasses import replace
+from typing import NamedTuple, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
@@ -22,7 +23,6 @@ from headrace.core.clock import Clock
 from headrace.core.errors import ExternalError
 
 LEDGER = "ledger/"
-SNAPSHOTS = "ledger/snapshots/"
 RECORDS_MAX = 200
 """Records after a snapshot until the next one is written."""
 _RECORD = re.compile(r"ledger/(\d{8,})\.json\Z")
@@ -32,6 +32,13 @@ _LOADS_MAX = 5
 _SETTLED_MAX = 3
 """How many earlier puts may turn out to have succeeded in one append: at most one is without an answer."""
 M = TypeVar("M", bound=BaseModel)
+
+
+class _Listing(NamedTuple):
+    """Numbers of the objects of a ledger, ascending."""
+
+    records: list[int]
+    snapshots: list[int]
 
 
 class LedgerReplacedError(ExternalError):
@@ -108,12 +115,11 @@ class LedgerStore:
             return
         self.require_own()
         self._store.put_if_absent(_snapshot_path(ledger.head), ledger.as_snapshot().model_dump_json().encode())
-        kept = ledger.snapshot
-        snapshots = [number for number in self._snapshots() if number < kept]
+        kept, found = ledger.snapshot, self._list()
         # ascending, so that an interruption leaves records without a gap
-        self._store.delete([_record_path(number) for number in self._records() if number <= kept])
-        self._store.delete([_snapshot_path(number) for number in snapshots])
-        self._ledger = Ledger(ledger.head, ledger.head, ledger.jobs)
+        self._store.delete([_record_path(number) for number in found.records if number <= kept])
+        self._store.delete([_snapshot_path(number) for number in found.snapshots if number < kept])
+        self._ledger = replace(ledger, snapshot=ledger.head)
 
     def _put(self, put: LedgerRecord) -> Written | Settled | Replaced:
         path = _record_path(put.number)
@@ -146,21 +152,22 @@ class LedgerStore:
         return self._load()
 
     def _load(self) -> Ledger:
-        newest = max(self._snapshots(), default=None)
+        found = self._list()
+        newest = max(found.snapshots, default=None)
         snapshot = None if newest is None else self._read(_snapshot_path(newest), Snapshot)
         after = 0 if snapshot is None else snapshot.number
-        numbers = [number for number in self._records() if number > after]
+        numbers = [number for number in found.records if number > after]
         return Ledger.load(snapshot, [self._read(_record_path(number), LedgerRecord) for number in numbers])
 
-    def _records(self) -> list[int]:
-        return _numbers(_RECORD, self._store.list(LEDGER))
-
-    def _snapshots(self) -> list[int]:
-        return _numbers(_SNAPSHOT, self._store.list(SNAPSHOTS))
+    def _list(self) -> _Listing:
+        # one listing for both: objects of snapshots are below the prefix of the records
+        paths = self._store.list(LEDGER)
+        return _Listing(_numbers(_RECORD, paths), _numbers(_SNAPSHOT, paths))
 
     def _higher(self, number: int) -> list[int]:
+        found = self._list()
         # a snapshot above is proof, too: the records that it contains may be deleted
-        return [each for each in (*self._records(), *self._snapshots()) if each > number]
+        return [each for each in (*found.records, *found.snapshots) if each > number]
 
     def _read(self, path: str, kind: type[M]) -> M:
         data = self._store.read(path)
@@ -184,4 +191,4 @@ def _record_path(number: int) -> str:
 
 
 def _snapshot_path(number: int) -> str:
-    return f"{SNAPSHOTS}{number:08d}.json"
+    return f"{LEDGER}snapshots/{number:08d}.json"

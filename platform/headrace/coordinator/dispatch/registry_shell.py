@@ -25,7 +25,7 @@ from headrace.checkpoint.paths import job_url, joined, savepoint_url
 from headrace.client.models import JobStatus
 from headrace.coordinator.dispatch.accepted_job import Prepared, Request, Surroundings, options_of
 from headrace.coordinator.dispatch.job_reference import new_job_id
-from headrace.coordinator.dispatch.job_store import JobStore, StoredJob, open_job_store
+from headrace.coordinator.dispatch.job_store import JobStore, StoredJob
 from headrace.coordinator.dispatch.ledger_store import LedgerReplacedError
 from headrace.coordinator.dispatch.preparation import earlier_origin, plans_at, ship_code, wished_origin
 from headrace.coordinator.dispatch.submission import JobSubmission
@@ -48,6 +48,7 @@ from headrace.coordinator.registry.entry import Entry, Phase
 from headrace.coordinator.registry.registry import Registry
 from headrace.coordinator.rest import job_status
 from headrace.core.errors import ExternalError, HeadraceError, UserError
+from headrace.leadership.candidacy.candidacy import Replaced, StorageLost, TermOver
 from headrace.rpc.failure import failure_of
 from headrace.rpc.messages import Failure
 from headrace.spec.settings import NoRestart
@@ -60,6 +61,9 @@ RETRY_S = 5.0
 """Delay before the next try of a job whose storage was unreachable, and before a failed job store write is repeated."""
 WATCH_S = 5.0
 """How often a coordinator that writes nothing looks whether another one has taken its jobs over."""
+STORAGE_LOST_S = 60.0
+"""After this time without its ledger a coordinator that has standbys gives up: another host may reach the storage. A
+shorter outage, which all hosts have at the same time, stops no job."""
 START_PATIENCE_S = 2.0
 """How long the start waits for jobs to be resumed, in seconds: storage that hangs must not delay the whole cluster."""
 BREAKS_MAX = 3
@@ -110,16 +114,21 @@ class RegistryShell:
     """The jobs of a coordinator."""
 
     def __init__(
-        self, surroundings: Surroundings, fleet: Fleet, triggers: Triggers, on_replaced: Callable[[], None]
+        self,
+        surroundings: Surroundings,
+        store: JobStore,
+        fleet: Fleet,
+        triggers: Triggers,
+        on_over: Callable[[TermOver], None],
     ) -> None:
-        """on_replaced: called when another coordinator has taken the jobs over: this one must end."""
+        """on_over: called when another coordinator has taken the jobs over, or the ledger is out of reach."""
         self._surroundings = surroundings
         self._clock = surroundings.clock
         self._fleet = fleet
         self._triggers = triggers
-        self._on_replaced = on_replaced
+        self._on_over = on_over
         self._closing = asyncio.Event()
-        self._store = open_job_store(surroundings.home, surroundings.clock)
+        self._store = store
         self._registry = Registry(retry_s=RETRY_S, breaks_max=BREAKS_MAX)
         self._known: dict[str, KnownJob] = {}
         self._executor = ThreadPoolExecutor(THREADS_MAX, thread_name_prefix="storage")
@@ -201,29 +210,34 @@ class RegistryShell:
         return await asyncio.get_running_loop().run_in_executor(self._executor, work)
 
     async def _watch_ledger(self) -> None:
+        reached_s = asyncio.get_running_loop().time()
         while True:
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._closing.wait(), WATCH_S)
                 return
+            now_s = asyncio.get_running_loop().time()
             try:
                 await self._stored(self._store.require_own)
-            except LedgerReplacedError as error:
-                LOG.error("%s", error.message)  # noqa: TRY400 - no fault of this code
+                reached_s = now_s
+            except LedgerReplacedError:
                 return
             except ExternalError as error:
                 LOG.warning("whether another coordinator leads is unknown: %s", error.message)
+                if now_s - reached_s >= STORAGE_LOST_S:
+                    self._on_over(StorageLost(error.message))
+                    return
 
     async def _stored(self, work: Callable[[], T]) -> T:
         """Runs a call of the job store in a thread."""
         try:
             return await self.blocking(work)
-        except LedgerReplacedError:
-            self._on_replaced()
+        except LedgerReplacedError as error:
+            self._on_over(Replaced(error.message))
             raise
 
     def savepoint_folder(self, driver: JobDriver, directory: str | None) -> str:
         """Returns the URL of a new savepoint folder, below the user's directory or the default storage."""
-        where = directory or joined(str(self._surroundings.home.checkpoints), "savepoints")
+        where = directory or joined(self._surroundings.checkpoints, "savepoints")
         return savepoint_url(where, driver.job, driver.machine.job.epoch + 1, secrets.token_hex(8))
 
     def let_go_of_storage(self, known: KnownJob) -> None:
@@ -237,7 +251,7 @@ class RegistryShell:
         """Accepts a job and returns its id once it is durable. Raises JobConflictError, UserError, ExternalError."""
         job = new_job_id()
         model = request.model
-        storage = JobStorage(job, job_url(model.checkpoint.storage or str(self._surroundings.home.checkpoints), job))
+        storage = JobStorage(job, job_url(model.checkpoint.storage or self._surroundings.checkpoints, job))
         self.handle(on.SubmitAsked(job, model.name, request.asked.allow_duplicate))
         # Shielded: a client that disconnects cancels this call, perhaps after the ledger has the job. Without the
         # shield the job would be there without a driver and without an entry that holds its name.

@@ -66,10 +66,11 @@ class _Retiring:
 class Fleet:
     """All workers of a cluster. Belongs to the event loop."""
 
-    def __init__(self, cluster: str, times: ClusterTimes) -> None:
+    def __init__(self, cluster: str, times: ClusterTimes, *, term: int = 0) -> None:
+        """term: of the coordinator; each later one of the cluster has a higher one."""
         self._times = times
         self._pool = SlotPool()
-        self._server = ControlServer(cluster, times, self._on_event)
+        self._server = ControlServer(cluster, times, self._on_event, term=term)
         self._holders: dict[str, SlotHolder] = {}
         self._by_slot: dict[str, str] = {}
         self._workers: dict[str, Register] = {}
@@ -79,6 +80,11 @@ class Fleet:
     async def start(self, host: str, port: int, token: str, tls: TlsFiles | None = None) -> int:
         """Listens for workers; returns the port."""
         return await self._server.start(host, port, token, tls)
+
+    @property
+    def workers_connected(self) -> int:
+        """How many workers are connected now."""
+        return len(self._workers)
 
     async def stop(self, *, workers: bool) -> None:
         """Closes every stream. With `workers`, asks the workers to end before that."""

@@ -24,6 +24,8 @@ from headrace.coordinator.ledger.records import (
     EndWithdrawn,
     Forgotten,
     HistoryKept,
+    Identified,
+    JobChange,
     LedgerJob,
     LedgerRecord,
     Snapshot,
@@ -66,10 +68,11 @@ Verdict = Written | Settled | Replaced
 
 @dataclass(frozen=True, slots=True)
 class Ledger:
-    """The jobs after the record `head`. snapshot: number of the newest snapshot, 0 before the first."""
+    """The cluster after the record `head`. snapshot: number of the newest snapshot, 0 before the first."""
 
     head: int = 0
     snapshot: int = 0
+    identity: Identified | None = None
     jobs: Mapping[str, LedgerJob] = field(default_factory=lambda: MappingProxyType({}))
 
     @staticmethod
@@ -113,22 +116,27 @@ class Ledger:
 
     def with_record(self, record: LedgerRecord) -> Ledger:
         """The ledger after a record."""
-        jobs = dict(self.jobs)
+        jobs, identity = dict(self.jobs), self.identity
         for change in record.changes:
-            _apply(jobs, change)
-        return replace(self, head=record.number, jobs=MappingProxyType(jobs))
+            match change:
+                case Identified():
+                    identity = change
+                case _:
+                    _apply(jobs, change)
+        return replace(self, head=record.number, identity=identity, jobs=MappingProxyType(jobs))
 
     def as_snapshot(self) -> Snapshot:
-        """A snapshot of all jobs at the head."""
-        return Snapshot(number=self.head, jobs=tuple(self.jobs.values()))
+        """A snapshot at the head."""
+        return Snapshot(number=self.head, identity=self.identity, jobs=tuple(self.jobs.values()))
 
 
 def _restored(snapshot: Snapshot) -> Ledger:
-    return Ledger(snapshot.number, snapshot.number, MappingProxyType({each.job: each for each in snapshot.jobs}))
+    jobs = MappingProxyType({each.job: each for each in snapshot.jobs})
+    return Ledger(snapshot.number, snapshot.number, snapshot.identity, jobs)
 
 
-def _apply(jobs: dict[str, LedgerJob], change: Change) -> None:
-    """Applies a change. One of a job that is not there has no effect: it was discarded or forgotten before."""
+def _apply(jobs: dict[str, LedgerJob], change: JobChange) -> None:
+    """Applies a change of a job. One of a job that is not there has no effect: it was discarded or forgotten before."""
     match change:
         case Submitted(job=job, sealed=sealed):
             # a repeated put may have settled before: the same submission twice is one job

@@ -24,6 +24,18 @@ class JobResult(Document):
     failure: Failure | None = None
 
 
+class Identified(Document):
+    """The cluster's identity, which replaces the one before.
+
+    cluster   the cluster's id
+    tokens    its tokens, encrypted; None: they are files of the coordinator's home
+    """
+
+    kind: Literal["identified"] = "identified"
+    cluster: str
+    tokens: str | None = None
+
+
 class Submitted(Document):
     """A job was accepted. `sealed`: its submission, encrypted, because pipelines contain secrets."""
 
@@ -69,7 +81,8 @@ class Forgotten(Document):
     job: str
 
 
-Change = Submitted | Discarded | HistoryKept | Ended | EndWithdrawn | Forgotten
+JobChange = Submitted | Discarded | HistoryKept | Ended | EndWithdrawn | Forgotten
+Change = Identified | JobChange
 
 
 class LedgerRecord(Document):
@@ -96,9 +109,10 @@ class LedgerJob(Document):
 
 
 class Snapshot(Document):
-    """All jobs after the record with this number, in the order of their submission."""
+    """The ledger after the record with this number; jobs in the order of their submission."""
 
     number: int
+    identity: Identified | None = None
     jobs: tuple[LedgerJob, ...]
 
 

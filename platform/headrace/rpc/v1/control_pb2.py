@@ -25,7 +25,7 @@ _sym_db = _symbol_database.Default()
 from headrace.rpc.v1 import messages_pb2 as headrace_dot_rpc_dot_v1_dot_messages__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1dheadrace/rpc/v1/control.proto\x12\x0fheadrace.rpc.v1\x1a\x1eheadrace/rpc/v1/messages.proto\"\xac\x01\n\x0bWorkerFrame\x12\x0e\n\x06number\x18\x01 \x01(\x03\x12\x14\n\x0c\x61\x63knowledged\x18\x02 \x01(\x03\x12\x0f\n\x07session\x18\x03 \x01(\t\x12,\n\x07message\x18\x04 \x01(\x0b\x32\x1b.headrace.rpc.v1.FromWorker\x12\r\n\x05nonce\x18\x05 \x01(\x0c\x12\r\n\x05proof\x18\x06 \x01(\x0c\x12\x0c\n\x04part\x18\x07 \x01(\x0c\x12\x0c\n\x04more\x18\x08 \x01(\x08\"\x93\x01\n\x10\x43oordinatorFrame\x12\x0e\n\x06number\x18\x01 \x01(\x03\x12\x14\n\x0c\x61\x63knowledged\x18\x02 \x01(\x03\x12\x0f\n\x07resumed\x18\x03 \x01(\x08\x12*\n\x07message\x18\x04 \x01(\x0b\x32\x19.headrace.rpc.v1.ToWorker\x12\r\n\x05nonce\x18\x05 \x01(\x0c\x12\r\n\x05proof\x18\x06 \x01(\x0c\x32X\n\x07\x43ontrol\x12M\n\x06\x41ttach\x12\x1c.headrace.rpc.v1.WorkerFrame\x1a!.headrace.rpc.v1.CoordinatorFrame(\x01\x30\x01\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1dheadrace/rpc/v1/control.proto\x12\x0fheadrace.rpc.v1\x1a\x1eheadrace/rpc/v1/messages.proto\"\xac\x01\n\x0bWorkerFrame\x12\x0e\n\x06number\x18\x01 \x01(\x03\x12\x14\n\x0c\x61\x63knowledged\x18\x02 \x01(\x03\x12\x0f\n\x07session\x18\x03 \x01(\t\x12,\n\x07message\x18\x04 \x01(\x0b\x32\x1b.headrace.rpc.v1.FromWorker\x12\r\n\x05nonce\x18\x05 \x01(\x0c\x12\r\n\x05proof\x18\x06 \x01(\x0c\x12\x0c\n\x04part\x18\x07 \x01(\x0c\x12\x0c\n\x04more\x18\x08 \x01(\x08\"\xa1\x01\n\x10\x43oordinatorFrame\x12\x0e\n\x06number\x18\x01 \x01(\x03\x12\x14\n\x0c\x61\x63knowledged\x18\x02 \x01(\x03\x12\x0f\n\x07resumed\x18\x03 \x01(\x08\x12*\n\x07message\x18\x04 \x01(\x0b\x32\x19.headrace.rpc.v1.ToWorker\x12\r\n\x05nonce\x18\x05 \x01(\x0c\x12\r\n\x05proof\x18\x06 \x01(\x0c\x12\x0c\n\x04term\x18\x07 \x01(\x03\x32X\n\x07\x43ontrol\x12M\n\x06\x41ttach\x12\x1c.headrace.rpc.v1.WorkerFrame\x1a!.headrace.rpc.v1.CoordinatorFrame(\x01\x30\x01\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -35,7 +35,7 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_WORKERFRAME']._serialized_start=83
   _globals['_WORKERFRAME']._serialized_end=255
   _globals['_COORDINATORFRAME']._serialized_start=258
-  _globals['_COORDINATORFRAME']._serialized_end=405
-  _globals['_CONTROL']._serialized_start=407
-  _globals['_CONTROL']._serialized_end=495
+  _globals['_COORDINATORFRAME']._serialized_end=419
+  _globals['_CONTROL']._serialized_start=421
+  _globals['_CONTROL']._serialized_end=509
 # @@protoc_insertion_point(module_scope)

@@ -76,6 +76,7 @@ class CoordinatorFrame(_message.Message):
     MESSAGE_FIELD_NUMBER: _builtins.int
     NONCE_FIELD_NUMBER: _builtins.int
     PROOF_FIELD_NUMBER: _builtins.int
+    TERM_FIELD_NUMBER: _builtins.int
     number: _builtins.int
     acknowledged: _builtins.int
     resumed: _builtins.bool
@@ -84,6 +85,10 @@ class CoordinatorFrame(_message.Message):
     """In the stream's first frame, which contains nothing else."""
     proof: _builtins.bytes
     """With Registered."""
+    term: _builtins.int
+    """The term of the coordinator that leads (the number of the record with which it took the ledger over). A worker
+    ignores a coordinator with a lower term than that of an earlier one of the same cluster.
+    """
     @_builtins.property
     def message(self) -> _messages_pb2.ToWorker: ...
     def __init__(
@@ -95,10 +100,11 @@ class CoordinatorFrame(_message.Message):
         message: _messages_pb2.ToWorker | None = ...,
         nonce: _builtins.bytes = ...,
         proof: _builtins.bytes = ...,
+        term: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["message", b"message"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["acknowledged", b"acknowledged", "message", b"message", "nonce", b"nonce", "number", b"number", "proof", b"proof", "resumed", b"resumed"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["acknowledged", b"acknowledged", "message", b"message", "nonce", b"nonce", "number", b"number", "proof", b"proof", "resumed", b"resumed", "term", b"term"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

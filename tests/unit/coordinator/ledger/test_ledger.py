@@ -15,6 +15,8 @@ from headrace.coordinator.ledger.records import (
     EndWithdrawn,
     Forgotten,
     HistoryKept,
+    Identified,
+    JobChange,
     JobResult,
     LedgerJob,
     LedgerRecord,
@@ -23,7 +25,7 @@ from headrace.coordinator.ledger.records import (
 
 RESULT = JobResult(state="FINISHED", ended_at_ms=7)
 JOBS = st.sampled_from(["a", "b", "c"])
-CHANGES: st.SearchStrategy[Change] = st.one_of(
+CHANGES: st.SearchStrategy[JobChange] = st.one_of(
     st.builds(Submitted, job=JOBS, sealed=st.just("x")),
     st.builds(Discarded, job=JOBS),
     st.builds(HistoryKept, job=JOBS, history=st.builds(JobHistory, changes=st.integers(0, 3))),
@@ -37,7 +39,7 @@ def record(number: int, *changes: Change, writer: str = "w") -> LedgerRecord:
     return LedgerRecord(number=number, writer=writer, at_ms=0, changes=changes)
 
 
-def expected(changes: list[Change]) -> dict[str, tuple[int, bool]]:
+def expected(changes: list[JobChange]) -> dict[str, tuple[int, bool]]:
     """Job -> changes of its history, whether it has ended."""
     jobs: dict[str, tuple[int, bool]] = {}
     for change in changes:
@@ -59,7 +61,7 @@ def expected(changes: list[Change]) -> dict[str, tuple[int, bool]]:
 
 
 @given(st.lists(st.lists(CHANGES, max_size=4), max_size=8), st.data())
-def test_jobs_follow_from_all_changes_in_order(groups: list[list[Change]], data: st.DataObject) -> None:
+def test_jobs_follow_from_all_changes_in_order(groups: list[list[JobChange]], data: st.DataObject) -> None:
     records = [record(number + 1, *changes) for number, changes in enumerate(groups)]
     cut = data.draw(st.integers(0, len(records)))
     snapshot = Ledger.load(None, records[:cut]).as_snapshot() if cut else None
@@ -102,3 +104,10 @@ def test_a_put_is_written_settled_or_evidence_of_another_writer() -> None:
 def test_a_snapshot_keeps_the_order_of_submissions() -> None:
     ledger = Ledger.load(None, [record(1, *(Submitted(job=job, sealed="x") for job in "cab"))])
     assert ledger.as_snapshot().jobs == tuple(LedgerJob(job=job, sealed="x") for job in "cab")
+
+
+def test_the_last_identity_counts_and_a_snapshot_has_it() -> None:
+    first, last = Identified(cluster="c"), Identified(cluster="c", tokens="sealed")
+    ledger = Ledger.load(None, [record(1, first), record(2, Submitted(job="a", sealed="x"), last)])
+    assert (ledger.identity, set(ledger.jobs)) == (last, {"a"})
+    assert Ledger.load(ledger.as_snapshot(), [record(3)]).identity == last

@@ -1,0 +1,251 @@
+"""A coordinator from its start to its end: waits to be elected, leads for one term, gives up.
+
+Shell: `leadership.candidacy` decides. It performs the effects in the event loop; the elector's events come from threads
+of the elector.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+from collections.abc import Callable
+from typing import TYPE_CHECKING, assert_never
+
+from headrace.coordinator.dispatch.job_store import JobStore, open_job_store
+from headrace.coordinator.dispatch.term_handlers import TermHandlers
+from headrace.coordinator.leading.config import CoordinatorConfig
+from headrace.coordinator.leading.identity import read_identity
+from headrace.coordinator.leading.published import publish, withdraw
+from headrace.coordinator.leading.rest_server import RestServer
+from headrace.coordinator.leading.standby_app import holding_app, standby_app
+from headrace.coordinator.leading.term import Term, warm_up
+from headrace.coordinator.rest.access.tokens import Tokens
+from headrace.core.errors import ExternalError, HeadraceError
+from headrace.core.retry import Backoff
+from headrace.core.settings import Home
+from headrace.leadership.candidacy.candidacy import (
+    Candidacy,
+    CandidacyEvent,
+    GiveUp,
+    Hold,
+    Lead,
+    Resume,
+    Standing,
+    StorageLost,
+)
+from headrace.leadership.elector import Elector, ElectorEvent
+from headrace.leadership.leader import Leader
+from headrace.leadership.opening import open_elector
+from headrace.leadership.sole import SoleElector
+from headrace.processes.spawning import Starter
+
+if TYPE_CHECKING:
+    from starlette.types import ASGIApp
+
+LOG = logging.getLogger("headrace.coordinator")
+LOOK_SECONDS = 1.0
+"""How often a standby looks who leads."""
+TAKE_OVER_BACKOFF = Backoff(first_s=0.5, max_s=2.0)
+TAKE_OVER_SECONDS_MAX = 15.0
+"""How long a candidate that was elected tries to reach the ledger, before another one may try."""
+SHUTDOWN_SECONDS = 0.2
+"""Delay of a shutdown that a client asked for: its answer is sent first."""
+
+
+class Candidate:
+    """One coordinator. Belongs to the event loop. ended: set from outside to end it."""
+
+    def __init__(self, config: CoordinatorConfig, ended: asyncio.Event, starter: Starter | None) -> None:
+        self._config = config
+        self._ended = ended
+        self._starter = starter
+        self._candidacy = Candidacy(has_standbys=config.election is not None)
+        self._events: asyncio.Queue[CandidacyEvent] = asyncio.Queue()
+        self._leader: Leader | None = None
+        self._tokens: Tokens | None = None
+        self._term: Term | None = None
+        self._app: ASGIApp | None = None
+        self._looking: asyncio.Task[None] | None = None
+        self._announcing: asyncio.Task[None] | None = None
+        self._failure: HeadraceError | None = None
+        self._stops_workers = False
+        self._url = ""
+        self._port = 0
+        self._rest = RestServer(standby_app(lambda: self._tokens, lambda: self._leader, self._url))
+
+    async def run(self) -> bool:
+        """Runs until it is ended, or leads no more. Returns whether it gave up: a standby should take its place then.
+
+        Raises UserError, ExternalError.
+        """
+        config = self._config
+        elector = SoleElector() if config.election is None else open_elector(config.election, os.environ)
+        store = open_job_store(Home(config.home), shared=config.ledger)
+        self._port = await self._rest.start(config)
+        self._url = config.url(self._port)
+        self._rest.answer_with(standby_app(lambda: self._tokens, lambda: self._leader, self._url))
+        try:
+            await self._campaign(elector)
+            if config.election is not None:
+                self._looking = asyncio.create_task(self._look(elector, store))
+            await self._follow(elector, store)
+        finally:
+            for task in (self._looking, self._announcing):
+                if task is not None:
+                    task.cancel()
+            self._rest.end()
+            if self._term is not None:
+                await self._term.close(workers=self._stops_workers)
+            withdraw(config)
+            # after the jobs are suspended: the next one is elected at once
+            await asyncio.to_thread(elector.close)
+            await self._rest.ended()
+        if self._failure is not None:
+            raise self._failure
+        return self._candidacy.standing is Standing.OVER and not self._ended.is_set()
+
+    async def _campaign(self, elector: Elector) -> None:
+        """Begins the campaign, again and again while the election cannot be reached: it may be cut off as this
+        coordinator is."""
+        pause_s = 0.0
+        while not self._ended.is_set():
+            try:
+                await asyncio.to_thread(elector.campaign, self._receiver())
+            except ExternalError as error:
+                if not error.retry:
+                    raise
+                LOG.warning("the election cannot be reached: %s", error.message)
+            else:
+                return
+            pause_s = TAKE_OVER_BACKOFF.next_s(pause_s)
+            await asyncio.sleep(pause_s)
+
+    def _receiver(self) -> Callable[[ElectorEvent], None]:
+        """Passes the elector's events from its threads to this loop."""
+        loop = asyncio.get_running_loop()
+
+        def receive(event: ElectorEvent) -> None:
+            # the loop is closed if the process ends at this moment
+            with contextlib.suppress(RuntimeError):
+                loop.call_soon_threadsafe(self._events.put_nowait, event)
+
+        return receive
+
+    async def _follow(self, elector: Elector, store: JobStore) -> None:
+        """Performs the effects of events until the coordinator is over or ended."""
+        over = asyncio.create_task(self._ended.wait())
+        try:
+            while not self._ended.is_set():
+                event = asyncio.create_task(self._events.get())
+                await asyncio.wait({event, over}, return_when=asyncio.FIRST_COMPLETED)
+                if not event.done():
+                    event.cancel()
+                    return
+                match self._candidacy.on(event.result()):
+                    case None:
+                        pass
+                    case Lead():
+                        await self._lead(elector, store)
+                    case Hold(reason):
+                        LOG.warning("leadership is in doubt: %s", reason)
+                        self._answer(reason)
+                    case Resume():
+                        LOG.info("leadership is certain again")
+                        self._answer(None)
+                    case GiveUp(reason):
+                        LOG.error("this coordinator leads no more: %s", reason)
+                        return
+                    case effect:
+                        assert_never(effect)
+        finally:
+            over.cancel()
+
+    async def _lead(self, elector: Elector, store: JobStore) -> None:
+        term = self._term = Term(self._config, store, self._starter)
+        if not await self._take_over(term):
+            return
+        port = await term.open(TermHandlers(self._shut_down, self._events.put_nowait))
+        self._app = term.app()
+        self._rest.answer_with(self._app)
+        # published once the jobs are read, because the requests of clients that find it need them
+        publish(self._config, self._port, port)
+        LOG.info("this coordinator leads: REST at port %d", self._port)
+        leader = Leader(self._url, self._config.address(port), term.number)
+        self._announcing = asyncio.create_task(_announce(elector, leader))
+
+    async def _take_over(self, term: Term) -> bool:
+        """Takes the ledger over, again and again while storage fails; returns whether it is this coordinator's."""
+        loop = asyncio.get_running_loop()
+        pause_s, deadline_s = 0.0, loop.time() + TAKE_OVER_SECONDS_MAX
+        while not self._ended.is_set():
+            try:
+                await term.take_over()
+            except ExternalError as error:
+                # without a standby there is nobody else: its supervisor starts it again
+                if self._config.election is None or not error.retry:
+                    raise
+                if loop.time() > deadline_s:
+                    self._events.put_nowait(StorageLost(error.message))
+                    return False
+                LOG.warning("the ledger cannot be taken over: %s", error.message)
+            else:
+                return True
+            pause_s = TAKE_OVER_BACKOFF.next_s(pause_s)
+            await asyncio.sleep(pause_s)
+        return False
+
+    def _answer(self, doubt: str | None) -> None:
+        """Lets the cluster's API answer; doubt: why it accepts nothing that changes something."""
+        if self._app is not None:
+            self._rest.answer_with(self._app if doubt is None else holding_app(self._app, doubt))
+
+    def _shut_down(self) -> None:
+        self._stops_workers = True
+        asyncio.get_running_loop().call_later(SHUTDOWN_SECONDS, self._ended.set)
+
+    async def _look(self, elector: Elector, store: JobStore) -> None:
+        """Keeps what a standby answers with: who leads, and the tokens. Loads what it needs to take over.
+
+        A standby that could never lead ends: its key is another one, or its token cannot be read.
+        """
+        warming = asyncio.get_running_loop().run_in_executor(None, warm_up, self._starter)
+        trouble = ""
+        while self._term is None:
+            try:
+                await self._look_once(elector, store)
+                trouble = ""
+            except HeadraceError as error:
+                if not error.retry:
+                    self._failure = error
+                    self._ended.set()
+                    return
+                if trouble != error.message:
+                    trouble = error.message
+                    LOG.warning("who leads is unknown: %s", trouble)
+            await asyncio.sleep(LOOK_SECONDS)
+        await warming
+
+    async def _look_once(self, elector: Elector, store: JobStore) -> None:
+        self._leader = await asyncio.to_thread(elector.find)
+        if self._tokens is not None:
+            return
+        tokens = await asyncio.to_thread(read_identity, self._config, store)
+        if tokens is not None and self._term is None:
+            publish(self._config, self._port, None)
+        self._tokens = tokens
+
+
+async def _announce(elector: Elector, leader: Leader) -> None:
+    """Publishes the address, again and again while the election cannot be reached."""
+    pause_s = 0.0
+    while True:
+        try:
+            await asyncio.to_thread(elector.announce, leader)
+        except ExternalError as error:
+            LOG.warning("others cannot find this coordinator: %s", error.message)
+        else:
+            return
+        pause_s = TAKE_OVER_BACKOFF.next_s(pause_s)
+        await asyncio.sleep(pause_s)
