@@ -23,7 +23,7 @@ from collections.abc import Callable, Mapping
 from enum import Enum, auto
 from typing import TYPE_CHECKING
 
-from headrace.core.errors import UserError
+from headrace.core.errors import ExternalError, UserError
 from headrace.leadership.elector import Elected, ElectorEvent, InDoubt, Lost
 from headrace.leadership.leader import Leader
 from headrace.leadership.zookeeper_client import ZooKeeperAddress, unreachable, zookeeper_client
@@ -36,6 +36,8 @@ SESSION_MS_MAX = 40_000
 """A server's default limit (20 ticks of 2 s). It would shorten longer sessions without a word, and a leader would then
 believe in its session longer than the server."""
 START_SECONDS = 15.0
+ANSWER_SECONDS = 5.0
+"""How long a request of another thread waits for ZooKeeper."""
 LOOK_SECONDS = 1.0
 """How often the elector's thread looks at its nodes even if no watch has fired."""
 
@@ -60,19 +62,12 @@ class ZooKeeperLocator:
 
     def find(self) -> Leader | None:
         """The leader that published its address last. Raises ExternalError if ZooKeeper has never answered."""
-        from kazoo.exceptions import KazooException, NoNodeError
-
         self._start()
-        path = f"{self._address.path}/leader"
         try:
-            data, _ = self._client.get(path)
-        except NoNodeError:
-            return None
-        except (KazooException, self._client.handler.timeout_exception) as error:
+            self._last = _published(self._client, self._address)
+        except ExternalError:
             if self._last is None:
-                raise unreachable(self._address, error) from error
-            return self._last
-        self._last = Leader.decoded(data, f"{path} in ZooKeeper")
+                raise
         return self._last
 
     def close(self) -> None:
@@ -129,23 +124,15 @@ class ZooKeeperElector:
         try:
             # that of a leader before, whose session may not have ended yet
             with contextlib.suppress(NoNodeError):
-                self._client.delete(path)
-            self._client.create(path, leader.encoded(), ephemeral=True, makepath=True)
+                self._client.delete_async(path).get(timeout=ANSWER_SECONDS)
+            made = self._client.create_async(path, leader.encoded(), ephemeral=True, makepath=True)
+            made.get(timeout=ANSWER_SECONDS)
         except (KazooException, self._client.handler.timeout_exception) as error:
             raise unreachable(self._address, error) from error
 
     def find(self) -> Leader | None:
         """The leader that published its address last. Raises ExternalError."""
-        from kazoo.exceptions import KazooException, NoNodeError
-
-        path = f"{self._address.path}/leader"
-        try:
-            data, _ = self._client.get(path)
-        except NoNodeError:
-            return None
-        except (KazooException, self._client.handler.timeout_exception) as error:
-            raise unreachable(self._address, error) from error
-        return Leader.decoded(data, f"{path} in ZooKeeper")
+        return _published(self._client, self._address)
 
     def close(self) -> None:
         """Ends the session, and with it both nodes."""
@@ -250,6 +237,21 @@ class ZooKeeperElector:
 
     def _on_watch(self, _event: object) -> None:
         self._changed.set()
+
+
+def _published(client: KazooClient, address: ZooKeeperAddress) -> Leader | None:
+    """The leader that the node names; None: there is no node. Raises ExternalError."""
+    from kazoo.exceptions import KazooException, NoNodeError
+
+    path = f"{address.path}/leader"
+    try:
+        # without a limit it would wait until ZooKeeper is back
+        data, _ = client.get_async(path).get(timeout=ANSWER_SECONDS)
+    except NoNodeError:
+        return None
+    except (KazooException, client.handler.timeout_exception) as error:
+        raise unreachable(address, error) from error
+    return Leader.decoded(data, f"{path} in ZooKeeper")
 
 
 def _number(node: str) -> int:
