@@ -52,6 +52,9 @@ class Auditor:
 
     def told_accepted(self, coordinator: Coordinator, job: str, name: str) -> None:
         """A user receives the job's id."""
+        if job in self.ended or job in self._may_have_ended:
+            # the answer was late: its coordinator was suspended, and another one has ended the job meanwhile
+            return
         twins = [each for each, other in self.accepted.items() if other == name and each not in self._may_have_ended]
         if twins:
             raise ViolationError(f"{coordinator.name} accepts job {job}, and {twins[0]} has its name {name}")
