@@ -14,7 +14,7 @@ from headrace.checkpoint.journal.journal import Verdict
 from headrace.checkpoint.journal.records import FinishedRecord, Record
 from headrace.client.models import SubmitRequest
 from headrace.coordinator.dispatch import dispatcher as dispatcher_module
-from headrace.coordinator.dispatch import job_store, registry_shell
+from headrace.coordinator.dispatch import job_store, registry_shell, watched_store
 from headrace.coordinator.dispatch.dispatcher import Dispatcher
 from headrace.coordinator.dispatch.job_store import open_job_store
 from headrace.coordinator.dispatch.ledger_store import LedgerReplacedError, LedgerStore
@@ -294,7 +294,7 @@ def test_a_coordinator_that_was_replaced_accepts_nothing_and_ends(tmp_path: Path
 def test_a_coordinator_notices_that_it_was_replaced_though_it_writes_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(registry_shell, "WATCH_S", 0.01)
+    monkeypatch.setattr(watched_store, "WATCH_S", 0.01)
     home, replaced, checks = Home(tmp_path), asyncio.Event(), []
     require_own = LedgerStore.require_own
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from headrace.checkpoint.stores.store import ObjectStore
 from sim.drivers.remote import Remote
 from sim.drivers.storage import WatchedStore
 from sim.leaders.auditor import Auditor
@@ -183,8 +182,3 @@ class Cluster:
             and published is not None
             and published.term == leaders[0].term
         )
-
-    @property
-    def shared(self) -> ObjectStore:
-        """The ledger's objects, without faults."""
-        return self.objects

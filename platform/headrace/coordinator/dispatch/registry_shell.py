@@ -12,7 +12,6 @@ It belongs to the event loop. An effect that raises ends in an event.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 import secrets
 from collections.abc import Callable, Coroutine, Mapping
@@ -26,10 +25,10 @@ from headrace.client.models import JobStatus
 from headrace.coordinator.dispatch.accepted_job import Prepared, Request, Surroundings, options_of
 from headrace.coordinator.dispatch.job_reference import new_job_id
 from headrace.coordinator.dispatch.job_store import JobStore, StoredJob
-from headrace.coordinator.dispatch.ledger_store import LedgerReplacedError
 from headrace.coordinator.dispatch.preparation import earlier_origin, plans_at, ship_code, wished_origin
 from headrace.coordinator.dispatch.submission import JobSubmission
 from headrace.coordinator.dispatch.triggers import Triggers
+from headrace.coordinator.dispatch.watched_store import WatchedStore
 from headrace.coordinator.driver.driver import JobDriver, JobWatch
 from headrace.coordinator.driver.job_log import JobLog
 from headrace.coordinator.driver.job_setup import JobSetup
@@ -48,7 +47,7 @@ from headrace.coordinator.registry.entry import Entry, Phase
 from headrace.coordinator.registry.registry import Registry
 from headrace.coordinator.rest import job_status
 from headrace.core.errors import ExternalError, HeadraceError, UserError
-from headrace.leadership.candidacy.candidacy import Replaced, StorageLost, TermOver
+from headrace.leadership.candidacy.candidacy import TermOver
 from headrace.rpc.failure import failure_of
 from headrace.rpc.messages import Failure
 from headrace.spec.settings import NoRestart
@@ -59,11 +58,6 @@ T = TypeVar("T")
 THREADS_MAX = 8
 RETRY_S = 5.0
 """Delay before the next try of a job whose storage was unreachable, and before a failed job store write is repeated."""
-WATCH_S = 5.0
-"""How often a coordinator that writes nothing looks whether another one has taken its jobs over."""
-STORAGE_LOST_S = 60.0
-"""After this time without its ledger a coordinator that has standbys gives up: another host may reach the storage. A
-shorter outage, which all hosts have at the same time, stops no job."""
 START_PATIENCE_S = 2.0
 """How long the start waits for jobs to be resumed, in seconds: storage that hangs must not delay the whole cluster."""
 BREAKS_MAX = 3
@@ -126,9 +120,8 @@ class RegistryShell:
         self._clock = surroundings.clock
         self._fleet = fleet
         self._triggers = triggers
-        self._on_over = on_over
-        self._closing = asyncio.Event()
         self._store = store
+        self._stored = WatchedStore(store, self.blocking, on_over)
         self._registry = Registry(retry_s=RETRY_S, breaks_max=BREAKS_MAX)
         self._known: dict[str, KnownJob] = {}
         self._executor = ThreadPoolExecutor(THREADS_MAX, thread_name_prefix="storage")
@@ -156,7 +149,7 @@ class RegistryShell:
 
     async def start(self) -> None:
         """Reads the jobs of this home and resumes those that have not ended."""
-        stored, unreadable = await self._stored(self._store.load_all)
+        stored, unreadable = await self._stored.call(self._store.load_all)
         for job, reason in unreadable.items():
             LOG.error("job %s cannot be read and is left alone: %s", job, reason)
         effects = self._registry.handle(on.JobsRead(tuple(_read(each) for each in stored)))
@@ -164,7 +157,7 @@ class RegistryShell:
             job, storage = each.submission.job, JobStorage(each.submission.job, each.submission.storage)
             self._known[job] = KnownJob(each.submission, each.history, storage, self._registry.jobs[job], each.result)
         self._perform_all(effects)
-        self._spawn(self._watch_ledger())
+        self._spawn(self._stored.watch())
         waiting = [known for known in self._known.values() if known.entry.phase is Phase.WAITING]
         if waiting:
             await asyncio.wait(
@@ -180,7 +173,7 @@ class RegistryShell:
 
     async def close(self) -> None:
         """Called after `leave`: waits for the job store's writes, then closes all threads."""
-        self._closing.set()
+        self._stored.close()
         try:
             # some of these tasks write results: they must reach the disk before this process exits
             async with asyncio.timeout(CLOSE_PATIENCE_S):
@@ -208,32 +201,6 @@ class RegistryShell:
     async def blocking(self, work: Callable[[], T]) -> T:
         """Runs `work` in a thread: planning, or the job store. Not for a job's storage, which may hang."""
         return await asyncio.get_running_loop().run_in_executor(self._executor, work)
-
-    async def _watch_ledger(self) -> None:
-        reached_s = asyncio.get_running_loop().time()
-        while True:
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._closing.wait(), WATCH_S)
-                return
-            now_s = asyncio.get_running_loop().time()
-            try:
-                await self._stored(self._store.require_own)
-                reached_s = now_s
-            except LedgerReplacedError:
-                return
-            except ExternalError as error:
-                LOG.warning("whether another coordinator leads is unknown: %s", error.message)
-                if now_s - reached_s >= STORAGE_LOST_S:
-                    self._on_over(StorageLost(error.message))
-                    return
-
-    async def _stored(self, work: Callable[[], T]) -> T:
-        """Runs a call of the job store in a thread."""
-        try:
-            return await self.blocking(work)
-        except LedgerReplacedError as error:
-            self._on_over(Replaced(error.message))
-            raise
 
     def savepoint_folder(self, driver: JobDriver, directory: str | None) -> str:
         """Returns the URL of a new savepoint folder, below the user's directory or the default storage."""
@@ -273,7 +240,7 @@ class RegistryShell:
             submission, setup = await self._prepare(request, job, storage)
             # set before the write: a write that fails may still have reached the disk
             is_written = True
-            await self._stored(partial(self._store.add, submission))
+            await self._stored.call(partial(self._store.add, submission))
         except BaseException:
             storage.close()
             self.handle(on.SubmitFailed(job, is_written))
@@ -428,7 +395,7 @@ class RegistryShell:
     def _on_changed(self, known: KnownJob, driver: JobDriver) -> None:
         if driver.history is not known.history:
             known.history = driver.history
-            self._spawn(self._stored(partial(self._store.save_history, known.job, driver.history)))
+            self._spawn(self._stored.call(partial(self._store.save_history, known.job, driver.history)))
 
     def _on_answered(self, job: str, request: str, path: str | None, failure: Failure | None) -> None:
         self.handle(on.Answered(job, request, path, failure))
@@ -470,7 +437,7 @@ class RegistryShell:
         now_ms = self._clock.now_ms()
         result = JobResult(state=end.state, ended_at_ms=now_ms, savepoint=end.savepoint, failure=end.failure)
         try:
-            forgotten = await self._stored(partial(self._store.end, known.job, result))
+            forgotten = await self._stored.call(partial(self._store.end, known.job, result))
         except Exception as error:
             LOG.warning("the end of job %s (%s) cannot be recorded: %s", known.job, end.state, error)
             self.handle(on.EndNotKept(known.job, failure_of(error)))
@@ -483,7 +450,7 @@ class RegistryShell:
     async def _withdraw_end(self, known: KnownJob, delay_s: float) -> None:
         await asyncio.sleep(delay_s)
         try:
-            await self._stored(partial(self._store.withdraw_end, known.job))
+            await self._stored.call(partial(self._store.withdraw_end, known.job))
         except Exception as error:
             LOG.warning("whether an end of job %s is recorded is unknown: %s", known.job, error)
             self.handle(on.EndNotWithdrawn(known.job, failure_of(error)))
@@ -493,7 +460,7 @@ class RegistryShell:
     async def _discard(self, job: str, delay_s: float) -> None:
         await asyncio.sleep(delay_s)
         try:
-            await self._stored(partial(self._store.discard, job))
+            await self._stored.call(partial(self._store.discard, job))
         except Exception as error:
             LOG.warning("job %s was refused, and may be on disk all the same: %s", job, error)
             self.handle(on.NotDiscarded(job))
