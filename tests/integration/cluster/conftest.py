@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from headrace_dev.broker import EmbeddedBroker
-from support.clusters.kafka_flow import Flow, running_flow
+from support.clusters.kafka_flow import Flow, exact_flow
 from support.clusters.session import Cluster, running_cluster
 
 
@@ -24,9 +24,5 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 @pytest.fixture(scope="module")
 def flow(cluster: Cluster, broker: EmbeddedBroker) -> Iterator[Flow]:
     """Runs from the module's first test on; at the end it is drained, which closes every window."""
-    with running_flow(cluster, broker, exactly_once=True) as running:
-        running.submit()
-        running.wait_checkpoint()
-        running.settle()
+    with exact_flow(cluster, broker, exactly_once=True) as running:
         yield running
-        running.finish()

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from support.clusters.kafka_flow import Flow, running_flow
+from support.clusters.kafka_flow import Flow, exact_flow
 from support.clusters.session import Cluster, running_cluster
 from support.clusters.stopping_points import StoppingPoints
 from support.containers.kafka import KafkaContainers
@@ -41,12 +41,8 @@ def flow(cluster: Cluster, kafka: KafkaContainers, points: StoppingPoints) -> It
     """Runs from the module's first test on; at the end it is drained, and then no transaction is open."""
     fields = f'points: "{points.folder}"'
     options = {"exactly_once": True, "sink": "stopping_kafka", "sink_fields": fields, "copies": 3}
-    with running_flow(cluster, kafka, **options) as running:
-        running.submit()
-        running.wait_checkpoint()
-        running.settle()
+    with exact_flow(cluster, kafka, **options) as running:
         yield running
-        running.finish()
         require_none_open(kafka, running.job)
 
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from support.clusters.kafka_flow import Flow, running_flow
+from support.clusters.kafka_flow import Flow, exact_flow
 from support.containers.engine import leftovers
 from support.containers.hosts import HostContainers, host_containers
 from support.containers.kafka import KafkaContainers
@@ -39,12 +39,8 @@ def hosts(kafka: KafkaContainers, tmp_path_factory: pytest.TempPathFactory) -> I
 def flow(hosts: HostContainers, kafka: KafkaContainers) -> Iterator[Flow]:
     """With a slot on each worker; at the end it is drained, and the output is exact once more."""
     storage = str(hosts.checkpoints)
-    with running_flow(hosts, kafka, storage=storage, job_brokers=kafka.bootstrap_inside) as running:
-        running.submit()
-        running.wait_checkpoint()
-        running.settle()
+    with exact_flow(hosts, kafka, storage=storage, job_brokers=kafka.bootstrap_inside) as running:
         yield running
-        running.finish()
 
 
 def busy_host(hosts: HostContainers, flow: Flow) -> str:

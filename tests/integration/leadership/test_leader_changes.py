@@ -20,7 +20,7 @@ from headrace.client.models import FINAL_STATES, SubmitRequest
 from headrace.core.errors import HeadraceError
 from headrace.leadership.opening import open_locator
 from headrace_dev.broker import EmbeddedBroker
-from support.clusters.kafka_flow import Flow, running_flow
+from support.clusters.kafka_flow import Flow, exact_flow
 from support.clusters.session import COORDINATOR, kill
 from support.clusters.standbys import StandbyCluster, standby_cluster
 from support.control.dispatching import pipeline
@@ -42,11 +42,8 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StandbyCluster
 
 @pytest.fixture(scope="module")
 def flow(cluster: StandbyCluster, broker: EmbeddedBroker) -> Iterator[Flow]:
-    with running_flow(cluster, broker, exactly_once=True) as running:
-        running.submit()
-        running.settle()
+    with exact_flow(cluster, broker, exactly_once=True) as running:
         yield running
-        running.finish()
 
 
 @dataclass(slots=True)

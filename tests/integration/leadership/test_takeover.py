@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from headrace_dev.broker import EmbeddedBroker
-from support.clusters.kafka_flow import Flow, running_flow
+from support.clusters.kafka_flow import Flow, exact_flow
 from support.clusters.session import COORDINATOR, frozen, kill
 from support.clusters.standbys import StandbyCluster, standby_cluster
 from support.patience import SHORT_STANDBY_LEASES
@@ -24,12 +24,8 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StandbyCluster
 
 @pytest.fixture(scope="module")
 def flow(cluster: StandbyCluster, broker: EmbeddedBroker) -> Iterator[Flow]:
-    with running_flow(cluster, broker, exactly_once=True) as running:
-        running.submit()
-        running.wait_checkpoint()
-        running.settle()
+    with exact_flow(cluster, broker, exactly_once=True) as running:
         yield running
-        running.finish()
 
 
 def test_a_leader_that_is_killed(cluster: StandbyCluster, flow: Flow) -> None:

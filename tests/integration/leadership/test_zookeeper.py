@@ -8,7 +8,7 @@ from contextlib import ExitStack
 import pytest
 
 from headrace_dev.broker import EmbeddedBroker
-from support.clusters.kafka_flow import Flow, running_flow
+from support.clusters.kafka_flow import Flow, exact_flow
 from support.clusters.session import COORDINATOR, frozen, kill
 from support.clusters.standbys import StandbyCluster, standby_cluster
 from support.leadership.zookeeper import ZooKeeper, zookeeper
@@ -54,12 +54,8 @@ def cluster(
 
 @pytest.fixture(scope="module")
 def flow(cluster: StandbyCluster, broker: EmbeddedBroker) -> Iterator[Flow]:
-    with running_flow(cluster, broker, exactly_once=True) as running:
-        running.submit()
-        running.wait_checkpoint()
-        running.settle()
+    with exact_flow(cluster, broker, exactly_once=True) as running:
         yield running
-        running.finish()
 
 
 def test_servers_that_elect_a_leader_of_their_own_change_nothing(

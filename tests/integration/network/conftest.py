@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from headrace_dev.broker import EmbeddedBroker
-from support.clusters.kafka_flow import Flow, running_flow
+from support.clusters.kafka_flow import Flow, exact_flow
 from support.clusters.network_hosts import HERE, Network, SpreadCluster, running_network, spread_cluster
 from support.kafka.broker import broker_config
 from support.patience import BROKER_SESSION
@@ -40,9 +40,5 @@ def cluster(tmp_path_factory: pytest.TempPathFactory, network: Network) -> Itera
 @pytest.fixture(scope="module")
 def flow(cluster: SpreadCluster, broker: EmbeddedBroker) -> Iterator[Flow]:
     """With a slot on each host; at the end it is drained, and the output is exact once more."""
-    with running_flow(cluster, broker) as running:
-        running.submit()
-        running.wait_checkpoint()
-        running.settle()
+    with exact_flow(cluster, broker) as running:
         yield running
-        running.finish()

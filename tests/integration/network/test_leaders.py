@@ -16,7 +16,7 @@ from dataclasses import replace
 import pytest
 
 from headrace_dev.broker import EmbeddedBroker
-from support.clusters.kafka_flow import Flow, running_flow
+from support.clusters.kafka_flow import Flow, exact_flow
 from support.clusters.network_hosts import CONTROL, DATA, HERE, Network, running_network
 from support.clusters.standbys import StandbyCluster
 from support.kafka.broker import broker_config
@@ -77,12 +77,8 @@ def cluster(stack: ExitStack, network: Network, tmp_path_factory: pytest.TempPat
 
 @pytest.fixture(scope="module")
 def flow(cluster: StandbyCluster, broker: EmbeddedBroker) -> Iterator[Flow]:
-    with running_flow(cluster, broker, exactly_once=True) as running:
-        running.submit()
-        running.wait_checkpoint()
-        running.settle()
+    with exact_flow(cluster, broker, exactly_once=True) as running:
         yield running
-        running.finish()
 
 
 def _host(cluster: StandbyCluster) -> str:

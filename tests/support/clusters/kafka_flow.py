@@ -366,3 +366,14 @@ def running_flow(cluster: Cluster, broker: Broker, **options: Any) -> Iterator[F
             yield flow
     finally:
         flow.output.close()
+
+
+@contextmanager
+def exact_flow(cluster: Cluster, broker: Broker, **options: Any) -> Iterator[Flow]:
+    """The flow, which runs and has been exact once; at the end it is drained, and exact once more."""
+    with running_flow(cluster, broker, **options) as running:
+        running.submit()
+        running.wait_checkpoint()
+        running.settle()
+        yield running
+        running.finish()
