@@ -29,7 +29,7 @@ from headrace import __version__
 from headrace.core.errors import ExternalError, UserError
 from headrace.core.network.cluster_token import WHERE_A_TOKEN_LIES
 from headrace.core.network.entrance import Entrance
-from headrace.core.network.hosts import is_loopback
+from headrace.core.network.hosts import host_port, is_loopback
 from headrace.core.network.mutual_proof import NONCE_BYTES, MutualProof, Role
 from headrace.rpc import codec
 from headrace.rpc.credentials import server_credentials
@@ -225,7 +225,7 @@ class ControlServer(control_pb2_grpc.ControlServicer):
         server = grpc.aio.server(options=STREAM_OPTIONS)
         control_pb2_grpc.add_ControlServicer_to_server(self, server)
         try:
-            address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+            address = host_port(host, port)
             if tls is None:
                 bound = server.add_insecure_port(address)
             else:

@@ -86,8 +86,10 @@ class Candidate:
         self._port = await self._rest.start(config)
         self._url = config.url(self._port)
         self._rest.answer_with(standby_app(lambda: self._tokens, lambda: self._leader, self._url))
+        receive = self._receiver()
         try:
-            await self._campaign(elector)
+            # it may be cut off as this coordinator is
+            await self._reached(lambda: elector.campaign(receive), "the election cannot be reached")
             if config.election is not None:
                 self._looking = asyncio.create_task(self._look(elector, store))
             await self._follow(elector, store)
@@ -105,22 +107,6 @@ class Candidate:
         if self._failure is not None:
             raise self._failure
         return self._candidacy.standing is Standing.OVER and not self._ended.is_set()
-
-    async def _campaign(self, elector: Elector) -> None:
-        """Begins the campaign, again and again while the election cannot be reached: it may be cut off as this
-        coordinator is."""
-        pause_s = 0.0
-        while not self._ended.is_set():
-            try:
-                await asyncio.to_thread(elector.campaign, self._receiver())
-            except ExternalError as error:
-                if not error.retry:
-                    raise
-                LOG.warning("the election cannot be reached: %s", error.message)
-            else:
-                return
-            pause_s = TAKE_OVER_BACKOFF.next_s(pause_s)
-            await asyncio.sleep(pause_s)
 
     def _receiver(self) -> Callable[[ElectorEvent], None]:
         """Passes the elector's events from its threads to this loop."""
@@ -173,7 +159,8 @@ class Candidate:
         publish(self._config, self._port, port)
         LOG.info("this coordinator leads: REST at port %d", self._port)
         leader = Leader(self._url, self._config.address(port), term.number)
-        self._announcing = asyncio.create_task(_announce(elector, leader))
+        announcing = self._reached(lambda: elector.announce(leader), "others cannot find this coordinator")
+        self._announcing = asyncio.create_task(announcing)
 
     async def _take_over(self, term: Term) -> bool:
         """Takes the ledger over, again and again while storage fails; returns whether it is this coordinator's."""
@@ -236,16 +223,17 @@ class Candidate:
             publish(self._config, self._port, None)
         self._tokens = tokens
 
-
-async def _announce(elector: Elector, leader: Leader) -> None:
-    """Publishes the address, again and again while the election cannot be reached."""
-    pause_s = 0.0
-    while True:
-        try:
-            await asyncio.to_thread(elector.announce, leader)
-        except ExternalError as error:
-            LOG.warning("others cannot find this coordinator: %s", error.message)
-        else:
-            return
-        pause_s = TAKE_OVER_BACKOFF.next_s(pause_s)
-        await asyncio.sleep(pause_s)
+    async def _reached(self, ask: Callable[[], None], trouble: str) -> None:
+        """Asks the election in a thread, again and again while it cannot be reached, or until this coordinator ends."""
+        pause_s = 0.0
+        while not self._ended.is_set():
+            try:
+                await asyncio.to_thread(ask)
+            except ExternalError as error:
+                if not error.retry:
+                    raise
+                LOG.warning("%s: %s", trouble, error.message)
+            else:
+                return
+            pause_s = TAKE_OVER_BACKOFF.next_s(pause_s)
+            await asyncio.sleep(pause_s)

@@ -8,7 +8,7 @@ from pathlib import Path
 from headrace.client.discovery import token_file
 from headrace.coordinator.dispatch.shared_ledger import SharedLedger
 from headrace.core.errors import UserError
-from headrace.core.network.hosts import LOOPBACK
+from headrace.core.network.hosts import LOOPBACK, host_port
 from headrace.core.settings import Home
 from headrace.tls.files import TlsFiles
 
@@ -53,9 +53,15 @@ class CoordinatorConfig:
 
     def address(self, port: int) -> str:
         """HOST:PORT as others reach this coordinator."""
-        host = self.advertise or self.host
-        return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+        return host_port(self.advertise or self.host, port)
 
     def url(self, port: int) -> str:
-        """The URL of its REST API."""
-        return f"{'http' if self.tls is None else 'https'}://{self.address(port)}"
+        """The URL of its REST API, as others reach it."""
+        return self._url(self.address(port))
+
+    def own_url(self, port: int) -> str:
+        """The URL of its REST API on this host."""
+        return self._url(host_port(self.host, port))
+
+    def _url(self, address: str) -> str:
+        return f"{'http' if self.tls is None else 'https'}://{address}"

@@ -89,7 +89,8 @@ def _keep_for_clients(config: CoordinatorConfig, tokens: Tokens) -> None:
 def _cluster_id(folder: Path, shared: str | None) -> str:
     make_private_folder(folder)
     file = folder / "id"
-    known = shared or (file.read_text().strip() if file.exists() else secrets.token_hex(6))
-    if not file.exists() or file.read_text().strip() != known:
-        replace_file(file, known.encode(), mode=PRIVATE_FILE)
-    return known
+    own = file.read_text().strip() if file.exists() else None
+    cluster = shared or own or secrets.token_hex(6)
+    if cluster != own:
+        replace_file(file, cluster.encode(), mode=PRIVATE_FILE)
+    return cluster

@@ -10,14 +10,15 @@ from headrace.client.discovery import coordinator_file
 from headrace.coordinator.leading.config import CoordinatorConfig
 from headrace.core.files.private_files import PRIVATE_FILE
 from headrace.core.files.replaced_file import replace_file
+from headrace.core.network.hosts import host_port
 from headrace.core.settings import Home
 
 
 def publish(config: CoordinatorConfig, port: int, grpc_port: int | None) -> None:
     """Writes the file. grpc_port None: a standby, which has no workers; its clients are sent on to the leader."""
-    document = {"url": _local_url(config, port), "pid": os.getpid(), "token_file": str(config.shown_token_file)}
+    document = {"url": config.own_url(port), "pid": os.getpid(), "token_file": str(config.shown_token_file)}
     if grpc_port is not None:
-        document["grpc"] = _local_address(config, grpc_port)
+        document["grpc"] = host_port(config.host, grpc_port)
     if config.tls is not None:
         document["tls_ca"] = str(config.tls.ca)
     data = json.dumps(document).encode()
@@ -30,11 +31,3 @@ def withdraw(config: CoordinatorConfig) -> None:
     with contextlib.suppress(OSError, ValueError):
         if json.loads(file.read_text())["pid"] == os.getpid():
             file.unlink()
-
-
-def _local_address(config: CoordinatorConfig, port: int) -> str:
-    return f"[{config.host}]:{port}" if ":" in config.host else f"{config.host}:{port}"
-
-
-def _local_url(config: CoordinatorConfig, port: int) -> str:
-    return f"{'http' if config.tls is None else 'https'}://{_local_address(config, port)}"

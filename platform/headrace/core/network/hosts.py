@@ -22,3 +22,8 @@ def is_ip_address(host: str) -> bool:
     except ValueError:
         return False
     return True
+
+
+def host_port(host: str, port: int) -> str:
+    """`HOST:PORT`, with an IPv6 address in brackets."""
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
