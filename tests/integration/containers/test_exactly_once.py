@@ -43,7 +43,7 @@ def flow(cluster: Cluster, kafka: KafkaContainers, points: StoppingPoints) -> It
     options = {"exactly_once": True, "sink": "stopping_kafka", "sink_fields": fields, "copies": 3}
     with exact_flow(cluster, kafka, **options) as running:
         yield running
-        require_none_open(kafka, running.job)
+    require_none_open(kafka, running.job)
 
 
 def require_exact(kafka: KafkaContainers, flow: Flow) -> None:
