@@ -45,7 +45,7 @@ def submit(  # noqa: PLR0913 - the options of `headrace submit`
     from headrace.checkpoint.paths import absolute
     from headrace.client.discovery import connect
     from headrace.client.models import SubmitRequest
-    from headrace.client.submission import file_form, job_code
+    from headrace.client.submission import application_key, file_form, job_code
     from headrace.local.engine.compile import compile_pipeline
     from headrace.spec.reading.read import pipeline_from_dict
 
@@ -66,6 +66,7 @@ def submit(  # noqa: PLR0913 - the options of `headrace submit`
         allow_lost_output=allow_lost_output,
         allow_duplicate=allow_duplicate,
         renames=dict(renames or {}),
+        key=application_key(model.name),
     )
     with connect(coordinator) as client:
         return client.submit(request)

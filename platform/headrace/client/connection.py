@@ -4,9 +4,11 @@
             ──> 307 of a standby, with the leader's URL        ──> again, there
             ──> not connected, or 503 of a standby, and the
                 cluster has an election                        ──> its leader now, again, for a while
-            ──> a GET that is not answered in time, likewise   ──> the same: its coordinator may be suspended
+            ──> one that may be sent twice and is not answered
+                in time, likewise                              ──> the same: its coordinator may be suspended
 
-A request that changes something is sent again only if no coordinator can have handled it. The token is sent to an
+A request that changes something is sent again only if no coordinator can have handled it, or if it does no harm twice
+(a submission with a key). The token is sent to an
 address that a coordinator of the cluster named, and to no other.
 """
 
@@ -69,8 +71,18 @@ class Connection:
         if self._locator is not None:
             self._locator.close()
 
-    def request(self, method: str, path: str, content: bytes | None, headers: dict[str, str]) -> httpx.Response:
-        """Sends a request to the coordinator that leads; returns the answer. Raises UnreachableError, ExternalError."""
+    @property
+    def follows_leader(self) -> bool:
+        """Whether the cluster has an election: a request may find another coordinator than the one before."""
+        return self._locator is not None
+
+    def request(
+        self, method: str, path: str, content: bytes | None, headers: dict[str, str], *, repeatable: bool
+    ) -> httpx.Response:
+        """Sends a request to the coordinator that leads; returns the answer. repeatable: it may be handled twice.
+
+        Raises UnreachableError, ExternalError.
+        """
         retries = Retries(_ELECTION_BACKOFF, ELECTION_SECONDS_MAX)
         moves = 0
         while True:
@@ -79,7 +91,7 @@ class Connection:
                 response = http.request(method, path, content=content, headers=headers, timeout=self._timeout(method))
             except httpx.HTTPError as error:
                 handled_by_nobody = isinstance(error, httpx.ConnectError | httpx.ConnectTimeout)
-                if not ((handled_by_nobody or method == "GET") and self._may_find_another(retries)):
+                if not ((handled_by_nobody or repeatable) and self._may_find_another(retries)):
                     raise self._unreachable(error) from error
             except ExternalError as error:
                 # no leader, or no election: nothing was sent

@@ -7,6 +7,7 @@ ExternalError   storage or workers are unavailable
 
 from __future__ import annotations
 
+import secrets
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -21,6 +22,7 @@ from headrace.client.connection import Connection
 from headrace.client.errors import error_of
 from headrace.client.models import (
     FINAL_STATES,
+    ApplicationEnd,
     CheckpointInfo,
     CheckpointList,
     ClusterInfo,
@@ -100,8 +102,11 @@ class Client:
     # ---- jobs ------------------------------------------------------------------------------------------------
 
     def submit(self, request: SubmitRequest) -> str:
-        """Runs a pipeline; returns the job's id."""
-        return self._ask(Submitted, "POST", "/jobs", request).job_id
+        """Runs a pipeline; returns the job's id. Of a cluster with an election it gets a key if it has none: then it
+        is sent again where the answer of a leader is lost."""
+        if request.key is None and self._connection.follows_leader:
+            request = request.model_copy(update={"key": secrets.token_hex(16)})
+        return self._ask(Submitted, "POST", "/jobs", request, repeatable=request.key is not None).job_id
 
     def resubmit(self, job: str, from_savepoint: str) -> str:
         """Runs the definition of an ended job again, from a savepoint; returns the new job's id."""
@@ -177,6 +182,11 @@ class Client:
     def cluster(self) -> ClusterInfo:
         """Workers and slots."""
         return self._ask(ClusterInfo, "GET", "/cluster")
+
+    def end_application(self, exit_code: int) -> ClusterInfo:
+        """Records that the program of the cluster's application has ended."""
+        body = ApplicationEnd(exit_code=exit_code)
+        return self._ask(ClusterInfo, "POST", "/cluster/application", body, repeatable=True)
 
     def health(self) -> Health:
         """Whether the coordinator answers."""
@@ -260,11 +270,14 @@ class Client:
 
     # ---- HTTP ------------------------------------------------------------------------------------------------
 
-    def _ask(self, answer: type[Model], method: str, path: str, body: BaseModel | None = None) -> Model:
+    def _ask(
+        self, answer: type[Model], method: str, path: str, body: BaseModel | None = None, *, repeatable: bool = False
+    ) -> Model:
         content = None if body is None else body.model_dump_json().encode()
         # also without a body: a browser cannot send this header across sites without a preflight
         headers = {"Content-Type": "application/json"} if method == "POST" else {}
-        response = self._connection.request(method, f"/v1{path}", content, headers)
+        again = repeatable or method == "GET"
+        response = self._connection.request(method, f"/v1{path}", content, headers, repeatable=again)
         if response.is_success:
             return self._read(answer, response)
         raise error_of(self._read(ErrorBody, response))

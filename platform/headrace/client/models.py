@@ -97,6 +97,7 @@ class SubmitRequest(Request):
     python_path          folders of the cluster's hosts, on the import path after `code`
     code                 first on the import path, in this order
     mode                 session: on this cluster
+    key                  names this submission: sent again, it returns the job of the first time, run or ended
     """
 
     pipeline: FileForm
@@ -113,6 +114,7 @@ class SubmitRequest(Request):
     python_path: tuple[str, ...] = ()
     code: tuple[CodeArchive, ...] = ()
     mode: Literal["session", "per-job", "application"] = "session"
+    key: str | None = Field(default=None, min_length=1, max_length=200)
 
     def file_form(self) -> dict[str, Any]:
         """The pipeline to run, with the requested parallelism."""
@@ -145,6 +147,12 @@ class RescaleRequest(Request):
     """Continue with another parallelism (nodes that set one keep theirs)."""
 
     parallelism: int = Field(ge=1)
+
+
+class ApplicationEnd(Request):
+    """The program of an application has ended."""
+
+    exit_code: int
 
 
 # ---- answers -----------------------------------------------------------------------------------------------------
@@ -365,7 +373,9 @@ class WorkerInfo(Answer):
 
 
 class ClusterInfo(Answer):
-    """The cluster of a coordinator. `jobs_running`: jobs that have not ended."""
+    """The cluster of a coordinator. `jobs_running`: jobs that have not ended; `application_exit_code`: of the program
+    of an application, once it has ended.
+    """
 
     cluster_id: str
     version: str
@@ -373,6 +383,7 @@ class ClusterInfo(Answer):
     slots: int = 0
     slots_free: int = 0
     jobs_running: int = 0
+    application_exit_code: int | None = None
 
 
 class Health(Answer):

@@ -1,7 +1,10 @@
-"""The content of a submission: the pipeline's file form, independent of this process, and its code."""
+"""The content of a submission: the pipeline's file form, independent of this process, its code, its key."""
 
 from __future__ import annotations
 
+import os
+import threading
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -12,8 +15,26 @@ from headrace.client.models import CodeArchive
 from headrace.spec.pipeline import Pipeline
 from headrace.spec.verbs import Map
 
+APPLICATION_VARIABLE = "HEADRACE_APPLICATION"
+"""Set in the environment of an application's program."""
 _HOST_PATHS = {"files": "path"}
 """Connector -> its field with a path on the host. A relative one refers to the working folder here, not to a slot's."""
+
+_submissions: Counter[str] = Counter()
+_counting = threading.Lock()
+
+
+def application_key(name: str) -> str | None:
+    """The key of this program's next submission of a pipeline of that name; None outside of an application.
+
+    A program that is started again, beside the next leader, submits the same pipelines in the same order: each finds
+    the job of the first time.
+    """
+    if not os.environ.get(APPLICATION_VARIABLE):
+        return None
+    with _counting:
+        _submissions[name] += 1
+        return f"{name}/{_submissions[name]}"
 
 
 def file_form(pipeline: Pipeline) -> dict[str, Any]:

@@ -15,8 +15,8 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from headrace.coordinator.dispatch.shared_ledger import shared_ledger
 from headrace.coordinator.leading.config import CoordinatorConfig
+from headrace.coordinator.store.shared_ledger import shared_ledger
 from headrace.core.errors import ExternalError, UserError
 from headrace.core.files.private_files import make_private_folder
 from headrace.core.network.hosts import LOOPBACK

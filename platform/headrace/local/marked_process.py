@@ -41,9 +41,13 @@ class MarkedProcess:
         arguments = command_line(self.pid)
         return all(mark in arguments for mark in self._marks)
 
+    def ask_to_end(self) -> None:
+        """Sends SIGTERM, and does not wait."""
+        self._signal(signal.SIGTERM)
+
     def terminate(self, *, patience_seconds: float) -> None:
         """Sends SIGTERM, and kills it after `patience_seconds`. Returns when it is gone."""
-        self._signal(signal.SIGTERM)
+        self.ask_to_end()
         if not self.wait_gone(patience_seconds):
             self.kill()
 

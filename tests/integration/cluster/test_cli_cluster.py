@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from headrace.checkpoint.stores.file import FileStore
-from headrace.coordinator.dispatch.ledger_store import LedgerStore
 from headrace.coordinator.ledger.ledger import Ledger
+from headrace.coordinator.store.ledger_store import LedgerStore
 from headrace.core.clock import SystemClock
 from support.clusters.local import LocalCluster, home_of_processes, processes_of
 from support.clusters.session import kill

@@ -14,18 +14,19 @@ from headrace.checkpoint.journal.journal import Verdict
 from headrace.checkpoint.journal.records import FinishedRecord, Record
 from headrace.client.models import SubmitRequest
 from headrace.coordinator.dispatch import dispatcher as dispatcher_module
-from headrace.coordinator.dispatch import job_store, registry_shell, watched_store
+from headrace.coordinator.dispatch import registry_shell
 from headrace.coordinator.dispatch.dispatcher import Dispatcher
-from headrace.coordinator.dispatch.job_store import open_job_store
-from headrace.coordinator.dispatch.ledger_store import LedgerReplacedError, LedgerStore
 from headrace.coordinator.dispatch.preparation import earlier_origin
-from headrace.coordinator.dispatch.submission import JobSubmission
 from headrace.coordinator.driver import storage_lane
 from headrace.coordinator.fleet.fleet import Fleet
 from headrace.coordinator.job import effects as do
 from headrace.coordinator.job import events as on
 from headrace.coordinator.job.machine import Machine
 from headrace.coordinator.rest.service import JobConflictError
+from headrace.coordinator.store import job_store, watched_store
+from headrace.coordinator.store.job_store import open_job_store
+from headrace.coordinator.store.ledger_store import LedgerReplacedError, LedgerStore
+from headrace.coordinator.store.submission import JobSubmission
 from headrace.core.errors import ExternalError
 from headrace.core.settings import Home
 from headrace.rpc.time_settings import ClusterTimes

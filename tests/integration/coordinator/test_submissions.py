@@ -11,8 +11,8 @@ import pytest
 
 from headrace.client.models import SubmitRequest
 from headrace.coordinator.dispatch import registry_shell
-from headrace.coordinator.dispatch.job_store import open_job_store
 from headrace.coordinator.rest.service import JobConflictError
+from headrace.coordinator.store.job_store import open_job_store
 from headrace.core.errors import ExternalError, InvalidPipelineError
 from headrace.core.settings import Home
 from support.control.dispatching import (

@@ -12,10 +12,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, assert_never
 
-from headrace.coordinator.dispatch.ledger_store import LedgerReplacedError, LedgerStore
 from headrace.coordinator.job.history import JobHistory
 from headrace.coordinator.ledger.ledger import Ledger
 from headrace.coordinator.ledger.records import Change, Discarded, Ended, Forgotten, HistoryKept, JobResult, Submitted
+from headrace.coordinator.store.ledger_store import LedgerReplacedError, LedgerStore
 from headrace.core.errors import ExternalError
 from headrace.leadership.candidacy.candidacy import (
     Candidacy,

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import pytest
 
-from headrace.coordinator.dispatch import ledger_store
-from headrace.coordinator.dispatch.ledger_store import LedgerStore
+from headrace.coordinator.store import ledger_store
+from headrace.coordinator.store.ledger_store import LedgerStore
 from headrace.core.clock import SystemClock
 from sim.drivers.storage import DriversStore
 from sim.leaders.cluster import Cluster

@@ -6,10 +6,10 @@ from collections.abc import Iterable, Sequence
 
 import pytest
 
-from headrace.coordinator.dispatch import ledger_store
-from headrace.coordinator.dispatch.ledger_store import LedgerReplacedError, LedgerStore
 from headrace.coordinator.ledger.ledger import Ledger, Settled, Verdict, Written
 from headrace.coordinator.ledger.records import Change, LedgerRecord
+from headrace.coordinator.store import ledger_store
+from headrace.coordinator.store.ledger_store import LedgerReplacedError, LedgerStore
 from headrace.leadership.candidacy.candidacy import Candidacy, CandidacyEffect, CandidacyEvent
 from headrace.leadership.candidacy.candidacy import Replaced as WasReplaced
 from headrace.leadership.candidacy.term_guard import TermGuard

@@ -122,7 +122,7 @@ class StandbyCluster(Cluster):
 
     def url(self, pid: int) -> str | None:
         """The URL that a coordinator has written into its home; None: it has not yet."""
-        for record in self.home.glob("*/cluster/coordinator.json"):
+        for record in self.home.glob("**/cluster/coordinator.json"):
             try:
                 text = record.read_text()
             except OSError:

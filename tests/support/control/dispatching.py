@@ -16,10 +16,10 @@ from headrace.checkpoint.stores.opening import open_store
 from headrace.client.models import JobStatus, SubmitRequest, Trigger
 from headrace.coordinator.dispatch.accepted_job import Surroundings
 from headrace.coordinator.dispatch.dispatcher import Dispatcher
-from headrace.coordinator.dispatch.job_store import JobStore, open_job_store
-from headrace.coordinator.dispatch.submission import JobSubmission, SubmissionOptions
 from headrace.coordinator.dispatch.term_handlers import TermHandlers
 from headrace.coordinator.fleet.fleet import Fleet
+from headrace.coordinator.store.job_store import JobStore, open_job_store
+from headrace.coordinator.store.submission import JobSubmission, SubmissionOptions
 from headrace.core.clock import SystemClock
 from headrace.core.errors import ExternalError
 from headrace.core.settings import Home

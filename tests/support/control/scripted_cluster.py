@@ -90,6 +90,7 @@ class ScriptedCluster:
         self.refuse: HeadraceError | None = None
         self.failing: HeadraceError | None = None
         self.ended = threading.Event()
+        self.application_exit_code: int | None = None
         self._operations: dict[str, _Operation] = {}
         self.output = ScriptedOutput(self)
 
@@ -178,8 +179,18 @@ class ScriptedCluster:
         self._refuse()
         worker = WorkerInfo(worker="worker-1", host="127.0.0.1", pid=1, slots=4, slots_free=3, version=__version__)
         return ClusterInfo(
-            cluster_id="c", version=__version__, workers=(worker,), slots=4, slots_free=3, jobs_running=1
+            cluster_id="c",
+            version=__version__,
+            workers=(worker,),
+            slots=4,
+            slots_free=3,
+            jobs_running=1,
+            application_exit_code=self.application_exit_code,
         )
+
+    async def end_application(self, exit_code: int) -> None:
+        self._refuse()
+        self.application_exit_code = exit_code
 
     async def metrics(self) -> str:
         return metrics_text(

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from headrace.cli.arguments import Json, plural, print_json, print_table
+from headrace.cli.cluster.election_options import Ha, Host, KeyFile, Ledger, election_of
 from headrace.cli.cluster.tls_options import TlsCa, TlsCert, TlsKey
 from headrace.cli.errors import NOT_REACHABLE, reporting_errors
 
@@ -31,18 +32,24 @@ def start(
     ] = None,
     # a cluster always has a token: earlier versions' flag is accepted, without effect
     token: Annotated[bool, typer.Option("--token", hidden=True)] = False,
+    ha: Ha = None,
+    ledger: Ledger = None,
+    key_file: KeyFile = None,
+    host: Host = None,
     tls_cert: TlsCert = None,
     tls_key: TlsKey = None,
     tls_ca: TlsCa = None,
     as_json: Json = False,
 ) -> None:
-    """Start the cluster of HEADRACE_HOME, or those of its processes that are not running."""
+    """Start the cluster of HEADRACE_HOME, or those of its processes that are not running. With --ha, on each of several
+    hosts, they are this host's part of one cluster."""
     from headrace.core.settings import Home
     from headrace.local.cluster import start as start_cluster
     from headrace.tls.checks import checked_files
 
     tls = checked_files(tls_cert, tls_key, tls_ca)
-    record, started = start_cluster(Home.from_environment(), workers, slots, tls=tls)
+    election = election_of(ha, ledger, key_file, host)
+    record, started = start_cluster(Home.from_environment(), workers, slots, tls=tls, election=election)
     if as_json:
         print_json({"started": list(started), **_fields(record)})
         return

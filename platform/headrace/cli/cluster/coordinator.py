@@ -9,6 +9,7 @@ from typing import Annotated
 
 import typer
 
+from headrace.cli.cluster.election_options import Ha, KeyFile, Ledger
 from headrace.cli.cluster.tls_options import TlsCa, TlsCert, TlsKey
 from headrace.cli.errors import reporting_errors
 
@@ -31,28 +32,9 @@ def coordinator(
             help="File with a token that reads health and metrics only. Default: cluster/metrics-token.",
         ),
     ] = None,
-    ha: Annotated[
-        str | None,
-        typer.Option(
-            metavar="URL",
-            help="Election among several coordinators: file:///shared/folder or zookeeper://HOST1,HOST2/path. "
-            "One leads; the others are standbys.",
-            show_default=False,
-        ),
-    ] = None,
-    ledger: Annotated[
-        str | None,
-        typer.Option(
-            metavar="URL",
-            help="Where coordinators share their jobs: a folder that all hosts mount, or s3://bucket/prefix. "
-            "Default: cluster of HEADRACE_HOME; the folder of a file:// election.",
-            show_default=False,
-        ),
-    ] = None,
-    key_file: Annotated[
-        Path | None,
-        typer.Option(help="File with the key that encrypts what is secret in the ledger; the same on each host."),
-    ] = None,
+    ha: Ha = None,
+    ledger: Ledger = None,
+    key_file: KeyFile = None,
     advertise: Annotated[
         str | None,
         typer.Option(metavar="HOST", help="Name or address by which others reach this one. Default: --host."),
@@ -62,7 +44,7 @@ def coordinator(
     tls_ca: TlsCa = None,
 ) -> None:
     """Run a coordinator until Ctrl-C. Jobs are suspended then, and go on when it is started again."""
-    from headrace.coordinator.dispatch.shared_ledger import shared_ledger
+    from headrace.coordinator.store.shared_ledger import shared_ledger
     from headrace.core.settings import Home
     from headrace.tls.files import tls_files
 

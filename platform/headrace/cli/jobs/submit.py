@@ -18,6 +18,7 @@ from headrace.cli.arguments import (
     Rename,
     Set,
 )
+from headrace.cli.cluster.election_options import Ha, Host, KeyFile, Ledger, election_of
 from headrace.cli.errors import reporting_errors
 from headrace.cli.jobs.submission import LocalPlan, load_to_submit, submit_to_session, travelling_code
 from headrace.cli.jobs.submit_alone import run_alone, run_application
@@ -64,6 +65,10 @@ def submit(
     set_: Set = None,
     allow_duplicate: AllowDuplicate = False,
     wait: Wait = False,
+    ha: Ha = None,
+    ledger: Ledger = None,
+    key_file: KeyFile = None,
+    host: Host = None,
     coordinator: Coordinator = None,
     master: Master = None,
     conf: Conf = None,
@@ -83,9 +88,15 @@ def submit(
         _follow_on_spark(file, set_, origin, place, parallelism=parallelism, as_json=as_json)
         return
     _require_built(target)
+    election = election_of(ha, ledger, key_file, host)
     if mode is Mode.APPLICATION:
-        run_application(file, parallelism, wait=wait, as_json=as_json)
+        run_application(file, parallelism, election, wait=wait, as_json=as_json)
         return
+    if election is not None and mode is Mode.SESSION:
+        raise UserError(
+            "--ha means nothing to a cluster that runs",
+            remedy="--mode per-job makes a cluster for this job; --coordinator URL names one that runs",
+        )
     loaded = load_to_submit(file, set_, parallelism)
     plan = LocalPlan(loaded)
     if from_savepoint is not None:
@@ -99,7 +110,7 @@ def submit(
         }
     )
     if mode is Mode.PER_JOB:
-        run_alone(plan.compiled, request, wait=wait, as_json=as_json)
+        run_alone(plan.compiled, request, election, wait=wait, as_json=as_json)
     else:
         submit_to_session(request, plan, coordinator, wait=wait, as_json=as_json)
 

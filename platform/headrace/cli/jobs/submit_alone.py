@@ -14,26 +14,32 @@ from headrace.cli.jobs.job_end import INTERRUPTED, follow, print_end, require_op
 
 if TYPE_CHECKING:
     from headrace.client.models import SubmitRequest
+    from headrace.local.cluster import Election
     from headrace.local.engine.compile import Compiled
 
+THE_JOB = "per-job"
+"""Key of the only submission of a cluster with an election that serves one job."""
 SLOTS = 4
 """Default slots of an application's cluster (`--parallelism`)."""
 
 
-def run_alone(compiled: Compiled, request: SubmitRequest, *, wait: bool, as_json: bool) -> None:
-    """Starts a cluster with the job's number of slots, and submits the job there."""
-    from headrace.client.discovery import authority_of, token_file
-    from headrace.client.http import Client
-    from headrace.client.token_files import read_token
+def run_alone(
+    compiled: Compiled, request: SubmitRequest, election: Election | None, *, wait: bool, as_json: bool
+) -> None:
+    """Starts a cluster with the job's number of slots, and submits the job there. With an election, which other hosts
+    may have joined before, the job is submitted unless it is there.
+    """
     from headrace.core.settings import Home
     from headrace.local.cluster import start, stop
     from headrace.local.cluster.attendant import attend, own_home
+    from headrace.local.cluster.own_client import leader_client
 
     own = own_home(Home.from_environment(), compiled.pipeline.name)
-    record, _ = start(own, 1, max(task.parallelism for task in compiled.physical.tasks))
+    slots = max(task.parallelism for task in compiled.physical.tasks)
+    record, _ = start(own, 1, slots, election=election)
     try:
-        with Client(record.url, read_token(token_file(own)), authority=authority_of(own)) as client:
-            job = client.submit(request)
+        with leader_client(own, record) as client:
+            job = client.submit(request if election is None else request.model_copy(update={"key": THE_JOB}))
             if not as_json:
                 typer.echo(job)
             typer.echo(f"its cluster: --coordinator {record.url}, in {own.root}", err=True)
@@ -58,8 +64,10 @@ def run_alone(compiled: Compiled, request: SubmitRequest, *, wait: bool, as_json
         print_json({"job_id": job, "coordinator": record.url, "home": str(own.root)})
 
 
-def run_application(file: str, slots: int | None, *, wait: bool, as_json: bool) -> None:
-    """Starts a cluster, and a Python program beside it that submits its jobs there."""
+def run_application(file: str, slots: int | None, election: Election | None, *, wait: bool, as_json: bool) -> None:
+    """Starts a cluster, and a Python program beside it that submits its jobs there. With an election, which other hosts
+    may have joined before, the program runs beside the coordinator that leads.
+    """
     from headrace.core.errors import UserError
     from headrace.core.settings import Home
     from headrace.local.cluster import start, stop
@@ -69,7 +77,7 @@ def run_application(file: str, slots: int | None, *, wait: bool, as_json: bool) 
     if program.suffix != ".py" or not program.is_file():
         raise UserError(f"{file} is no Python program", remedy="--mode application runs a .py file that submits jobs")
     own = own_home(Home.from_environment(), program.stem)
-    record, _ = start(own, 1, slots or SLOTS)
+    record, _ = start(own, 1, slots or SLOTS, election=election)
     if not as_json:
         typer.echo(own.root.name)
     typer.echo(f"its cluster: --coordinator {record.url}, in {own.root}", err=True)

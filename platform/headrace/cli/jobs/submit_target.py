@@ -12,6 +12,10 @@ ON_SPARK: Mapping[str, str] = {
     "take_over": "the same command takes a job on Spark over by itself: leave it out",
     "allow_duplicate": "the same command goes on with the job that runs: leave it out",
     "wait": "this process is the driver and stays until the job has ended: leave it out",
+    "ha": "there is no coordinator: leave it out",
+    "ledger": "there is no coordinator: leave it out",
+    "key_file": "there is no coordinator: leave it out",
+    "host": "there is no coordinator: leave it out",
     "coordinator": "Spark is found by --master: give that one",
 }
 """Options without meaning with --target spark: parameter -> remedy."""

@@ -1,1 +1,1 @@
-"""From REST requests to jobs: the dispatcher, the registry's shell, the job store, and a job's preparation."""
+"""From REST requests to jobs: the dispatcher, the registry's shell, and a job's preparation."""

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING
 from headrace import __version__
 from headrace.checkpoint.stores.opening import open_store
 from headrace.client.models import SubmitRequest
-from headrace.coordinator.dispatch.submission import JobSubmission, StoredFloor, SubmissionOptions
 from headrace.coordinator.driver.job_setup import JobSetup
 from headrace.coordinator.job.config import Beginning, JobConfig
+from headrace.coordinator.store.submission import JobSubmission, StoredFloor, SubmissionOptions
 from headrace.core.clock import Clock
 from headrace.core.settings import Home
 from headrace.core.source_state import AppliedFloor
@@ -66,6 +66,7 @@ def options_of(request: Request, origin: Origin | None, code: Sequence[str]) -> 
         code=tuple(code),
         python_path=tuple(asked.python_path),
         floors=tuple(StoredFloor(f.source, f.topic, f.partition, f.position, f.floor) for f in asked.floors),
+        key=asked.key,
     )
 
 

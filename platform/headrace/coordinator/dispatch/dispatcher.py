@@ -11,7 +11,6 @@ run in threads.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from functools import partial
 
 from headrace import __version__
@@ -27,12 +26,12 @@ from headrace.client.models import (
 )
 from headrace.coordinator.dispatch.accepted_job import Request, Surroundings
 from headrace.coordinator.dispatch.job_reference import NamedJob, find_job
-from headrace.coordinator.dispatch.job_store import JobStore
+from headrace.coordinator.dispatch.known_job import KnownJob, running_status
 from headrace.coordinator.dispatch.preparation import submitted_plans
-from headrace.coordinator.dispatch.registry_shell import KnownJob, RegistryShell, running_status
+from headrace.coordinator.dispatch.registry_shell import RegistryShell
 from headrace.coordinator.dispatch.resubmission import request_again
 from headrace.coordinator.dispatch.term_handlers import TermHandlers
-from headrace.coordinator.dispatch.triggers import Kind, Triggers
+from headrace.coordinator.dispatch.triggers import Triggers
 from headrace.coordinator.driver.driver import JobDriver
 from headrace.coordinator.driver.job_log import JobLog
 from headrace.coordinator.driver.job_storage import SHIP_S
@@ -47,6 +46,8 @@ from headrace.coordinator.registry.entry import Phase
 from headrace.coordinator.rest import job_status
 from headrace.coordinator.rest.metrics import metrics_text
 from headrace.coordinator.rest.service import JobConflictError, JobNotFoundError
+from headrace.coordinator.store.job_store import JobStore
+from headrace.coordinator.store.ledger_store import LedgerReplacedError
 from headrace.core.errors import HeadraceError, UserError
 
 ANSWER_PATIENCE_S = 2.0
@@ -174,7 +175,12 @@ class Dispatcher:
             slots=view.slots_total,
             slots_free=view.slots_free,
             jobs_running=len(self._shell.driven),
+            application_exit_code=self._shell.store.application_exit_code,
         )
+
+    async def end_application(self, exit_code: int) -> None:
+        """Records the end of the cluster's application."""
+        await self._shell.end_application(exit_code)
 
     async def metrics(self) -> str:
         """Returns the running jobs as Prometheus text."""
@@ -189,31 +195,44 @@ class Dispatcher:
         trigger = self._triggers.begin(driver.job, "savepoint")
         folder = self._shell.savepoint_folder(driver, directory)
         driver.post(machine_events.SavepointAsked(trigger.trigger_id, folder))
-        return trigger
+        return await self._kept(trigger)
 
     async def stop(self, reference: str, savepoint: str | None, *, drain: bool) -> Trigger:
         """Requests a stop after a last checkpoint, with a savepoint or without one."""
         job = self._known(reference).job
-        return self._ask(job, "stop", lambda request: on.StopAsked(job, on.Stop(request, savepoint, drain)))
+        trigger = self._triggers.begin(job, "stop", directory=savepoint, drain=drain)
+        self._ask(trigger, on.StopAsked(job, on.Stop(trigger.trigger_id, savepoint, drain)))
+        return await self._kept(trigger)
 
     async def cancel(self, reference: str) -> Trigger:
         """Cancels a job. If the job has no driver, the call waits until its end is durable, for at most
         `ANSWER_PATIENCE_S`."""
         known = self._known(reference)
-        trigger = self._ask(known.job, "cancel", lambda request: on.CancelAsked(known.job, request))
+        trigger = self._triggers.begin(known.job, "cancel")
+        self._ask(trigger, on.CancelAsked(known.job, trigger.trigger_id))
         if known.keeping is not None:
             # bounded: a job store that hangs must not delay the HTTP response; the client polls the trigger then
             await asyncio.wait({known.keeping}, timeout=ANSWER_PATIENCE_S)
-        return self._triggers.get(known.job, trigger.trigger_id)
+        return await self._kept(trigger)
 
-    def _ask(self, job: str, kind: Kind, event: Callable[[str], on.StopAsked | on.CancelAsked]) -> Trigger:
-        trigger = self._triggers.begin(job, kind)
+    def _ask(self, trigger: Trigger, event: on.StopAsked | on.CancelAsked) -> None:
         try:
-            self._shell.handle(event(trigger.trigger_id))
+            self._shell.handle(event)
         except HeadraceError:
             self._triggers.forget(trigger.trigger_id)
             raise
-        return trigger
+
+    async def _kept(self, trigger: Trigger) -> Trigger:
+        """Returns the operation as it stands, once the job store has it, so that the next coordinator knows it.
+
+        The wait is bounded, because an operation does not depend on the job store. Raises LedgerReplacedError.
+        """
+        keeping = self._shell.keep_trigger(trigger.trigger_id)
+        await asyncio.wait({keeping}, timeout=ANSWER_PATIENCE_S)
+        # the next coordinator leads already, and would not know the operation
+        if keeping.done() and isinstance(error := keeping.exception(), LedgerReplacedError):
+            raise error
+        return self._triggers.get(trigger.job_id, trigger.trigger_id)
 
     async def rescale(self, reference: str, parallelism: int) -> Trigger:
         """Requests another parallelism. Raises JobConflictError if the cluster has too few slots for it."""
@@ -227,7 +246,7 @@ class Dispatcher:
             )
         trigger = self._triggers.begin(driver.job, "rescale")
         driver.post(machine_events.RescaleAsked(trigger.trigger_id, parallelism))
-        return trigger
+        return await self._kept(trigger)
 
     async def trigger(self, reference: str, trigger_id: str) -> Trigger:
         """Returns the current state of an operation."""

@@ -14,7 +14,7 @@ from headrace.checkpoint.job_folder.journal_store import JournalStore
 from headrace.checkpoint.paths import code_path, joined
 from headrace.checkpoint.stores.opening import open_store
 from headrace.client.models import SubmitRequest
-from headrace.coordinator.dispatch.submission import JobSubmission
+from headrace.coordinator.store.submission import JobSubmission
 
 if TYPE_CHECKING:
     from headrace.execution.origin import Origin

@@ -16,7 +16,6 @@ import logging
 import secrets
 from collections.abc import Callable, Coroutine, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, TypeVar, assert_never
 
@@ -24,11 +23,10 @@ from headrace.checkpoint.paths import job_url, joined, savepoint_url
 from headrace.client.models import JobStatus
 from headrace.coordinator.dispatch.accepted_job import Prepared, Request, Surroundings, options_of
 from headrace.coordinator.dispatch.job_reference import new_job_id
-from headrace.coordinator.dispatch.job_store import JobStore, StoredJob
+from headrace.coordinator.dispatch.known_job import KnownJob, running_status
 from headrace.coordinator.dispatch.preparation import earlier_origin, plans_at, ship_code, wished_origin
-from headrace.coordinator.dispatch.submission import JobSubmission
+from headrace.coordinator.dispatch.resumed_request import outcome, resumed
 from headrace.coordinator.dispatch.triggers import Triggers
-from headrace.coordinator.dispatch.watched_store import WatchedStore
 from headrace.coordinator.driver.driver import JobDriver, JobWatch
 from headrace.coordinator.driver.job_log import JobLog
 from headrace.coordinator.driver.job_setup import JobSetup
@@ -43,9 +41,13 @@ from headrace.coordinator.job.journaling import end_state
 from headrace.coordinator.ledger.records import JobResult
 from headrace.coordinator.registry import effects as do
 from headrace.coordinator.registry import events as on
-from headrace.coordinator.registry.entry import Entry, Phase
+from headrace.coordinator.registry.entry import Phase
 from headrace.coordinator.registry.registry import Registry
 from headrace.coordinator.rest import job_status
+from headrace.coordinator.rest.service import JobConflictError
+from headrace.coordinator.store.job_store import JobStore, StoredJob
+from headrace.coordinator.store.submission import JobSubmission
+from headrace.coordinator.store.watched_store import WatchedStore
 from headrace.core.errors import ExternalError, HeadraceError, UserError
 from headrace.leadership.candidacy.candidacy import TermOver
 from headrace.rpc.failure import failure_of
@@ -66,42 +68,6 @@ CLOSE_PATIENCE_S = 10.0
 """How long close waits for results and histories to reach the disk."""
 # jobs in these phases need their storage threads: a try reads the origin, a driver reads and writes the journal
 _HAS_STORAGE_WORK = frozenset({Phase.WAITING, Phase.DRIVEN})
-
-
-@dataclass(slots=True)
-class KnownJob:
-    """A job of this coordinator with its resources; the registry decides its phase.
-
-    entry             the registry's entry of the job
-    result            its end, as the job store has it
-    last              its status when its driver ended
-    setup             the setup of its next driver
-    trying, keeping   tasks: the newest try, the newest write of its end
-    tried             set when its first try has ended
-    """
-
-    submission: JobSubmission
-    history: JobHistory
-    storage: JobStorage
-    entry: Entry
-    result: JobResult | None = None
-    driver: JobDriver | None = None
-    last: JobStatus | None = None
-    log: JobLog | None = None
-    setup: JobSetup | None = None
-    trying: asyncio.Task[None] | None = None
-    keeping: asyncio.Task[None] | None = None
-    tried: asyncio.Event = field(default_factory=asyncio.Event)
-
-    @property
-    def job(self) -> str:
-        """The job's id."""
-        return self.submission.job
-
-    @property
-    def state(self) -> str:
-        """The job's state, as users see it."""
-        return self.entry.state if self.driver is None else self.driver.machine.state.value
 
 
 class RegistryShell:
@@ -126,6 +92,9 @@ class RegistryShell:
         self._known: dict[str, KnownJob] = {}
         self._executor = ThreadPoolExecutor(THREADS_MAX, thread_name_prefix="storage")
         self._tasks: set[asyncio.Task[Any]] = set()
+        self._leaving = False
+        self._accepting: dict[str, asyncio.Task[str]] = {}
+        """Key -> the submission in progress that has it."""
 
     @property
     def jobs(self) -> Mapping[str, KnownJob]:
@@ -157,6 +126,7 @@ class RegistryShell:
             job, storage = each.submission.job, JobStorage(each.submission.job, each.submission.storage)
             self._known[job] = KnownJob(each.submission, each.history, storage, self._registry.jobs[job], each.result)
         self._perform_all(effects)
+        self._resume_requests()
         self._spawn(self._stored.watch())
         waiting = [known for known in self._known.values() if known.entry.phase is Phase.WAITING]
         if waiting:
@@ -164,8 +134,21 @@ class RegistryShell:
                 [asyncio.ensure_future(known.tried.wait()) for known in waiting], timeout=START_PATIENCE_S
             )
 
+    def _resume_requests(self) -> None:
+        """Goes on with what users requested from an earlier coordinator, or answers it."""
+        for kept in self._store.triggers:
+            self._triggers.restore(kept)
+            if kept.is_final:
+                continue
+            try:
+                self.handle(resumed(kept, self._known))
+            except JobConflictError as refused:
+                path, failure = outcome(kept, self._known, refused)
+                self._perform(do.Answer(kept.trigger, path, failure))
+
     async def leave(self) -> None:
         """Suspends every driven job. Returns when no driver runs any more."""
+        self._leaving = True
         drivers = [known.driver for known in self._known.values() if known.driver is not None]
         self.handle(on.Closing())
         for driver in drivers:
@@ -184,6 +167,19 @@ class RegistryShell:
         for known in self._known.values():
             known.storage.close()
         self._executor.shutdown(wait=False, cancel_futures=True)
+
+    async def end_application(self, exit_code: int) -> None:
+        """Records the end of the cluster's application. Raises ExternalError."""
+        await self._stored.call(partial(self._store.end_application, exit_code))
+
+    def keep_trigger(self, trigger_id: str) -> asyncio.Task[None]:
+        """Writes an operation to the job store, as it stands then. Returns the write, which may raise ExternalError."""
+        return self._spawn(self._keep_trigger(trigger_id))
+
+    async def _keep_trigger(self, trigger_id: str) -> None:
+        kept = self._triggers.kept(trigger_id)
+        if kept is not None:
+            await self._stored.call(partial(self._store.keep_trigger, kept))
 
     def handle(self, event: on.Event) -> None:
         """Passes an event to the registry and performs its effects. Raises JobConflictError, ExternalError for a
@@ -215,7 +211,13 @@ class RegistryShell:
     # ---- submitting ----------------------------------------------------------------------------------------------
 
     async def submit(self, request: Request) -> str:
-        """Accepts a job and returns its id once it is durable. Raises JobConflictError, UserError, ExternalError."""
+        """Accepts a job and returns its id once it is durable; of a key that it knows, the job that has it.
+
+        Raises JobConflictError, UserError, ExternalError.
+        """
+        key = request.asked.key
+        if key is not None and (earlier := self._submitted(key)) is not None:
+            return await asyncio.shield(earlier)
         job = new_job_id()
         model = request.model
         storage = JobStorage(job, job_url(model.checkpoint.storage or self._surroundings.checkpoints, job))
@@ -224,11 +226,24 @@ class RegistryShell:
         # shield the job would be there without a driver and without an entry that holds its name.
         accepting = asyncio.create_task(self._accept(job, request, storage), name=f"submission of job {job}")
         self._tasks.add(accepting)
-        accepting.add_done_callback(self._forget_submission)
+        if key is not None:
+            self._accepting[key] = accepting
+        accepting.add_done_callback(partial(self._forget_submission, key))
         return await asyncio.shield(accepting)
 
-    def _forget_submission(self, task: asyncio.Task[str]) -> None:
+    def _submitted(self, key: str) -> asyncio.Future[str] | None:
+        """Returns the job of an earlier submission with this key, which may be in progress; None: there is none."""
+        known = next((each.job for each in self.jobs.values() if each.submission.options.key == key), None)
+        if known is None:
+            return self._accepting.get(key)
+        found: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        found.set_result(known)
+        return found
+
+    def _forget_submission(self, key: str | None, task: asyncio.Task[str]) -> None:
         self._tasks.discard(task)
+        if key is not None:
+            self._accepting.pop(key, None)
         if not task.cancelled():
             # the client has received this exception if it is still connected; reading it here keeps asyncio from
             # logging it as unhandled
@@ -302,6 +317,9 @@ class RegistryShell:
                 self._spawn(self._discard(job, delay_s))
             case do.Answer(request, path, failure):
                 self._triggers.answer(request, path, failure)
+                # a coordinator that ends fails what is in progress; the next one goes on with it
+                if failure is None or not self._leaving:
+                    self.keep_trigger(request)
             case do.Progress(request, text):
                 self._triggers.progress(request, text)
             case do.Forget(job):
@@ -466,12 +484,6 @@ class RegistryShell:
             self.handle(on.NotDiscarded(job))
         else:
             self.handle(on.Discarded(job))
-
-
-def running_status(submission: JobSubmission, driver: JobDriver) -> JobStatus:
-    """Returns the status of a driven job."""
-    plan = driver.setup.plans.plan(driver.machine.job.parallelism)
-    return job_status.running_status(submission, driver, plan)
 
 
 def _read(stored: StoredJob) -> on.ReadJob:

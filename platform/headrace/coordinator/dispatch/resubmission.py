@@ -6,7 +6,7 @@ import posixpath
 
 from headrace.checkpoint.stores.opening import read_url
 from headrace.client.models import CodeArchive, SubmitRequest
-from headrace.coordinator.dispatch.submission import JobSubmission
+from headrace.coordinator.store.submission import JobSubmission
 
 
 def request_again(submission: JobSubmission, parallelism: int, from_savepoint: str) -> SubmitRequest:

@@ -1,12 +1,15 @@
 """Triggers: long operations that users requested, and that clients poll until they have completed or failed. Bounded,
-in memory, in the event loop."""
+in memory, in the event loop. All but audits are in the ledger, too (`kept`), so that the next coordinator knows them.
+"""
 
 from __future__ import annotations
 
 import secrets
+from dataclasses import dataclass
 from typing import Literal
 
 from headrace.client.models import AuditReport, ErrorBody, Trigger
+from headrace.coordinator.ledger.records import TriggerKept
 from headrace.coordinator.rest.service import JobNotFoundError
 from headrace.rpc.messages import Failure
 
@@ -15,36 +18,63 @@ TRIGGERS_MAX = 1_000
 Kind = Literal["savepoint", "stop", "cancel", "rescale", "audit"]
 
 
+@dataclass(frozen=True, slots=True)
+class _Operation:
+    """trigger: as clients see it; kept: as the ledger has it, None for an audit."""
+
+    trigger: Trigger
+    kept: TriggerKept | None
+
+
 class Triggers:
     """The newest `TRIGGERS_MAX` operations of all jobs."""
 
     def __init__(self) -> None:
-        self._known: dict[str, Trigger] = {}
+        self._known: dict[str, _Operation] = {}
 
-    def begin(self, job: str, kind: Kind) -> Trigger:
-        """Adds an operation in progress, and drops the oldest ones beyond the bound."""
+    def begin(self, job: str, kind: Kind, *, directory: str | None = None, drain: bool = False) -> Trigger:
+        """Adds an operation in progress, and drops the oldest ones beyond the bound. directory, drain: of a stop."""
         trigger = Trigger(trigger_id=secrets.token_hex(8), job_id=job, kind=kind)
-        self._known[trigger.trigger_id] = trigger
+        kept = None
+        if kind != "audit":
+            name = trigger.trigger_id
+            kept = TriggerKept(trigger=name, job=job, operation=kind, directory=directory, drain=drain)
+        self._add(_Operation(trigger, kept))
+        return trigger
+
+    def restore(self, kept: TriggerKept) -> None:
+        """Adds an operation of an earlier coordinator."""
+        trigger = Trigger(
+            trigger_id=kept.trigger,
+            job_id=kept.job,
+            kind=kept.operation,
+            status=kept.status,
+            path=kept.path,
+            error=None if kept.failure is None else _error(kept.failure),
+        )
+        self._add(_Operation(trigger, kept))
+
+    def _add(self, operation: _Operation) -> None:
+        self._known[operation.trigger.trigger_id] = operation
         while len(self._known) > TRIGGERS_MAX:
             self._known.pop(next(iter(self._known)))
-        return trigger
 
     def answer(self, trigger_id: str, path: str | None, failure: Failure | None) -> None:
         """Marks an operation as completed or failed. Ignores unknown ids, which were dropped beyond the bound."""
-        trigger = self._known.get(trigger_id)
-        if trigger is None:
+        known = self._known.get(trigger_id)
+        if known is None:
             return
-        if failure is None:
-            change: dict[str, object] = {"status": "completed", "path": path}
-        else:
-            error = ErrorBody(
-                message=failure.message,
-                domain=failure.domain,  # type: ignore[arg-type]
-                remedy=failure.remedy,
-                retry=failure.retry,
-            )
-            change = {"status": "failed", "error": error}
-        self._known[trigger_id] = trigger.model_copy(update=change)
+        change: dict[str, object] = {"status": "completed", "path": path}
+        error: dict[str, object] = {}
+        if failure is not None:
+            change, error = {"status": "failed"}, {"error": _error(failure)}
+        kept = None if known.kept is None else known.kept.model_copy(update={**change, "failure": failure})
+        self._known[trigger_id] = _Operation(known.trigger.model_copy(update={**change, **error}), kept)
+
+    def kept(self, trigger_id: str) -> TriggerKept | None:
+        """Returns the operation as the ledger should have it; None: it is an audit, or was dropped."""
+        known = self._known.get(trigger_id)
+        return None if known is None else known.kept
 
     def forget(self, trigger_id: str) -> None:
         """Drops an operation that was refused: it never began."""
@@ -52,22 +82,32 @@ class Triggers:
 
     def progress(self, trigger_id: str, text: str) -> None:
         """Stores the progress text of an operation."""
-        trigger = self._known.get(trigger_id)
-        if trigger is not None:
-            self._known[trigger_id] = trigger.model_copy(update={"progress": text})
+        self._change(trigger_id, {"progress": text})
 
     def audited(self, trigger_id: str, report: AuditReport) -> None:
         """Completes an audit with its report."""
-        trigger = self._known.get(trigger_id)
-        if trigger is not None:
-            self._known[trigger_id] = trigger.model_copy(update={"status": "completed", "audit": report})
+        self._change(trigger_id, {"status": "completed", "audit": report})
+
+    def _change(self, trigger_id: str, change: dict[str, object]) -> None:
+        known = self._known.get(trigger_id)
+        if known is not None:
+            self._known[trigger_id] = _Operation(known.trigger.model_copy(update=change), known.kept)
 
     def get(self, job: str, trigger_id: str) -> Trigger:
         """Returns the current state of the operation. Raises JobNotFoundError."""
-        trigger = self._known.get(trigger_id)
-        if trigger is None or trigger.job_id != job:
+        known = self._known.get(trigger_id)
+        if known is None or known.trigger.job_id != job:
             raise JobNotFoundError(
                 f"job {job} has no operation {trigger_id!r}",
-                remedy="a restarted coordinator forgets them: look at the job",
+                remedy="it is an old one, or an audit that a restarted coordinator does not know: look at the job",
             )
-        return trigger
+        return known.trigger
+
+
+def _error(failure: Failure) -> ErrorBody:
+    return ErrorBody(
+        message=failure.message,
+        domain=failure.domain,  # type: ignore[arg-type]
+        remedy=failure.remedy,
+        retry=failure.retry,
+    )

@@ -13,7 +13,6 @@ import os
 from collections.abc import Callable
 from typing import TYPE_CHECKING, assert_never
 
-from headrace.coordinator.dispatch.job_store import JobStore, open_job_store
 from headrace.coordinator.dispatch.term_handlers import TermHandlers
 from headrace.coordinator.leading.config import CoordinatorConfig
 from headrace.coordinator.leading.identity import read_identity
@@ -22,6 +21,7 @@ from headrace.coordinator.leading.rest_server import RestServer
 from headrace.coordinator.leading.standby_app import holding_app, standby_app
 from headrace.coordinator.leading.term import Term, warm_up
 from headrace.coordinator.rest.access.tokens import Tokens
+from headrace.coordinator.store.job_store import JobStore, open_job_store
 from headrace.core.errors import ExternalError, HeadraceError
 from headrace.core.retry import Backoff
 from headrace.core.settings import Home

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from headrace.client.discovery import token_file
-from headrace.coordinator.dispatch.shared_ledger import SharedLedger
+from headrace.coordinator.store.shared_ledger import SharedLedger
 from headrace.core.errors import UserError
 from headrace.core.network.hosts import LOOPBACK, host_port
 from headrace.core.settings import Home

@@ -13,9 +13,9 @@ from pathlib import Path
 
 from headrace.client.discovery import metrics_token_file, token_file
 from headrace.client.token_files import ensure_token, read_token, required_token
-from headrace.coordinator.dispatch.job_store import ClusterTokens, JobStore
 from headrace.coordinator.leading.config import CoordinatorConfig
 from headrace.coordinator.rest.access.tokens import Tokens
+from headrace.coordinator.store.job_store import ClusterTokens, JobStore
 from headrace.core.files.private_files import PRIVATE_FILE, make_private_folder
 from headrace.core.files.replaced_file import replace_file
 from headrace.core.settings import Home

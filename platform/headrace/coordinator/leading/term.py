@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 
 from headrace.coordinator.dispatch.accepted_job import Surroundings
 from headrace.coordinator.dispatch.dispatcher import Dispatcher
-from headrace.coordinator.dispatch.job_store import JobStore
 from headrace.coordinator.dispatch.term_handlers import TermHandlers
 from headrace.coordinator.fleet.fleet import Fleet
 from headrace.coordinator.leading.config import CoordinatorConfig
 from headrace.coordinator.leading.identity import ClusterIdentity, taken_over_identity
 from headrace.coordinator.rest.app import rest_app
+from headrace.coordinator.store.job_store import JobStore
 from headrace.core.clock import SystemClock
 from headrace.core.settings import Home
 from headrace.leadership.candidacy.candidacy import WorkersLost

@@ -17,7 +17,9 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import assert_never
 
+from headrace.coordinator.job.history import JobHistory
 from headrace.coordinator.ledger.records import (
+    ApplicationEnded,
     Change,
     Discarded,
     Ended,
@@ -25,13 +27,17 @@ from headrace.coordinator.ledger.records import (
     Forgotten,
     HistoryKept,
     Identified,
-    JobChange,
+    JobResult,
     LedgerJob,
     LedgerRecord,
     Snapshot,
     Submitted,
+    TriggerKept,
 )
 from headrace.core.errors import ExternalError
+
+TRIGGERS_MAX = 200
+"""Most operations that have ended which a ledger keeps. Those in progress are bounded by what a job accepts."""
 
 
 class LedgerCorruptError(ExternalError):
@@ -68,12 +74,18 @@ Verdict = Written | Settled | Replaced
 
 @dataclass(frozen=True, slots=True)
 class Ledger:
-    """The cluster after the record `head`. snapshot: number of the newest snapshot, 0 before the first."""
+    """The cluster after the record `head`.
+
+    snapshot                number of the newest snapshot, 0 before the first
+    application_exit_code   of the application that the cluster served; None: it has none, or it has not ended
+    """
 
     head: int = 0
     snapshot: int = 0
     identity: Identified | None = None
+    application_exit_code: int | None = None
     jobs: Mapping[str, LedgerJob] = field(default_factory=lambda: MappingProxyType({}))
+    triggers: Mapping[str, TriggerKept] = field(default_factory=lambda: MappingProxyType({}))
 
     @staticmethod
     def load(snapshot: Snapshot | None, records: Iterable[LedgerRecord]) -> Ledger:
@@ -116,41 +128,87 @@ class Ledger:
 
     def with_record(self, record: LedgerRecord) -> Ledger:
         """The ledger after a record."""
-        jobs, identity = dict(self.jobs), self.identity
+        draft = _Draft(self.identity, self.application_exit_code, dict(self.jobs), dict(self.triggers))
         for change in record.changes:
-            match change:
-                case Identified():
-                    identity = change
-                case _:
-                    _apply(jobs, change)
-        return replace(self, head=record.number, identity=identity, jobs=MappingProxyType(jobs))
+            draft.apply(change)
+        return replace(
+            self,
+            head=record.number,
+            identity=draft.identity,
+            application_exit_code=draft.application_exit_code,
+            jobs=MappingProxyType(draft.jobs),
+            triggers=MappingProxyType(draft.triggers),
+        )
 
     def as_snapshot(self) -> Snapshot:
         """A snapshot at the head."""
-        return Snapshot(number=self.head, identity=self.identity, jobs=tuple(self.jobs.values()))
+        return Snapshot(
+            number=self.head,
+            identity=self.identity,
+            application_exit_code=self.application_exit_code,
+            jobs=tuple(self.jobs.values()),
+            triggers=tuple(self.triggers.values()),
+        )
 
 
 def _restored(snapshot: Snapshot) -> Ledger:
-    jobs = MappingProxyType({each.job: each for each in snapshot.jobs})
-    return Ledger(snapshot.number, snapshot.number, snapshot.identity, jobs)
+    return Ledger(
+        snapshot.number,
+        snapshot.number,
+        identity=snapshot.identity,
+        application_exit_code=snapshot.application_exit_code,
+        jobs=MappingProxyType({each.job: each for each in snapshot.jobs}),
+        triggers=MappingProxyType({each.trigger: each for each in snapshot.triggers}),
+    )
 
 
-def _apply(jobs: dict[str, LedgerJob], change: JobChange) -> None:
-    """Applies a change of a job. One of a job that is not there has no effect: it was discarded or forgotten before."""
-    match change:
-        case Submitted(job=job, sealed=sealed):
-            # a repeated put may have settled before: the same submission twice is one job
-            jobs.setdefault(job, LedgerJob(job=job, sealed=sealed))
-        case Discarded(job=job) | Forgotten(job=job):
-            jobs.pop(job, None)
-        case HistoryKept(job=job, history=history):
-            if job in jobs and history.changes >= jobs[job].history.changes:
-                jobs[job] = jobs[job].model_copy(update={"history": history})
-        case Ended(job=job, result=result):
-            if job in jobs:
-                jobs[job] = jobs[job].model_copy(update={"result": result})
-        case EndWithdrawn(job=job):
-            if job in jobs:
-                jobs[job] = jobs[job].model_copy(update={"result": None})
-        case _:
-            assert_never(change)
+@dataclass(slots=True)
+class _Draft:
+    """A ledger while the changes of one record are applied. A change of a job that is not there has no effect: the job
+    was discarded or forgotten before.
+    """
+
+    identity: Identified | None
+    application_exit_code: int | None
+    jobs: dict[str, LedgerJob]
+    triggers: dict[str, TriggerKept]
+
+    def apply(self, change: Change) -> None:
+        match change:
+            case Identified():
+                self.identity = change
+            case ApplicationEnded(exit_code=exit_code):
+                # the first end counts: a program that ran beside a deposed leader may end later
+                if self.application_exit_code is None:
+                    self.application_exit_code = exit_code
+            case TriggerKept():
+                self._keep(change)
+            case Submitted(job=job, sealed=sealed):
+                # a repeated put may have settled before: the same submission twice is one job
+                self.jobs.setdefault(job, LedgerJob(job=job, sealed=sealed))
+            case Discarded(job=job) | Forgotten(job=job):
+                self.jobs.pop(job, None)
+                self.triggers = {each.trigger: each for each in self.triggers.values() if each.job != job}
+            case HistoryKept(job=job, history=history):
+                if job in self.jobs and history.changes >= self.jobs[job].history.changes:
+                    self._update(job, history=history)
+            case Ended(job=job, result=result):
+                self._update(job, result=result)
+            case EndWithdrawn(job=job):
+                self._update(job, result=None)
+            case _:
+                assert_never(change)
+
+    def _update(self, job: str, **fields: JobHistory | JobResult | None) -> None:
+        if job in self.jobs:
+            self.jobs[job] = self.jobs[job].model_copy(update=fields)
+
+    def _keep(self, change: TriggerKept) -> None:
+        known = self.triggers.get(change.trigger)
+        # its end may be written before its beginning: threads write both
+        if change.job not in self.jobs or (known is not None and known.is_final):
+            return
+        self.triggers[change.trigger] = change
+        final = [each.trigger for each in self.triggers.values() if each.is_final]
+        for oldest in final[:-TRIGGERS_MAX]:
+            del self.triggers[oldest]

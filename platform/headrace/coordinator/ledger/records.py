@@ -36,6 +36,36 @@ class Identified(Document):
     tokens: str | None = None
 
 
+class ApplicationEnded(Document):
+    """The program of the application that this cluster serves has ended, once and for all coordinators."""
+
+    kind: Literal["application-ended"] = "application-ended"
+    exit_code: int
+
+
+class TriggerKept(Document):
+    """A long operation that a user requested, as it stands. It replaces the record before, unless that one was final.
+
+    directory, drain   of a stop
+    path, failure      how it has ended
+    """
+
+    kind: Literal["trigger"] = "trigger"
+    trigger: str
+    job: str
+    operation: Literal["savepoint", "stop", "cancel", "rescale"]
+    directory: str | None = None
+    drain: bool = False
+    status: Literal["in-progress", "completed", "failed"] = "in-progress"
+    path: str | None = None
+    failure: Failure | None = None
+
+    @property
+    def is_final(self) -> bool:
+        """Whether it has completed or failed."""
+        return self.status != "in-progress"
+
+
 class Submitted(Document):
     """A job was accepted. `sealed`: its submission, encrypted, because pipelines contain secrets."""
 
@@ -82,7 +112,7 @@ class Forgotten(Document):
 
 
 JobChange = Submitted | Discarded | HistoryKept | Ended | EndWithdrawn | Forgotten
-Change = Identified | JobChange
+Change = Identified | ApplicationEnded | TriggerKept | JobChange
 
 
 class LedgerRecord(Document):
@@ -109,11 +139,13 @@ class LedgerJob(Document):
 
 
 class Snapshot(Document):
-    """The ledger after the record with this number; jobs in the order of their submission."""
+    """The ledger after the record with this number; jobs and triggers in the order in which they came."""
 
     number: int
     identity: Identified | None = None
+    application_exit_code: int | None = None
     jobs: tuple[LedgerJob, ...]
+    triggers: tuple[TriggerKept, ...] = ()
 
 
 RECORD: TypeAdapter[LedgerRecord] = TypeAdapter(LedgerRecord)

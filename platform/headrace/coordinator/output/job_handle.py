@@ -13,9 +13,9 @@ from headrace.checkpoint.job_folder.journal_store import JournalStore
 from headrace.checkpoint.journal.journal import Journal
 from headrace.checkpoint.stores.opening import open_store
 from headrace.coordinator.connector_host.connector_host import ConnectorHost, HostTimes
-from headrace.coordinator.dispatch.submission import JobSubmission
 from headrace.coordinator.job.history import JobHistory
 from headrace.coordinator.output.transaction_safety import Phase
+from headrace.coordinator.store.submission import JobSubmission
 from headrace.core.settings import Home
 from headrace.processes.spawning import Starter
 

@@ -23,6 +23,7 @@ from headrace.client.errors import error_body
 from headrace.client.models import (
     CODE_BYTES_MAX,
     LOG_LINES_MAX,
+    ApplicationEnd,
     CheckpointList,
     ClusterInfo,
     ErrorBody,
@@ -174,6 +175,12 @@ def _cluster(service: ClusterService) -> APIRouter:
     @router.get("/cluster", operation_id="cluster")
     async def cluster() -> ClusterInfo:
         """Workers and slots."""
+        return await service.cluster()
+
+    @router.post("/cluster/application", operation_id="end_application")
+    async def end_application(body: ApplicationEnd) -> ClusterInfo:
+        """Record that the program of the application that this cluster serves has ended."""
+        await service.end_application(body.exit_code)
         return await service.cluster()
 
     @router.delete("/cluster", operation_id="shutdown", status_code=ACCEPTED)

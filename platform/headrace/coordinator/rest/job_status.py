@@ -19,13 +19,13 @@ from headrace.client.models import (
     SubtaskState,
     moment,
 )
-from headrace.coordinator.dispatch.submission import JobSubmission
 from headrace.coordinator.driver.driver import JobDriver
 from headrace.coordinator.fleet.slot_pool import PooledSlot
 from headrace.coordinator.job.history import ExceptionEntry, JobHistory
 from headrace.coordinator.job.job_state import JobState
 from headrace.coordinator.ledger.records import JobResult
 from headrace.coordinator.rest.metrics import JobSample
+from headrace.coordinator.store.submission import JobSubmission
 from headrace.core.signals import TIME_MIN
 from headrace.execution.manifests import total_counters
 from headrace.rpc.messages import Failure

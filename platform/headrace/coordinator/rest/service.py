@@ -92,6 +92,10 @@ class ClusterService(Protocol):
         """Returns workers and slots."""
         ...
 
+    async def end_application(self, exit_code: int) -> None:
+        """Records that the program of the cluster's application has ended. The first exit code counts."""
+        ...
+
     async def metrics(self) -> str:
         """Returns the running jobs in Prometheus' text format."""
         ...

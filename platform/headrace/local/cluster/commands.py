@@ -10,26 +10,36 @@ from headrace.client.discovery import COORDINATOR_VARIABLE, cluster_folder, toke
 from headrace.client.token_files import TOKEN_FILE_VARIABLE, TOKEN_VARIABLE
 from headrace.core.network.hosts import LOOPBACK
 from headrace.core.settings import Home
+from headrace.local.cluster.record import ClusterRecord
 from headrace.processes.detached import ModuleCommand
 from headrace.tls.files import CERT_VARIABLE, KEY_VARIABLE, TlsFiles
 
 COORDINATOR_ROLE, WORKER_ROLE, SLOT_ROLE = "headrace-coordinator", "headrace-worker", "headrace-slot"
 
 
-def coordinator_command(home: Home, port: int, grpc_port: int, tls: TlsFiles | None) -> ModuleCommand:
-    """Returns the command of a coordinator on loopback with these ports."""
-    ports = ("--host", LOOPBACK, "--port", str(port), "--grpc-port", str(grpc_port))
-    arguments = (COORDINATOR_ROLE, "--home", str(home.root), *ports, "--token-file", str(token_file(home)), *_tls(tls))
+def coordinator_command(home: Home, record: ClusterRecord) -> ModuleCommand:
+    """Returns the command of a coordinator with the recorded ports: on loopback, or on the host that an election
+    names."""
+    ports = ("--port", _port(record.url), "--grpc-port", _port(record.grpc))
+    place: tuple[str, ...]
+    if record.election is None:
+        place = ("--host", LOOPBACK, "--token-file", str(token_file(home)))
+    else:
+        # without a token file: the cluster's token is in the shared ledger
+        place = ("--host", record.election.host, *record.election.coordinator_arguments)
+    arguments = (COORDINATOR_ROLE, "--home", str(home.root), *ports, *place, *_tls(record.tls))
     return ModuleCommand("headrace.coordinator.main", arguments)
 
 
-def worker_command(home: Home, worker: str, grpc: str, slots: int, *, tls: TlsFiles | None) -> ModuleCommand:
-    """Returns the command of a worker on this host, which dials the coordinator."""
-    own = ("--id", worker, "--coordinator", grpc, "--slots", str(slots), "--host", LOOPBACK)
+def worker_command(home: Home, worker: str, record: ClusterRecord) -> ModuleCommand:
+    """Returns the command of a worker on this host, which dials the coordinator, or the leader of an election."""
+    election = record.election
+    coordinator, host = (record.grpc, LOOPBACK) if election is None else (election.url, election.host)
+    own = ("--id", worker, "--coordinator", coordinator, "--slots", str(record.slots), "--host", host)
     # Python ignores unknown -X options: this one only distinguishes the workers of two homes
     mark = ("-X", _home_mark(home))
     token = ("--token-file", str(token_file(home)))
-    return ModuleCommand("headrace", (WORKER_ROLE, *own, *token, *_tls(tls)), mark)
+    return ModuleCommand("headrace", (WORKER_ROLE, *own, *token, *_tls(record.tls)), mark)
 
 
 def coordinator_marks(home: Home) -> tuple[str, ...]:
@@ -58,6 +68,10 @@ def environment(home: Home) -> Mapping[str, str]:
 
 def _tls(tls: TlsFiles | None) -> tuple[str, ...]:
     return () if tls is None else tls.arguments()
+
+
+def _port(address: str) -> str:
+    return address.rpartition(":")[2]
 
 
 def _home_mark(home: Home) -> str:

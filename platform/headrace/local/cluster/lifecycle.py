@@ -12,14 +12,13 @@ from collections.abc import Callable
 from functools import partial
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from headrace.client.discovery import coordinator_file, record_file, token_file
 from headrace.client.models import ClusterInfo
-from headrace.client.token_files import ensure_token, read_token
+from headrace.client.token_files import ensure_token
 from headrace.core.errors import ExternalError, HeadraceError, UserError
 from headrace.core.files.private_files import make_private_folder
-from headrace.core.network.hosts import LOOPBACK
+from headrace.core.network.hosts import LOOPBACK, host_port
 from headrace.core.settings import Home
 from headrace.local.cluster.commands import (
     SLOT_ROLE,
@@ -30,21 +29,19 @@ from headrace.local.cluster.commands import (
     worker_command,
     worker_marks,
 )
+from headrace.local.cluster.election import Election
+from headrace.local.cluster.own_client import coordinator_client
 from headrace.local.cluster.record import ClusterRecord, ClusterStatus, Member, locked, read_record, write_record
 from headrace.local.marked_process import MarkedProcess, command_line, start_module
 from headrace.processes.detached import ModuleCommand, Surroundings
 from headrace.processes.ports import free_port
 from headrace.tls.files import TlsFiles
 
-if TYPE_CHECKING:
-    from headrace.client.http import Client
-
 WORKERS, SLOTS = 1, 4
 """The default size of a cluster."""
 START_SECONDS = 180.0
 """A process that dies during its start is noticed at once: this limit is for a very busy host."""
 STOP_SECONDS, TERMINATE_SECONDS = 45.0, 30.0
-ANSWER_SECONDS = 5.0
 SLOT_SECONDS = 15.0
 """A slot whose supervisor was killed ends within its lease."""
 LOG_TAIL_BYTES = 2_000
@@ -52,22 +49,32 @@ _LOOK_SECONDS = 0.01
 
 
 def start(
-    home: Home, workers: int | None = None, slots: int | None = None, *, tls: TlsFiles | None = None
+    home: Home,
+    workers: int | None = None,
+    slots: int | None = None,
+    *,
+    tls: TlsFiles | None = None,
+    election: Election | None = None,
 ) -> tuple[ClusterRecord, tuple[str, ...]]:
     """Starts what is missing. Returns when all workers are registered, with the names of the started processes.
 
-    None uses the recorded shape, else one worker of four slots. Clients and workers need a token, which the first start
-    writes into the home. `tls`: files for all connections; None: as recorded, without TLS if nothing is recorded.
-    Raises UserError if the cluster runs with another shape, ExternalError if a process does not start.
+    workers, slots  None: as recorded, else one worker of four slots
+    tls             files for all connections; None: as recorded, without TLS if nothing is recorded
+    election        this home's part of a cluster of several hosts; None: as recorded, without others if nothing is
+
+    Clients and workers need a token, which the first start writes into the home. Raises UserError if the cluster runs
+    with another shape, ExternalError if a process does not start.
     """
     with locked(home):
         before = read_record(home)
-        # before any process starts: all of them read the file
-        _require_token(home, before)
-        plan = _with_tls(_planned(before, workers, slots), tls)
+        plan = _with_tls(_with_election(_planned(before, workers, slots), election), tls)
+        if plan.election is None:
+            # before any process starts: all of them read the file
+            _require_token(home, before)
         started: list[Member] = []
         try:
-            record = _start_missing(home, plan, WORKERS if workers is None and before is None else workers, started)
+            earlier = WORKERS if before is None else len(before.workers)
+            record = _start_missing(home, plan, earlier if workers is None else workers, started)
             _wait_registered(home, record)
         except BaseException:
             # only what this call started: processes that ran before stay
@@ -138,31 +145,45 @@ def _with_tls(plan: ClusterRecord, tls: TlsFiles | None) -> ClusterRecord:
     return plan.model_copy(update={"tls": tls, "url": url})
 
 
-def _start_missing(home: Home, plan: ClusterRecord, workers: int | None, started: list[Member]) -> ClusterRecord:
-    """Starts all missing processes concurrently: workers dial the coordinator until it answers."""
+def _with_election(plan: ClusterRecord, election: Election | None) -> ClusterRecord:
+    """Returns the record with an election. A cluster with a running process keeps its setting."""
+    if election is None or (plan.election is not None and plan.election.same_cluster(election)):
+        return plan
+    if any(member.process.is_alive() for member in plan.members):
+        how = "without standbys" if plan.election is None else f"with the election {plan.election.url}"
+        raise UserError(f"the cluster runs {how}", remedy="stop it first: headrace cluster stop")
+    scheme, address = plan.url.split("://")
+    url, grpc = (host_port(election.host, int(each.rpartition(":")[2])) for each in (address, plan.grpc))
+    # workers get new ids with the new tag
+    return plan.model_copy(update={"url": f"{scheme}://{url}", "grpc": grpc, "election": election, "workers": ()})
+
+
+def _start_missing(home: Home, plan: ClusterRecord, workers: int, started: list[Member]) -> ClusterRecord:
+    """Starts all missing processes concurrently: workers dial the coordinator until it answers. With an election they
+    start behind it, because it writes the cluster's token, which they read.
+    """
     record, coordinator = plan, None
     if record.coordinator is None or not record.coordinator.process.is_alive():
         _refuse_second(home)
         # written by a coordinator that has ended: its content would count as the readiness of the new one
         coordinator_file(home).unlink(missing_ok=True)
-        command = coordinator_command(home, _port(record.url), _port(record.grpc), record.tls)
-        coordinator = _begin(home, "coordinator", command, coordinator_marks(home))
+        coordinator = _begin(home, "coordinator", coordinator_command(home, record), coordinator_marks(home))
         started.append(coordinator)
         record = record.model_copy(update={"coordinator": coordinator})
         # recorded before it is ready: if this command is killed now, `stop` still finds the process
         write_record(home, record)
-    for number in range(1, (len(record.workers) if workers is None else workers) + 1):
-        name = f"worker-{number}"
+        if record.election is not None:
+            _wait(partial(_is_ready, home, coordinator), [coordinator], "the coordinator to know its cluster")
+    for number in range(1, workers + 1):
+        name = record.worker_id(number)
         known = {member.name: member for member in record.workers}
         if name in known and known[name].process.is_alive():
             continue
-        command = worker_command(home, name, record.grpc, record.slots, tls=record.tls)
-        known[name] = _begin(home, name, command, worker_marks(home, name))
+        known[name] = _begin(home, name, worker_command(home, name, record), worker_marks(home, name))
         started.append(known[name])
         record = record.model_copy(update={"workers": tuple(known.values())})
         write_record(home, record)
-    wanted = len(record.workers) if workers is None else workers
-    record = record.model_copy(update={"workers": record.workers[:wanted]})
+    record = record.model_copy(update={"workers": record.workers[:workers]})
     write_record(home, record)
     # imported while the processes start, where it costs no time
     import_module("headrace.client.http")
@@ -242,10 +263,16 @@ def _tail(log: Path) -> str:
 
 
 def _ask_to_end(home: Home, record: ClusterRecord) -> None:
-    """Requests the end through the coordinator, which ends jobs and workers in order; then signals each process."""
-    if record.coordinator is not None and record.coordinator.process.is_alive():
+    """Requests the end through the coordinator, which ends jobs and workers in order; then signals each process.
+
+    With an election other hosts go on: only this one's processes are signalled, at once, so that jobs restart once.
+    """
+    if record.election is not None:
+        for member in record.members:
+            member.process.ask_to_end()
+    elif record.coordinator is not None and record.coordinator.process.is_alive():
         try:
-            with _client(home, record) as client:
+            with coordinator_client(home, record) as client:
                 client.shutdown()
             record.coordinator.process.wait_gone(STOP_SECONDS)
         except HeadraceError:
@@ -275,18 +302,7 @@ def _slots_of(home: Home) -> list[int]:
 
 def _info(home: Home, record: ClusterRecord) -> ClusterInfo | None:
     try:
-        with _client(home, record) as client:
+        with coordinator_client(home, record) as client:
             return client.cluster()
     except HeadraceError:
         return None
-
-
-def _client(home: Home, record: ClusterRecord) -> Client:
-    from headrace.client.http import Client
-
-    authority = None if record.tls is None else record.tls.ca
-    return Client(record.url, read_token(token_file(home)), authority=authority, answer_s=ANSWER_SECONDS)
-
-
-def _port(address: str) -> int:
-    return int(address.rpartition(":")[2])

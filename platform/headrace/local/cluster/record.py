@@ -19,6 +19,7 @@ from headrace.core.errors import UserError
 from headrace.core.files.private_files import PRIVATE_FILE, make_private_folder
 from headrace.core.files.replaced_file import replace_file
 from headrace.core.settings import Home
+from headrace.local.cluster.election import Election
 from headrace.local.marked_process import MarkedProcess
 from headrace.tls.files import TlsFiles
 
@@ -40,8 +41,8 @@ class Member(BaseModel):
 
 
 class ClusterRecord(BaseModel):
-    """A cluster as it was started. url: of the REST API; grpc: HOST:PORT of the control plane; tls: of all
-    processes.
+    """A cluster as it was started. url: of the REST API; grpc: HOST:PORT of the control plane; tls: of all processes;
+    election: None unless other hosts run parts of the cluster, too.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -50,6 +51,7 @@ class ClusterRecord(BaseModel):
     grpc: str
     slots: int
     tls: TlsFiles | None = None
+    election: Election | None = None
     coordinator: Member | None = None
     workers: tuple[Member, ...] = ()
 
@@ -57,6 +59,10 @@ class ClusterRecord(BaseModel):
     def members(self) -> tuple[Member, ...]:
         """All of its processes, the coordinator first."""
         return (*(() if self.coordinator is None else (self.coordinator,)), *self.workers)
+
+    def worker_id(self, number: int) -> str:
+        """The id of this host's worker of that number, which ends with it."""
+        return f"worker-{number}" if self.election is None else f"worker-{self.election.tag}-{number}"
 
 
 class ClusterStatus(BaseModel):

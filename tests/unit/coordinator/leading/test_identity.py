@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from headrace.client.discovery import token_file
-from headrace.coordinator.dispatch.job_store import JobStore, open_job_store
-from headrace.coordinator.dispatch.shared_ledger import SharedLedger, shared_ledger
 from headrace.coordinator.leading.config import CoordinatorConfig
 from headrace.coordinator.leading.identity import read_identity, taken_over_identity
+from headrace.coordinator.store.job_store import JobStore, open_job_store
+from headrace.coordinator.store.shared_ledger import SharedLedger, shared_ledger
 from headrace.core.errors import ExternalError, UserError
 from headrace.core.settings import Home
 from support.storage.permissions import mode_of

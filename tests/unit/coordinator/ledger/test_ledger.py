@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from itertools import permutations
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from headrace.coordinator.job.history import JobHistory
-from headrace.coordinator.ledger.ledger import Ledger, LedgerCorruptError, Replaced, Settled, Written
+from headrace.coordinator.ledger.ledger import TRIGGERS_MAX, Ledger, LedgerCorruptError, Replaced, Settled, Written
 from headrace.coordinator.ledger.records import (
+    ApplicationEnded,
     Change,
     Discarded,
     Ended,
@@ -21,6 +24,7 @@ from headrace.coordinator.ledger.records import (
     LedgerJob,
     LedgerRecord,
     Submitted,
+    TriggerKept,
 )
 
 RESULT = JobResult(state="FINISHED", ended_at_ms=7)
@@ -111,3 +115,39 @@ def test_the_last_identity_counts_and_a_snapshot_has_it() -> None:
     ledger = Ledger.load(None, [record(1, first), record(2, Submitted(job="a", sealed="x"), last)])
     assert (ledger.identity, set(ledger.jobs)) == (last, {"a"})
     assert Ledger.load(ledger.as_snapshot(), [record(3)]).identity == last
+
+
+def trigger(name: str, status: str = "in-progress", job: str = "a") -> TriggerKept:
+    document = {"trigger": name, "job": job, "operation": "stop", "status": status}
+    return TriggerKept.model_validate(document)
+
+
+def triggers_of(*changes: Change) -> dict[str, str]:
+    ledger = Ledger.load(None, [record(1, Submitted(job="a", sealed="x"), *changes)])
+    again = Ledger.load(ledger.as_snapshot(), [])
+    assert again.triggers == ledger.triggers
+    return {name: each.status for name, each in again.triggers.items()}
+
+
+def test_the_end_of_an_operation_stays_whatever_is_written_last() -> None:
+    for order in permutations([trigger("t"), trigger("t", "completed")]):
+        assert triggers_of(*order) == {"t": "completed"}
+    assert triggers_of(trigger("t", "completed"), trigger("t", "failed")) == {"t": "completed"}
+
+
+def test_operations_that_have_ended_are_bounded_and_those_in_progress_stay() -> None:
+    ended = [trigger(f"t{number}", "failed") for number in range(TRIGGERS_MAX + 2)]
+    kept = triggers_of(trigger("open"), *ended)
+    assert list(kept) == ["open", *(each.trigger for each in ended[2:])]
+
+
+def test_a_job_that_is_gone_has_no_operations() -> None:
+    assert triggers_of(trigger("t", job="b")) == {}
+    assert triggers_of(trigger("t"), Forgotten(job="a")) == {}
+
+
+def test_an_application_ends_once() -> None:
+    ledger = Ledger.load(None, [record(1, ApplicationEnded(exit_code=3)), record(2, ApplicationEnded(exit_code=0))])
+    assert ledger.application_exit_code == 3
+    assert Ledger.load(ledger.as_snapshot(), []).application_exit_code == 3
+    assert Ledger().application_exit_code is None

@@ -9,7 +9,7 @@ import pytest
 from pydantic import BaseModel, ValidationError
 
 from headrace.client.models import SubmitRequest
-from headrace.coordinator.dispatch.submission import JobSubmission
+from headrace.coordinator.store.submission import JobSubmission
 from headrace.execution.connector_messages import OpenCommittersRequest
 from headrace.spark.driver.publish_shares import PublishOrder
 from headrace.spec.reading.read import pipeline_from_dict

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from headrace.coordinator.dispatch.sealing import Sealer
+from headrace.coordinator.store.sealing import Sealer
 from headrace.core.errors import ExternalError
 
 

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from headrace.coordinator.dispatch import job_store
-from headrace.coordinator.dispatch.job_store import ENDED_MAX, JobStore, StoredJob, open_job_store
-from headrace.coordinator.dispatch.ledger_store import LedgerReplacedError, LedgerStore
-from headrace.coordinator.dispatch.submission import JobSubmission, StoredFloor, SubmissionOptions
 from headrace.coordinator.job.history import JobHistory
 from headrace.coordinator.ledger.records import JobResult
+from headrace.coordinator.store import job_store
+from headrace.coordinator.store.job_store import ENDED_MAX, JobStore, StoredJob, open_job_store
+from headrace.coordinator.store.ledger_store import LedgerReplacedError, LedgerStore
+from headrace.coordinator.store.submission import JobSubmission, StoredFloor, SubmissionOptions
 from headrace.core.errors import ExternalError
 from headrace.core.settings import Home
 from headrace.rpc.messages import Failure

@@ -26,14 +26,10 @@ from headrace.checkpoint.manifest import Document
 from headrace.checkpoint.stores.file import FileStore
 from headrace.checkpoint.stores.opening import open_store
 from headrace.checkpoint.stores.store import ObjectStore
-from headrace.coordinator.dispatch.earlier_home import earlier_jobs, remove_earlier_files
-from headrace.coordinator.dispatch.ledger_store import LedgerReplacedError, LedgerStore
-from headrace.coordinator.dispatch.sealing import Sealer
-from headrace.coordinator.dispatch.shared_ledger import SharedLedger
-from headrace.coordinator.dispatch.submission import JobSubmission
 from headrace.coordinator.job.history import JobHistory
 from headrace.coordinator.ledger.ledger import Ledger
 from headrace.coordinator.ledger.records import (
+    ApplicationEnded,
     Change,
     Discarded,
     Ended,
@@ -44,7 +40,13 @@ from headrace.coordinator.ledger.records import (
     JobResult,
     LedgerJob,
     Submitted,
+    TriggerKept,
 )
+from headrace.coordinator.store.earlier_home import earlier_jobs, remove_earlier_files
+from headrace.coordinator.store.ledger_store import LedgerReplacedError, LedgerStore
+from headrace.coordinator.store.sealing import Sealer
+from headrace.coordinator.store.shared_ledger import SharedLedger
+from headrace.coordinator.store.submission import JobSubmission
 from headrace.core.clock import Clock, SystemClock
 from headrace.core.errors import ExternalError, HeadraceError
 from headrace.core.files.private_files import make_private_folder
@@ -142,6 +144,24 @@ class JobStore:
         """Replaces the cluster's identity."""
         sealed = None if tokens is None else self._sealer.seal(tokens.model_dump_json().encode())
         self._write(Identified(cluster=cluster, tokens=sealed))
+
+    @property
+    def application_exit_code(self) -> int | None:
+        """The exit code of the cluster's application, as of the last read or write; None: it has not ended."""
+        return self._store.ledger.application_exit_code
+
+    def end_application(self, exit_code: int) -> None:
+        """Records that the cluster's application has ended; one that has ended keeps its exit code."""
+        self._write(ApplicationEnded(exit_code=exit_code))
+
+    @property
+    def triggers(self) -> tuple[TriggerKept, ...]:
+        """The operations that users requested, as of the last read or write, oldest first."""
+        return tuple(self._store.ledger.triggers.values())
+
+    def keep_trigger(self, trigger: TriggerKept) -> None:
+        """Records an operation as it stands: the next coordinator knows it. Threads may call this in any order."""
+        self._write(trigger)
 
     def add(self, submission: JobSubmission) -> None:
         """Adds a new job. The job is durable when this returns."""

@@ -30,6 +30,7 @@ class SubmissionOptions(Document):
     code             URLs of the user's archives, beside the job's checkpoints
     python_path      import path entries for the user's functions
     floors           floors of an earlier run
+    key              names the submission: there is one job of that key
     """
 
     # a home may contain jobs of another version of headrace, which had other options
@@ -42,6 +43,7 @@ class SubmissionOptions(Document):
     code: tuple[str, ...] = ()
     python_path: tuple[str, ...] = ()
     floors: tuple[StoredFloor, ...] = ()
+    key: str | None = None
 
 
 class JobSubmission(Document):

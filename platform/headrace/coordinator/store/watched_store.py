@@ -11,8 +11,8 @@ import logging
 from collections.abc import Callable, Coroutine
 from typing import Any, Protocol, TypeVar
 
-from headrace.coordinator.dispatch.job_store import JobStore
-from headrace.coordinator.dispatch.ledger_store import LedgerReplacedError
+from headrace.coordinator.store.job_store import JobStore
+from headrace.coordinator.store.ledger_store import LedgerReplacedError
 from headrace.core.errors import ExternalError
 from headrace.leadership.candidacy.candidacy import Replaced, StorageLost, TermOver
 

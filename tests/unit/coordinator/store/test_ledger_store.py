@@ -10,10 +10,10 @@ import pytest
 
 from headrace.checkpoint.stores.file import FileStore
 from headrace.checkpoint.stores.store import Data
-from headrace.coordinator.dispatch import ledger_store
-from headrace.coordinator.dispatch.ledger_store import LedgerReplacedError, LedgerStore
 from headrace.coordinator.ledger.ledger import LedgerCorruptError
 from headrace.coordinator.ledger.records import Discarded, Submitted
+from headrace.coordinator.store import ledger_store
+from headrace.coordinator.store.ledger_store import LedgerReplacedError, LedgerStore
 from headrace.core.clock import SystemClock
 from headrace.core.errors import ExternalError
 

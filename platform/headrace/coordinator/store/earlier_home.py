@@ -14,10 +14,10 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from headrace.coordinator.dispatch.sealing import Sealer
-from headrace.coordinator.dispatch.submission import JobSubmission
 from headrace.coordinator.job.history import JobHistory
 from headrace.coordinator.ledger.records import Ended, HistoryKept, JobResult, Submitted
+from headrace.coordinator.store.sealing import Sealer
+from headrace.coordinator.store.submission import JobSubmission
 from headrace.core.files.replaced_file import remove_file
 
 LOG = logging.getLogger("headrace.coordinator")

@@ -1,0 +1,63 @@
+"""Flags of commands that start one host's part of a cluster with standbys."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from headrace.core.errors import UserError
+from headrace.core.network.hosts import LOOPBACK
+
+if TYPE_CHECKING:
+    from headrace.local.cluster import Election
+
+Ha = Annotated[
+    str | None,
+    typer.Option(
+        "--ha",
+        metavar="URL",
+        help="Election among several coordinators: file:///shared/folder or zookeeper://HOST1,HOST2/path. "
+        "One leads; the others are standbys.",
+        show_default=False,
+    ),
+]
+Ledger = Annotated[
+    str | None,
+    typer.Option(
+        "--ledger",
+        metavar="URL",
+        help="Where coordinators share their jobs: a folder that all hosts mount, or s3://bucket/prefix. "
+        "Default: cluster of HEADRACE_HOME; the folder of a file:// election.",
+        show_default=False,
+    ),
+]
+KeyFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--key-file", help="File with the key that encrypts what is secret in the ledger; the same on each host."
+    ),
+]
+Host = Annotated[
+    str | None,
+    typer.Option(
+        "--host", help="With --ha: name or address of this host, by which the others reach it. Default: loopback."
+    ),
+]
+
+
+def election_of(ha: str | None, ledger: str | None, key_file: Path | None, host: str | None) -> Election | None:
+    """Returns the election of the given flags; None without --ha. Raises UserError."""
+    from headrace.coordinator.store.shared_ledger import shared_ledger
+    from headrace.local.cluster import Election
+
+    if ha is None:
+        for flag, given in (("--ledger", ledger), ("--key-file", key_file), ("--host", host)):
+            if given is not None:
+                raise UserError(f"{flag} means nothing without --ha", remedy="give --ha URL, too: the election")
+        return None
+    # its errors end this command, not the processes that follow
+    shared_ledger(ha, ledger, key_file)
+    key = None if key_file is None else key_file.absolute()
+    return Election(url=ha, ledger=ledger, key_file=key, host=host or LOOPBACK)

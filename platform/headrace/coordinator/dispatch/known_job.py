@@ -1,0 +1,59 @@
+"""A job of a coordinator, with its resources."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field
+
+from headrace.client.models import JobStatus
+from headrace.coordinator.driver.driver import JobDriver
+from headrace.coordinator.driver.job_log import JobLog
+from headrace.coordinator.driver.job_setup import JobSetup
+from headrace.coordinator.driver.job_storage import JobStorage
+from headrace.coordinator.job.history import JobHistory
+from headrace.coordinator.ledger.records import JobResult
+from headrace.coordinator.registry.entry import Entry
+from headrace.coordinator.rest import job_status
+from headrace.coordinator.store.submission import JobSubmission
+
+
+@dataclass(slots=True)
+class KnownJob:
+    """A job of this coordinator with its resources; the registry decides its phase.
+
+    entry             the registry's entry of the job
+    result            its end, as the job store has it
+    last              its status when its driver ended
+    setup             the setup of its next driver
+    trying, keeping   tasks: the newest try, the newest write of its end
+    tried             set when its first try has ended
+    """
+
+    submission: JobSubmission
+    history: JobHistory
+    storage: JobStorage
+    entry: Entry
+    result: JobResult | None = None
+    driver: JobDriver | None = None
+    last: JobStatus | None = None
+    log: JobLog | None = None
+    setup: JobSetup | None = None
+    trying: asyncio.Task[None] | None = None
+    keeping: asyncio.Task[None] | None = None
+    tried: asyncio.Event = field(default_factory=asyncio.Event)
+
+    @property
+    def job(self) -> str:
+        """The job's id."""
+        return self.submission.job
+
+    @property
+    def state(self) -> str:
+        """The job's state, as users see it."""
+        return self.entry.state if self.driver is None else self.driver.machine.state.value
+
+
+def running_status(submission: JobSubmission, driver: JobDriver) -> JobStatus:
+    """Returns the status of a driven job."""
+    plan = driver.setup.plans.plan(driver.machine.job.parallelism)
+    return job_status.running_status(submission, driver, plan)

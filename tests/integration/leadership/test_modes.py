@@ -1,0 +1,117 @@
+"""The cluster of one job, or of one program, on two hosts: the same command on each; a host is lost, the other goes on.
+
+Both hosts are homes of this machine. A lost one is killed with everything that runs on it, its attendant too.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from headrace_dev.broker import EmbeddedBroker
+from support.clusters.kafka_flow import Flow, running_flow
+from support.clusters.session import COORDINATOR, kill
+from support.clusters.standbys import StandbyCluster
+from support.patience import SHORT_STANDBY_LEASES
+from support.processes.running import wait_until
+
+PROGRAM = """\
+import headrace as hr
+
+with open("starts.txt", "a") as starts:
+    starts.write("started\\n")
+job = hr.submit("flow.yaml")
+with open("job.txt", "w") as file:
+    file.write(job)
+raise SystemExit(0 if hr.wait(job).state == "FINISHED" else 7)
+"""
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Iterator[StandbyCluster]:
+    """Nothing of it runs yet."""
+    made = StandbyCluster(tmp_path, f"file://{tmp_path}/shared", times=SHORT_STANDBY_LEASES)
+    yield made
+    made.end()
+
+
+@pytest.fixture
+def flow(cluster: StandbyCluster, broker: EmbeddedBroker) -> Iterator[Flow]:
+    with running_flow(cluster, broker, exactly_once=True) as running:
+        yield running
+
+
+@dataclass(frozen=True, slots=True)
+class Host:
+    """printed: by its command; home, temporary: folders that are lost with it."""
+
+    printed: str
+    home: Path
+    temporary: frozenset[Path]
+
+    def processes(self, cluster: StandbyCluster, role: str = "") -> list[int]:
+        """Those of its home."""
+        own = os.fsencode(f"HEADRACE_HOME={self.home}")
+        found = cluster.processes(role)
+        return [pid for pid in found if own in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")]
+
+
+def join(cluster: StandbyCluster, file: str, mode: str) -> Host:
+    """Runs the command of one more host."""
+    homes, temporary = set(cluster.home.glob("clusters/*")), set(cluster.temporary.iterdir())
+    done = cluster.headrace("submit", file, "--mode", mode, "--parallelism", "2", "--ha", cluster.election)
+    assert done.code == 0, done.err
+    (home,) = set(cluster.home.glob("clusters/*")) - homes
+    # the first of them has made the cluster's token
+    shutil.copy(home / "cluster" / "token", cluster.token_file)
+    return Host(done.out.strip(), home, frozenset(set(cluster.temporary.iterdir()) - temporary))
+
+
+def lose_leader(cluster: StandbyCluster, hosts: list[Host]) -> Host:
+    """Kills every process of the leader's host; gives it."""
+    term = cluster.term()
+    lost = next(host for host in hosts if cluster.leader() in host.processes(cluster, COORDINATOR))
+    kill(*lost.processes(cluster))
+    for folder in lost.temporary:
+        shutil.rmtree(folder)
+    cluster.wait_later_term(term)
+    return lost
+
+
+def test_the_cluster_of_one_job(cluster: StandbyCluster, flow: Flow) -> None:
+    hosts = [join(cluster, flow.file(), "per-job") for _ in range(2)]
+    flow.job, again = (host.printed for host in hosts)
+    assert again == flow.job
+    flow.wait_checkpoint()
+    with flow.recovering("host of the leader lost"):
+        lose_leader(cluster, hosts)
+    # a new host in its place
+    assert join(cluster, flow.file(), "per-job").printed == flow.job
+    flow.finish()
+    wait_until(lambda: not cluster.processes(), "both hosts have seen the end of the job, and ended")
+
+
+def test_the_cluster_of_one_program(cluster: StandbyCluster, flow: Flow) -> None:
+    flow.file()
+    (cluster.folder / "app.py").write_text(PROGRAM)
+    hosts = [join(cluster, "app.py", "application") for _ in range(2)]
+    job = cluster.folder / "job.txt"
+    wait_until(job.exists, "the program has submitted its job")
+    flow.job = job.read_text()
+    flow.wait_checkpoint()
+    starts = cluster.folder / "starts.txt"
+    assert starts.read_text() == "started\n"
+    with flow.recovering("host of the leader lost"):
+        lost = lose_leader(cluster, hosts)
+    wait_until(lambda: starts.read_text() == 2 * "started\n", "the program is started beside the next leader")
+    assert [each.job_id for each in cluster.client.jobs()] == [flow.job]
+    flow.finish()
+    wait_until(lambda: not cluster.processes(), "the program has ended, and its cluster with it")
+    (left,) = set(hosts) - {lost}
+    assert (left.home / "cluster" / "program.exit").read_text() == "0\n"
+    assert job.read_text() == flow.job
