@@ -18,7 +18,7 @@ from support.clusters.kafka_flow import Flow, running_flow
 from support.clusters.session import COORDINATOR, kill
 from support.clusters.standbys import StandbyCluster
 from support.patience import SHORT_STANDBY_LEASES
-from support.processes.running import wait_until
+from support.processes.running import finish, start_with, wait_until
 
 PROGRAM = """\
 import headrace as hr
@@ -115,3 +115,37 @@ def test_the_cluster_of_one_program(cluster: StandbyCluster, flow: Flow) -> None
     (left,) = set(hosts) - {lost}
     assert (left.home / "cluster" / "program.exit").read_text() == "0\n"
     assert job.read_text() == flow.job
+
+
+@pytest.mark.full
+def test_a_session_cluster(cluster: StandbyCluster, flow: Flow) -> None:
+    """Of two hosts, of which one leaves in order and comes back."""
+
+    def on(name: str, *arguments: str) -> None:
+        own = {**cluster.environment(), "HEADRACE_HOME": str(cluster.home / name)}
+        done = finish(start_with(own, ("cluster", *arguments), cluster.folder))
+        assert done.code == 0, done.err
+
+    def workers() -> int:
+        return len(cluster.client.cluster().workers)
+
+    start = ("start", "--ha", cluster.election, "--slots", "2")
+    for name in ("a", "b"):
+        on(name, *start)
+        shutil.copy(cluster.home / name / "cluster" / "token", cluster.token_file)
+    assert workers() == 2
+    flow.submit()
+    flow.wait_checkpoint()
+    term = cluster.term()
+    leader = os.fsencode(f"HEADRACE_HOME={cluster.home / 'a'}")
+    leaves = "a" if leader in Path(f"/proc/{cluster.leader()}/environ").read_bytes().split(b"\0") else "b"
+    with flow.recovering("host of the leader leaves"):
+        on(leaves, "stop")
+        cluster.wait_later_term(term)
+    assert workers() == 1
+    on(leaves, *start)
+    assert workers() == 2
+    flow.finish()
+    for name in ("a", "b"):
+        on(name, "stop")
+    assert not cluster.processes()

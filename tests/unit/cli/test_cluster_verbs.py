@@ -126,6 +126,10 @@ class TestSubmit:
             (["--rename", "a"], "write --rename OLD=NEW"),
             (["--rename", "a=b", "--rename", "a=c"], "gives 'a' two names"),
             (["--py-files", "gone.py"], "gone.py cannot be read"),
+            (["--ha", "file:///shared"], "--ha means nothing to a cluster that runs"),
+            (["--mode", "per-job", "--host", "h"], "--host means nothing without --ha"),
+            (["--mode", "per-job", "--ha", "zookeeper://h/p"], "where coordinators share their ledger is not given"),
+            (["--mode", "per-job", "--ha", "ftp://h"], "ftp://h names no election"),
         ],
     )
     def test_wrong_use(self, cluster: ScriptedCluster, flags: list[str], message: str) -> None:
@@ -141,6 +145,8 @@ class TestSubmit:
             ["--allow-duplicate"],
             ["--wait"],
             ["--coordinator", "http://127.0.0.1:1"],
+            ["--ha", "file:///shared"],
+            ["--ledger", "/shared"],
         ],
     )
     def test_spark_takes_no_option_of_a_cluster(self, flags: list[str]) -> None:

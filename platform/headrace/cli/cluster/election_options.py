@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -50,6 +51,7 @@ Host = Annotated[
 def election_of(ha: str | None, ledger: str | None, key_file: Path | None, host: str | None) -> Election | None:
     """Returns the election of the given flags; None without --ha. Raises UserError."""
     from headrace.coordinator.store.shared_ledger import shared_ledger
+    from headrace.leadership.opening import open_locator
     from headrace.local.cluster import Election
 
     if ha is None:
@@ -57,7 +59,8 @@ def election_of(ha: str | None, ledger: str | None, key_file: Path | None, host:
             if given is not None:
                 raise UserError(f"{flag} means nothing without --ha", remedy="give --ha URL, too: the election")
         return None
-    # its errors end this command, not the processes that follow
+    # their errors end this command, not the processes that follow
+    open_locator(ha, os.environ).close()
     shared_ledger(ha, ledger, key_file)
     key = None if key_file is None else key_file.absolute()
     return Election(url=ha, ledger=ledger, key_file=key, host=host or LOOPBACK)
