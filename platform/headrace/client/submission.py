@@ -16,7 +16,7 @@ from headrace.spec.pipeline import Pipeline
 from headrace.spec.verbs import Map
 
 APPLICATION_VARIABLE = "HEADRACE_APPLICATION"
-"""Set in the environment of an application's program."""
+"""The pid of the attendant, in the environment of the program that it runs and starts again."""
 _HOST_PATHS = {"files": "path"}
 """Connector -> its field with a path on the host. A relative one refers to the working folder here, not to a slot's."""
 
@@ -25,12 +25,12 @@ _counting = threading.Lock()
 
 
 def application_key(name: str) -> str | None:
-    """The key of this program's next submission of a pipeline of that name; None outside of an application.
+    """The key of this process's next submission of a pipeline of that name, if an attendant runs it; else None.
 
     A program that is started again, beside the next leader, submits the same pipelines in the same order: each finds
-    the job of the first time.
+    the job of the first time. Its children, which inherit the variable, may come in any order, and have no keys.
     """
-    if not os.environ.get(APPLICATION_VARIABLE):
+    if os.environ.get(APPLICATION_VARIABLE) != str(os.getppid()):
         return None
     with _counting:
         _submissions[name] += 1

@@ -122,7 +122,11 @@ class StandbyCluster(Cluster):
 
     def url(self, pid: int) -> str | None:
         """The URL that a coordinator has written into its home; None: it has not yet."""
-        for record in self.home.glob("**/cluster/coordinator.json"):
+        # homes of processes that were started one by one, and of clusters of one job or program
+        for record in (
+            *self.home.glob("*/cluster/coordinator.json"),
+            *self.home.glob("clusters/*/cluster/coordinator.json"),
+        ):
             try:
                 text = record.read_text()
             except OSError:

@@ -188,10 +188,14 @@ class Attendant:
         return record
 
     def _environment(self) -> Mapping[str, str]:
-        """The environment of the program: it follows the leader, and submits the same jobs when it is started again."""
+        """The environment of the program. With an election it follows the leader, and finds its jobs when it is
+        started again.
+        """
         election = self._record().election
-        own = {**environment(self._home), APPLICATION_VARIABLE: self._home.root.name}
-        return own if election is None else {**own, COORDINATOR_VARIABLE: election.url}
+        own = environment(self._home)
+        if election is None:
+            return own
+        return {**own, COORDINATOR_VARIABLE: election.url, APPLICATION_VARIABLE: str(os.getpid())}
 
     def _cancel(self, job: str) -> None:
         try:
