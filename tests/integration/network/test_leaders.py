@@ -1,10 +1,13 @@
-"""Two hosts with a coordinator each and two with a worker: one of the coordinators is cut off from something.
+"""Hosts with coordinators, workers, the three servers of a ZooKeeper, and storage: the leader is cut off from each.
 
-    data      brokers, ZooKeeper, storage, rows between slots
-    control   workers and clients to coordinators
+    m, n         a coordinator each
+    a, b         a worker each
+    z1, z2, z3   a server of ZooKeeper each
+    s            storage: the ledger and the checkpoints
+    here         brokers and users
 
-A leader that is cut off from `control` reaches the election and the ledger, and no worker; one that is cut off from
-`data` reaches its workers, and neither election nor storage.
+    data         brokers, ZooKeeper, storage, rows between slots
+    control      workers and clients to coordinators
 """
 
 from __future__ import annotations
@@ -20,7 +23,7 @@ from support.clusters.kafka_flow import Flow, exact_flow
 from support.clusters.network_hosts import CONTROL, DATA, HERE, Network, running_network
 from support.clusters.standbys import StandbyCluster
 from support.kafka.broker import broker_config
-from support.leadership.zookeeper import zookeeper
+from support.leadership.zookeeper import Place, ZooKeeper, zookeeper
 from support.patience import BROKER_SESSION, SHORT_STANDBY_LEASES
 from support.processes.running import wait_until
 from support.storage.s3_server import BUCKET, s3_server
@@ -28,6 +31,9 @@ from support.storage.s3_server import BUCKET, s3_server
 pytestmark = [pytest.mark.broker, pytest.mark.full]
 
 COORDINATORS, WORKERS = ("m", "n"), ("a", "b")
+SERVERS, STORAGE = ("z1", "z2", "z3"), "s"
+CHECKPOINTS = 6
+"""One a second: together longer than a session of `SHORT_STANDBY_LEASES`."""
 
 
 @pytest.fixture(scope="module")
@@ -38,7 +44,7 @@ def stack() -> Iterator[ExitStack]:
 
 @pytest.fixture(scope="module")
 def network(stack: ExitStack) -> Network:
-    return stack.enter_context(running_network(*COORDINATORS, *WORKERS))
+    return stack.enter_context(running_network(*COORDINATORS, *WORKERS, *SERVERS, STORAGE))
 
 
 @pytest.fixture(scope="module")
@@ -48,12 +54,19 @@ def broker(stack: ExitStack, network: Network, tmp_path_factory: pytest.TempPath
 
 
 @pytest.fixture(scope="module")
-def cluster(stack: ExitStack, network: Network, tmp_path_factory: pytest.TempPathFactory) -> StandbyCluster:
-    folder, here = tmp_path_factory.mktemp("s"), network.address(HERE)
-    servers = stack.enter_context(zookeeper(tmp_path_factory.mktemp("z"), host=here))
-    storage = stack.enter_context(s3_server(here))
+def servers(stack: ExitStack, network: Network, tmp_path_factory: pytest.TempPathFactory) -> ZooKeeper:
+    places = [Place(network.address(name), network.hosts[name].prefix) for name in SERVERS]
+    return stack.enter_context(zookeeper(tmp_path_factory.mktemp("z"), len(SERVERS), places))
+
+
+@pytest.fixture(scope="module")
+def cluster(
+    stack: ExitStack, network: Network, servers: ZooKeeper, tmp_path_factory: pytest.TempPathFactory
+) -> StandbyCluster:
+    folder = tmp_path_factory.mktemp("s")
+    storage = stack.enter_context(s3_server(network.address(STORAGE), network.hosts[STORAGE].prefix))
     (folder / "key").write_text("the key of this deployment\n")
-    no_proxy = ",".join(network.address(name, each) for name in (HERE, *COORDINATORS) for each in (DATA, CONTROL))
+    no_proxy = ",".join(network.address(name, each) for name in (HERE, STORAGE, *COORDINATORS) for each in (DATA, CONTROL))
     # this process asks no proxy for the way to the hosts
     patch = stack.enter_context(pytest.MonkeyPatch.context())
     for variable in ("NO_PROXY", "no_proxy"):
@@ -86,6 +99,77 @@ def _host(cluster: StandbyCluster) -> str:
     return cluster.name_of(cluster.leader())
 
 
+def _asked_server(cluster: StandbyCluster, network: Network) -> str:
+    """The host of the server that the leader's session is connected to; waits for the connection."""
+    found: list[str] = []
+
+    def connected() -> bool:
+        host = _host(cluster)
+        found[:] = [name for name in SERVERS if network.connections(host, name)]
+        return len(found) == 1
+
+    wait_until(connected, "the leader is connected to ZooKeeper")
+    return found[0]
+
+
+def _follower_that_is_asked(cluster: StandbyCluster, network: Network, servers: ZooKeeper) -> str:
+    """The same, and it does not lead the ensemble: an ensemble without its leader serves nobody for a while."""
+    while (asked := _asked_server(cluster, network)) == SERVERS[servers.leader() - 1]:
+        servers.restart(servers.leader())
+    return asked
+
+
+def test_a_server_that_the_leader_is_connected_to_is_cut_off(
+    cluster: StandbyCluster, network: Network, servers: ZooKeeper, flow: Flow
+) -> None:
+    """The leader goes on with another server, within its session: to the job nothing has happened."""
+    asked = _follower_that_is_asked(cluster, network, servers)
+    leader, term = cluster.leader(), cluster.term()
+    attempt = cluster.wait_state(flow.job, "RUNNING").attempt
+    with network.unplugged(asked, DATA):
+        wait_until(lambda: _asked_server(cluster, network) != asked, "the leader asks another server")
+        flow.wait_checkpoint()
+        # what changes something is accepted again
+        saved = cluster.headrace("savepoint", flow.job, str(cluster.folder / "saved"))
+        assert saved.code == 0, saved.err
+    servers.wait_serving(len(SERVERS))
+    assert (cluster.leader(), cluster.term()) == (leader, term)
+    assert cluster.wait_state(flow.job, "RUNNING").attempt == attempt
+    flow.settle()
+
+
+def test_a_server_that_the_leader_is_not_connected_to_is_cut_off(
+    cluster: StandbyCluster, network: Network, servers: ZooKeeper, flow: Flow
+) -> None:
+    asked, ensemble = _asked_server(cluster, network), SERVERS[servers.leader() - 1]
+    other = next(name for name in SERVERS if name not in {asked, ensemble})
+    leader, term = cluster.leader(), cluster.term()
+    attempt = cluster.wait_state(flow.job, "RUNNING").attempt
+    with network.unplugged(other, DATA):
+        # for longer than a session
+        for _ in range(CHECKPOINTS):
+            flow.wait_checkpoint()
+    servers.wait_serving(len(SERVERS))
+    assert (cluster.leader(), cluster.term()) == (leader, term)
+    assert cluster.wait_state(flow.job, "RUNNING").attempt == attempt
+    flow.settle()
+
+
+def test_the_server_that_leads_the_ensemble_is_cut_off(
+    cluster: StandbyCluster, network: Network, servers: ZooKeeper, flow: Flow
+) -> None:
+    """Nobody is served until the others have noticed it and chosen another one: for longer than a session, here. So a
+    coordinator may have to give up, and one leads afterwards."""
+    gone = servers.leader()
+    with network.unplugged(SERVERS[gone - 1], DATA):
+        wait_until(lambda: servers.leader() != gone, "another server leads the ensemble")
+        wait_until(lambda: cluster.health(cluster.leader()) == "ok", "a coordinator leads")
+        flow.wait_checkpoint()
+        flow.settle()
+    servers.wait_serving(len(SERVERS))
+    flow.wait_checkpoint()
+
+
 def test_a_leader_that_is_cut_off_from_its_workers(cluster: StandbyCluster, network: Network, flow: Flow) -> None:
     host, term = _host(cluster), cluster.term()
     with flow.recovering("leader cut off from workers"), network.unplugged(host, CONTROL):
@@ -105,6 +189,29 @@ def test_a_leader_that_is_cut_off_from_election_and_storage(
         flow.wait_other_attempt()
         flow.wait_checkpoint()
     assert _host(cluster) != host
+
+
+def test_a_leader_that_is_cut_off_from_the_election(cluster: StandbyCluster, network: Network, flow: Flow) -> None:
+    """From all servers of ZooKeeper: it still reaches workers, clients, storage and brokers."""
+    host, term = _host(cluster), cluster.term()
+    with flow.recovering("leader cut off from election"), network.cut_between(host, *SERVERS):
+        cluster.wait_later_term(term)
+        flow.wait_other_attempt()
+        flow.wait_checkpoint()
+    assert _host(cluster) != host
+
+
+def test_a_leader_that_is_cut_off_from_storage(cluster: StandbyCluster, network: Network, flow: Flow) -> None:
+    """It reaches everything else, and keeps its job until it has waited for its ledger long enough."""
+    host, term = _host(cluster), cluster.term()
+    pid = cluster.leader()
+    with flow.recovering("leader cut off from storage"), network.cut_between(host, STORAGE):
+        cluster.wait_later_term(term)
+        flow.wait_other_attempt()
+        flow.wait_checkpoint()
+        assert _host(cluster) != host
+    wait_until(lambda: cluster.health(pid) == "standby", "it is a standby")
+    assert "the ledger has been out of reach" in cluster.log(host) or "leads no more" in cluster.log(host)
 
 
 def test_everything_is_restarted_one_after_the_other(cluster: StandbyCluster, network: Network, flow: Flow) -> None:

@@ -202,6 +202,7 @@ class Flow:
         self.output = Output(broker.bootstrap, self.stem, exactly_once=exactly_once)
         self.job = ""
         self._attempt_before = 0
+        self._again_s: float | None = None
         (cluster.folder / "doubling.py").write_text(DOUBLING)
 
     def file(self, parallelism: int = 2, *, window: str = "per_key", added: str = "", bad: str = "") -> str:
@@ -264,6 +265,7 @@ class Flow:
     def wait_other_attempt(self) -> None:
         """Waits until another attempt runs than that before the fault; inside of `recovering`."""
         self._wait_attempt_above(self._attempt_before, "another attempt runs")
+        self._again_s = time.monotonic()
 
     def _wait_attempt_above(self, attempt: int, what: str) -> None:
         def runs() -> bool:
@@ -276,26 +278,33 @@ class Flow:
     def recovering(self, what: str) -> Iterator[None]:
         """Around a fault: afterwards a new attempt must run, take a checkpoint, and have lost and repeated nothing."""
         self._attempt_before = self.cluster.wait_state(self.job, "RUNNING").attempt
+        self._again_s = None
         begun, begun_at = time.monotonic(), datetime.now(UTC)
         yield
         struck = time.monotonic()
 
         self._wait_attempt_above(self._attempt_before, f"{what}: the job runs again")
-        again = time.monotonic()
-        known, epoch = self._known_s(begun_at), self.epoch()
+        again = self._again_s or time.monotonic()
+        found, epoch = self._detection(begun_at, again - begun), self.epoch()
         # first: rows that come meanwhile are seen with a later checkpoint, so that nobody has to wait for another one
         self.settle()
         exact = time.monotonic()
         wait_until(lambda: self.epoch() > epoch, f"{what}: a checkpoint after {epoch}")
         LOG.info(
-            f"{what}: struck within {struck - begun:.1f} s, runs again {again - struck:.1f} s after that"
-            f"{known}, exact {exact - again:.1f} s later, checkpoint {time.monotonic() - exact:.1f} s later"
+            f"{what}: struck within {struck - begun:.1f} s, runs again {again - begun:.1f} s after its beginning"
+            f"{found}, exact {exact - max(again, struck):.1f} s later, checkpoint {time.monotonic() - exact:.1f} s later"
         )
 
-    def _known_s(self, begun_at: datetime) -> str:
-        """How long ago the coordinator noticed; empty where it counts no failure, as when it was started again."""
-        found = [each.at for each in self.cluster.client.exceptions(self.job) if each.at >= begun_at]
-        return f", {(datetime.now(UTC) - min(found)).total_seconds():.1f} s after detection" if found else ""
+    def _detection(self, begun_at: datetime, again_s: float) -> str:
+        """How long after the fault it was noticed, by another coordinator if one leads now, and how long before the job
+        ran again; empty where nobody counts a failure, as when a coordinator without standbys was started again."""
+        failed = [each.at for each in self.cluster.client.exceptions(self.job) if each.at >= begun_at]
+        elected = [each for each in self.cluster.elections() if each >= begun_at]
+        if not (failed or elected):
+            return ""
+        detected_s = (min(elected or failed) - begun_at).total_seconds()
+        by = "replaced" if elected else "noticed"
+        return f", {by} after {detected_s:.1f} s and {again_s - detected_s:.1f} s before that"
 
     def settle(self) -> None:
         """The feed pauses until the output is exactly what the input comes to; what is written twice is equal."""

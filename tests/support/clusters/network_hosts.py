@@ -145,6 +145,15 @@ class Network:
         finally:
             host.run("ip", "neighbour", "del", far, "dev", DATA)
 
+    @contextmanager
+    def cut_between(self, name: str, *others: str) -> Iterator[None]:
+        """One host and these others hear nothing of each other on `data`; they reach the rest."""
+        with ExitStack() as cuts:
+            for other in others:
+                cuts.enter_context(self.one_way(name, other))
+                cuts.enter_context(self.one_way(other, name))
+            yield
+
     def connections(self, sender: str, receiver: str) -> int:
         """TCP connections that are up on one host, with the other at their far end."""
         shown = self.hosts[sender].run("ss", "-Htn", "state", "established", "dst", self.address(receiver))

@@ -16,6 +16,7 @@ import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from datetime import datetime
 from pathlib import Path
 
 from headrace.client.discovery import recorded_token
@@ -144,6 +145,10 @@ class Cluster:
     def wait_free(self, slots: int) -> None:
         """Waits until so many slots are idle."""
         wait_until(lambda: self.client.cluster().slots_free == slots, f"{slots} slots are free")
+
+    def elections(self) -> Sequence[datetime]:
+        """When one of its coordinators was elected; none in a cluster without standbys."""
+        return ()
 
     def hosts_of(self, job: str) -> dict[str, int]:
         """How many slots run the job on each worker now."""

@@ -5,10 +5,12 @@ Whoever uses it finds the leader by the election's URL, as users do.
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 from types import MappingProxyType
 
@@ -19,6 +21,8 @@ from headrace.leadership.opening import open_locator
 from support.clusters.session import COORDINATOR, WORKER, Cluster
 from support.patience import STANDBY_TIMES, WAIT_SECONDS
 from support.processes.running import wait_until
+
+_ELECTED = re.compile(r"^(\S+ \S+) INFO headrace.coordinator: this coordinator was elected", re.MULTILINE)
 
 
 class StandbyCluster(Cluster):
@@ -77,6 +81,12 @@ class StandbyCluster(Cluster):
     def log(self, name: str) -> str:
         """What a process has logged."""
         return (self.folder / "logs" / f"{name}.log").read_text()
+
+    def elections(self) -> Sequence[datetime]:
+        """When one of its coordinators was elected, as they have logged it."""
+        logs = "\n".join(path.read_text() for path in (self.folder / "logs").glob("*.log"))
+        # local time without a zone
+        return [datetime.strptime(each, "%Y-%m-%d %H:%M:%S,%f").astimezone(UTC) for each in _ELECTED.findall(logs)]
 
     def leader(self) -> int:
         """The pid of the coordinator that leads; waits for one."""

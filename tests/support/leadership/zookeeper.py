@@ -1,12 +1,13 @@
-"""A real ZooKeeper on loopback, from the jars that pyspark carries: one server, or an ensemble of three."""
+"""A real ZooKeeper, from the jars that pyspark carries: one server, or an ensemble of three, also on hosts of its own."""
 
 from __future__ import annotations
 
 import socket
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from typing import NamedTuple
 
 import pyspark
 
@@ -31,12 +32,21 @@ minSessionTimeout=1000
 {servers}"""
 
 
-class ZooKeeper:
-    """Servers of one ensemble, by number from 1. Ended by `ended` of the fixture that starts it."""
+class Place(NamedTuple):
+    """Where a server listens. prefix: puts its process on that host."""
 
-    def __init__(self, folder: Path, ports: list[int], peers: list[tuple[int, int]], host: str = LOOPBACK) -> None:
+    address: str = LOOPBACK
+    prefix: Sequence[str] = ()
+
+
+class ZooKeeper:
+    """Servers of one ensemble, by number from 1; one place for each. Ended by `ended` of the fixture that starts it."""
+
+    def __init__(
+        self, folder: Path, ports: list[int], peers: list[tuple[int, int]], places: Sequence[Place] = (Place(),)
+    ) -> None:
         self._folder = folder
-        self._host = host
+        self._places = places
         self.ports = ports
         self._peers = peers
         self.servers: dict[int, subprocess.Popen[bytes]] = {}
@@ -44,35 +54,57 @@ class ZooKeeper:
     @property
     def hosts(self) -> str:
         """All of them, as clients name them."""
-        return ",".join(f"{self._host}:{port}" for port in self.ports)
+        return ",".join(f"{place.address}:{port}" for place, port in zip(self._places, self.ports, strict=True))
 
     def start(self, number: int) -> None:
         """Starts one server; does not wait for it."""
         folder = self._folder / f"zookeeper-{number}"
         folder.mkdir(exist_ok=True)
         (folder / "myid").write_text(f"{number}\n")
+        place, port = self._places[number - 1], self.ports[number - 1]
         servers = "".join(
-            f"server.{each}={self._host}:{first}:{second}\n" for each, (first, second) in enumerate(self._peers, 1)
+            f"server.{each}={self._places[each - 1].address}:{first}:{second}\n"
+            for each, (first, second) in enumerate(self._peers, 1)
         )
         config = folder / "zoo.cfg"
         config.write_text(
-            CONFIG.format(tick=TICK_MS, data=folder, port=self.ports[number - 1], host=self._host, servers=servers)
+            CONFIG.format(tick=TICK_MS, data=folder, port=port, host=place.address, servers=servers)
         )
+        java = [find_java().program, "-Xmx128m", "-cp", _classpath(), _MAIN, str(config)]
         with (folder / "log").open("ab") as log:
-            self.servers[number] = subprocess.Popen(
-                [find_java().program, "-Xmx128m", "-cp", _classpath(), _MAIN, str(config)], stdout=log, stderr=log
-            )
+            self.servers[number] = subprocess.Popen([*place.prefix, *java], stdout=log, stderr=log)
+
+    def restart(self, number: int) -> None:
+        """Kills one server, and waits until it serves again. Another one leads the ensemble then, if it led."""
+        self.servers[number].kill()
+        self.servers[number].wait()
+        self.wait_serving(len(self.ports) - 1)
+        self.start(number)
+        self.wait_serving(len(self.ports))
 
     def wait_serving(self, servers: int) -> None:
         """Waits until so many servers serve clients."""
         wait_until(
-            lambda: sum(_serves(self._host, port) for port in self.ports) >= servers, f"{servers} servers of ZooKeeper"
+            lambda: sum(self._mode(number) is not None for number in self.servers) >= servers,
+            f"{servers} servers of ZooKeeper",
         )
 
     def leader(self) -> int:
         """The number of the server that leads the ensemble."""
-        (found,) = (number for number in self.servers if b"Mode: leader" in _said(self._host, self.ports[number - 1]))
-        return found
+        found: list[int] = []
+
+        def leads() -> bool:
+            found[:] = [number for number in self.servers if self._mode(number) == b"leader"]
+            return len(found) == 1
+
+        wait_until(leads, "a server leads the ensemble")
+        return found[0]
+
+    def _mode(self, number: int) -> bytes | None:
+        """What a server is in its ensemble; None: it serves nobody."""
+        said = _said(self._places[number - 1].address, self.ports[number - 1])
+        _, named, mode = said.partition(b"Mode: ")
+        return mode.split()[0] if named else None
 
     def end(self) -> None:
         """Ends all servers."""
@@ -82,12 +114,12 @@ class ZooKeeper:
 
 
 @contextmanager
-def zookeeper(folder: Path, servers: int = 1, host: str = LOOPBACK) -> Iterator[ZooKeeper]:
-    """A ZooKeeper that serves."""
+def zookeeper(folder: Path, servers: int = 1, places: Sequence[Place] = ()) -> Iterator[ZooKeeper]:
+    """A ZooKeeper that serves. places: one for each server, if not on loopback."""
     with ExitStack() as ports:
         taken = [ports.enter_context(reserved_port()) for _ in range(servers * 3)]
         peers = [(taken[servers + 2 * each], taken[servers + 2 * each + 1]) for each in range(servers)]
-        ensemble = ZooKeeper(folder, taken[:servers], peers if servers > 1 else [], host)
+        ensemble = ZooKeeper(folder, taken[:servers], peers if servers > 1 else [], places or [Place()] * servers)
         try:
             for number in range(1, servers + 1):
                 ensemble.start(number)
@@ -100,10 +132,6 @@ def zookeeper(folder: Path, servers: int = 1, host: str = LOOPBACK) -> Iterator[
 def _classpath() -> str:
     jars = Path(pyspark.__file__).parent / "jars"
     return ":".join(str(path) for name in _JARS for path in sorted(jars.glob(f"{name}*.jar")))
-
-
-def _serves(host: str, port: int) -> bool:
-    return b"Mode: " in _said(host, port)
 
 
 def _said(host: str, port: int) -> bytes:

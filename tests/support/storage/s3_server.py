@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -57,10 +57,10 @@ class S3Server:
 
 
 @contextmanager
-def s3_server(host: str = "127.0.0.1") -> Iterator[S3Server]:
-    """Starts one; it is killed at the end."""
+def s3_server(host: str = "127.0.0.1", prefix: Sequence[str] = ()) -> Iterator[S3Server]:
+    """Starts one; it is killed at the end. prefix: puts its process on that host."""
     process = subprocess.Popen(
-        [sys.executable, "-c", _SERVER, host],
+        [*prefix, sys.executable, "-c", _SERVER, host],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,

@@ -149,6 +149,8 @@ class Candidate:
             over.cancel()
 
     async def _lead(self, elector: Elector, store: JobStore) -> None:
+        if self._config.election is not None:
+            LOG.info("this coordinator was elected, and takes the ledger over")
         term = self._term = Term(self._config, store, self._starter)
         if not await self._take_over(term):
             return
