@@ -6,7 +6,6 @@ A coordinator learns it by its next write, by a look every few seconds, or becau
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 from collections.abc import Callable, Coroutine
 from typing import Any, Protocol, TypeVar
@@ -53,22 +52,38 @@ class WatchedStore:
 
     async def watch(self) -> None:
         """Looks every few seconds whether this coordinator still has the ledger, until `close`."""
-        reached_s = asyncio.get_running_loop().time()
-        while True:
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._closing.wait(), WATCH_S)
-                return
-            now_s = asyncio.get_running_loop().time()
-            try:
-                await self.call(self._store.require_own)
-                reached_s = now_s
-            except LedgerReplacedError:
-                return
-            except ExternalError as error:
-                LOG.warning("whether another coordinator leads is unknown: %s", error.message)
-                if now_s - reached_s >= STORAGE_LOST_S:
-                    self._on_over(StorageLost(error.message))
+        loop = asyncio.get_running_loop()
+        closing = asyncio.ensure_future(self._closing.wait())
+        reached_s, trouble = loop.time(), "storage does not answer"
+        look: asyncio.Future[None] | None = None
+        try:
+            while True:
+                await asyncio.wait({closing}, timeout=WATCH_S)
+                if look is None:
+                    asked_s, look = loop.time(), asyncio.ensure_future(self.call(self._store.require_own))
+                # a client of storage that is cut off may try for minutes: a look that hangs counts as one that failed
+                left_s = max(0.0, reached_s + STORAGE_LOST_S - loop.time())
+                await asyncio.wait({closing, look}, timeout=left_s, return_when=asyncio.FIRST_COMPLETED)
+                if closing.done():
                     return
+                if look.done():
+                    try:
+                        look.result()
+                        reached_s = asked_s
+                    except LedgerReplacedError:
+                        return
+                    except ExternalError as error:
+                        trouble = error.message
+                        LOG.warning("whether another coordinator leads is unknown: %s", trouble)
+                    look = None
+                if loop.time() - reached_s >= STORAGE_LOST_S:
+                    self._on_over(StorageLost(f"its ledger has been out of reach for long: {trouble}"))
+                    # it goes on if there is no standby
+                    reached_s = loop.time()
+        finally:
+            closing.cancel()
+            if look is not None:
+                look.cancel()
 
     def close(self) -> None:
         """Ends the watch."""
