@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from contextlib import ExitStack
 
@@ -11,12 +12,16 @@ from headrace_dev.broker import EmbeddedBroker
 from support.clusters.kafka_flow import Flow, exact_flow
 from support.clusters.session import COORDINATOR, frozen, kill
 from support.clusters.standbys import StandbyCluster, standby_cluster
+from support.kafka.open_transactions import require_none_left
 from support.leadership.zookeeper import ZooKeeper, zookeeper
 from support.patience import SHORT_STANDBY_LEASES
 from support.processes.running import wait_until
 from support.storage.s3_server import BUCKET, S3Server, s3_server
 
 pytestmark = pytest.mark.full
+
+SUSPENDED_S = 60.0
+CHECKPOINTS = 5
 
 
 @pytest.fixture(scope="module")
@@ -83,6 +88,28 @@ def test_a_leader_that_is_killed(cluster: StandbyCluster, flow: Flow) -> None:
         kill(leader)
         cluster.wait_later_term(term)
     cluster.start_coordinator("c3")
+
+
+def test_a_leader_that_is_suspended_for_a_minute_is_a_standby_when_it_wakes(
+    cluster: StandbyCluster, flow: Flow, broker: EmbeddedBroker
+) -> None:
+    """Another one leads meanwhile; what the one that wakes still wants to do has no effect."""
+    wait_until(lambda: len(cluster.processes(COORDINATOR)) == 2, "a standby")
+    leader, term = cluster.leader(), cluster.term()
+    woken_s = time.monotonic() + SUSPENDED_S
+    with flow.recovering("leader suspended for a minute"), frozen(leader):
+        cluster.wait_later_term(term)
+        flow.wait_other_attempt()
+        for _ in range(CHECKPOINTS):
+            flow.wait_checkpoint()
+        later, attempt = cluster.term(), cluster.wait_state(flow.job, "RUNNING").attempt
+        wait_until(lambda: time.monotonic() >= woken_s, "the minute is over")
+    wait_until(lambda: cluster.health(leader) == "standby", "the same process is a standby")
+    flow.wait_checkpoint()
+    flow.settle()
+    assert cluster.term() == later
+    assert cluster.wait_state(flow.job, "RUNNING").attempt == attempt
+    require_none_left(broker, flow)
 
 
 def test_all_coordinators_cut_off_from_the_election(cluster: StandbyCluster, flow: Flow, servers: ZooKeeper) -> None:

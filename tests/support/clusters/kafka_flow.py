@@ -24,6 +24,7 @@ from confluent_kafka import Consumer, Message, TopicPartition
 from headrace.local.topics import topics as broker_topics
 from support.clusters.session import Cluster
 from support.kafka.broker import Broker, create_topic, unique_topic
+from support.kafka.open_transactions import require_none_open
 from support.kafka.steady_feed import Expected, SteadyFeed, Totals
 from support.processes.running import WAIT_SECONDS, wait_until
 
@@ -379,10 +380,12 @@ def running_flow(cluster: Cluster, broker: Broker, **options: Any) -> Iterator[F
 
 @contextmanager
 def exact_flow(cluster: Cluster, broker: Broker, **options: Any) -> Iterator[Flow]:
-    """The flow, which runs and has been exact once; at the end it is drained, and exact once more."""
+    """The flow, which runs and has been exact once; at the end it is drained, exact once more, and leaves no transaction
+    open."""
     with running_flow(cluster, broker, **options) as running:
         running.submit()
         running.wait_checkpoint()
         running.settle()
         yield running
         running.finish()
+        require_none_open(broker, running.job)

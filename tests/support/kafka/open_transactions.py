@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from headrace_connectors.kafka.transactions.txn_admin import TxnAdmin
-from support.clusters.kafka_flow import Flow
 from support.kafka.broker import Broker
 from support.processes.running import WAIT_SECONDS, wait_until
+
+if TYPE_CHECKING:
+    from support.clusters.kafka_flow import Flow
 
 ONGOING, ENDING = "Ongoing", ("PrepareCommit", "PrepareAbort", "PrepareEpochFence")
 
