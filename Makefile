@@ -8,7 +8,9 @@ SEED ?= 1
 FAULTS ?= 30
 ROUNDS ?= 5
 SECONDS ?= 60
+STANDBYS ?= 0
 CHAOS_SEEDS := 1 2 3 4 5 6 7 8 9 10
+LEADER_SEEDS := 21 22 23
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
@@ -26,7 +28,8 @@ export PIP_NO_INPUT := 1
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup jars demo test test-all test-full libraries compiled durations sim chaos $(CHAOS_SEEDS:%=chaos-%)
+.PHONY: help setup jars demo test test-all test-full libraries compiled durations sim chaos
+.PHONY: $(CHAOS_SEEDS:%=chaos-%) $(LEADER_SEEDS:%=chaos-leaders-%)
 .PHONY: kernels fuzz test-without-kernels lint lint-style lint-types lint-imports fmt bench bench-peers docs clean
 
 help:
@@ -35,11 +38,11 @@ help:
 	@echo "make kernels  compile the C loops, which setup has done, anew"
 	@echo "make demo    real flights through a real Kafka broker into windowed results"
 	@echo "make test    lint, then the tests that a commit needs (TEST_PROCESSES=3: so many files at a time)"
-	@echo "make test-all  every test, with long properties, ten seeds of chaos, 10,000 of the simulation, fuzzers"
+	@echo "make test-all  every test, with long properties, 13 seeds of chaos, 10,000 of the simulation, fuzzers"
 	@echo "make libraries  tests of libraries with the lowest and highest version that pyproject.toml allows (ONLY=numpy)"
 	@echo "make sim     10,000 Spark drivers, leaders and clusters that fail in every way, simulated (SEEDS=10000 FROM=0)"
 	@echo "make fuzz    random input for the C loops, also under sanitizers (SECONDS=60 for each, SEED=the date)"
-	@echo "make chaos   random faults on a live cluster and broker, exactly once (SEED=1 FAULTS=30)"
+	@echo "make chaos   random faults on a live cluster and broker, exactly once (SEED=1 FAULTS=30 STANDBYS=0)"
 	@echo "make lint    ruff, mypy, import-linter"
 	@echo "make durations  take over what test files took in the last run (tests/durations.json)"
 	@echo "make fmt     let ruff put the code in shape"
@@ -78,7 +81,7 @@ test: lint compiled
 	@$(IN_SCRATCH) $(PYTEST) --basetemp="$$TMPDIR/t"
 
 # Each part is worth its result if another one fails: make --keep-going test-all
-test-all: lint test-full test-without-kernels libraries $(CHAOS_SEEDS:%=chaos-%) sim fuzz
+test-all: lint test-full test-without-kernels libraries $(CHAOS_SEEDS:%=chaos-%) $(LEADER_SEEDS:%=chaos-leaders-%) sim fuzz
 
 # Properties draw from a seed that is the date; HYPOTHESIS_SEED=.. repeats it.
 test-full: $(READY) compiled
@@ -119,10 +122,14 @@ fuzz: $(READY) $(KERNELS)
 	PYTHONPATH=tests $(BIN)/python -m fuzz.run --seconds $(SECONDS) --seed $(SEED)
 
 chaos: $(READY)
-	PYTHONPATH=tests $(BIN)/python -m chaos.run --seed $(SEED) --faults $(FAULTS)
+	PYTHONPATH=tests $(BIN)/python -m chaos.run --seed $(SEED) --faults $(FAULTS) --standbys $(STANDBYS)
 
 $(CHAOS_SEEDS:%=chaos-%): chaos-%: $(READY)
 	PYTHONPATH=tests $(BIN)/python -m chaos.run --seed $* --faults $(FAULTS)
+
+# coordinators lead one after the other
+$(LEADER_SEEDS:%=chaos-leaders-%): chaos-leaders-%: $(READY)
+	PYTHONPATH=tests $(BIN)/python -m chaos.run --seed $* --faults $(FAULTS) --standbys 2
 
 # mypy takes far longer than the others, which run beside it. Its own workers (--num-workers) have to start within 3 s,
 # which a busy machine does not keep.

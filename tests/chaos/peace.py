@@ -7,6 +7,7 @@ from headrace.client.models import FINAL_STATES, JobSummary
 from headrace.core.errors import HeadraceError
 from support.clusters.kafka_flow import Flow
 from support.clusters.session import Cluster
+from support.clusters.standbys import StandbyCluster
 from support.kafka.broker import Broker
 from support.kafka.open_transactions import open_transactions
 from support.processes.running import wait_until
@@ -25,7 +26,10 @@ def restore_and_check(flow: Flow, broker: Broker, story: Story) -> None:
     flow.settle()
     _require_none_left(flow, broker)
     status = flow.cluster.client.status(flow.job)
-    story.tell(f"job {flow.job} runs in attempt {status.attempt} on {status.parallelism}, checkpoint {epoch}, exact")
+    term = f" in term {flow.cluster.term()}" if isinstance(flow.cluster, StandbyCluster) else ""
+    story.tell(
+        f"job {flow.job} runs{term} in attempt {status.attempt} on {status.parallelism}, checkpoint {epoch}, exact"
+    )
 
 
 def end(flow: Flow, broker: Broker, story: Story) -> None:
@@ -38,6 +42,8 @@ def end(flow: Flow, broker: Broker, story: Story) -> None:
 
 def _wait_whole(cluster: Cluster) -> None:
     """Those that were frozen may have ended when they woke, or are about to."""
+    if isinstance(cluster, StandbyCluster):
+        cluster.wait_whole()
     wait_until(lambda: len(cluster.slots()) == SLOTS, f"{SLOTS} slots run")
     wait_until(lambda: _answers(cluster), "all workers have joined the coordinator")
 

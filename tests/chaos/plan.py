@@ -18,7 +18,8 @@ STEPS_MAX = 4
 
 
 class Target(Enum):
-    """Which processes. A worker's slots end with it; a coordinator's connector host with that."""
+    """Which processes. A worker's slots end with it; a coordinator's connector host with that. The coordinator is the
+    one that leads."""
 
     SLOT = "a slot"
     SLOTS_OF_WORKER = "all slots of a worker"
@@ -28,6 +29,28 @@ class Target(Enum):
     CONNECTOR_HOST = "the connector host"
     COMMITTER = "coordinator and connector host"
     ALL = "all processes"
+    STANDBY = "a standby"
+    COORDINATORS = "all coordinators"
+
+
+_TARGETS = {
+    Target.SLOT: 6,
+    Target.SLOTS_OF_WORKER: 2,
+    Target.WORKER: 4,
+    Target.WORKER_AND_SLOTS: 3,
+    Target.COORDINATOR: 5,
+    Target.CONNECTOR_HOST: 3,
+    Target.COMMITTER: 3,
+    Target.ALL: 2,
+}
+_TARGETS_WITH_STANDBYS = {
+    **_TARGETS,
+    Target.COORDINATOR: 12,
+    Target.COMMITTER: 5,
+    Target.STANDBY: 4,
+    Target.COORDINATORS: 3,
+}
+"""How often each is chosen."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +59,11 @@ class Kill:
 
     target: Target
     choice: float
+
+
+@dataclass(frozen=True, slots=True)
+class Terminate:
+    """SIGTERM to the coordinator that leads: it ends in order, and a standby leads."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,10 +112,10 @@ class Upgrade:
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """`headrace cluster start`: no fault, but help at some moment."""
+    """What has ended is started, as by `headrace cluster start`: no fault, but help at some moment."""
 
 
-Fault = Kill | Freeze | HaltBroker | Rescale | Savepoint | TakeUp | Upgrade
+Fault = Kill | Terminate | Freeze | HaltBroker | Rescale | Savepoint | TakeUp | Upgrade
 Deed = Fault | Start
 
 
@@ -103,13 +131,13 @@ class Step:
 Round = tuple[Step, ...]
 
 
-def plan_of(seed: int, faults: int) -> tuple[Round, ...]:
-    """Rounds with that many faults in all."""
+def plan_of(seed: int, faults: int, *, standbys: bool = False) -> tuple[Round, ...]:
+    """Rounds with that many faults in all. standbys: the cluster has some."""
     chance = Random(seed)
     rounds: list[Round] = []
     left = faults
     while left > 0:
-        round_ = _round(chance, left)
+        round_ = _round(chance, left, standbys=standbys)
         left -= faults_in((round_,))
         rounds.append(round_)
     return tuple(rounds)
@@ -120,7 +148,7 @@ def faults_in(rounds: tuple[Round, ...]) -> int:
     return sum(not isinstance(deed, Start) for round_ in rounds for step in round_ for deed in step.deeds)
 
 
-def _round(chance: Random, faults_max: int) -> Round:
+def _round(chance: Random, faults_max: int, *, standbys: bool) -> Round:
     steps: list[Step] = []
     left = faults_max
     for _ in range(chance.randint(1, STEPS_MAX)):
@@ -128,26 +156,36 @@ def _round(chance: Random, faults_max: int) -> Round:
             break
         pause_s = round(chance.uniform(0.0, 3.0), 2)
         if left >= 2 and chance.random() < 0.3:
-            steps.append(Step(pause_s, (_fault(chance), _fault(chance)), round(chance.uniform(0.0, 1.5), 2)))
+            steps.append(
+                Step(
+                    pause_s,
+                    (_fault(chance, standbys=standbys), _fault(chance, standbys=standbys)),
+                    round(chance.uniform(0.0, 1.5), 2),
+                )
+            )
             left -= 2
             continue
-        fault = _fault(chance)
+        fault = _fault(chance, standbys=standbys)
         steps.append(Step(pause_s, (fault,)))
         left -= 1
-        if isinstance(fault, Kill) and chance.random() < 0.5:
+        if isinstance(fault, Kill | Terminate) and chance.random() < 0.5:
             steps.append(Step(round(chance.uniform(0.0, 2.0), 2), (Start(),)))
     return tuple(steps)
 
 
-def _fault(chance: Random) -> Fault:
-    kind = chance.choices(
-        (Kill, Freeze, HaltBroker, Rescale, Savepoint, TakeUp, Upgrade), weights=(30, 25, 8, 10, 5, 10, 8)
-    )[0]
+def _fault(chance: Random, *, standbys: bool) -> Fault:
+    kinds = {Kill: 30, Freeze: 25, HaltBroker: 8, Rescale: 10, Savepoint: 5, TakeUp: 10, Upgrade: 8}
+    if standbys:
+        kinds[Terminate] = 8
+    kind = chance.choices(tuple(kinds), weights=tuple(kinds.values()))[0]
     if kind is Kill:
-        return Kill(_target(chance), chance.random())
+        return Kill(_target(chance, standbys=standbys), chance.random())
+    if kind is Terminate:
+        return Terminate()
     if kind is Freeze:
         spans = ((0.2, LEASE_S - 1.0), (LEASE_S - 1.0, LEASE_S + 1.5), (LEASE_S + 1.5, 2.5 * LEASE_S))
-        return Freeze(_target(chance), chance.random(), round(chance.uniform(*chance.choice(spans)), 2))
+        target, choice = _target(chance, standbys=standbys), chance.random()
+        return Freeze(target, choice, round(chance.uniform(*chance.choice(spans)), 2))
     if kind is HaltBroker:
         return HaltBroker(round(chance.uniform(0.5, 6.0), 2))
     if kind is Rescale:
@@ -159,5 +197,6 @@ def _fault(chance: Random) -> Fault:
     return Savepoint()
 
 
-def _target(chance: Random) -> Target:
-    return chance.choices(tuple(Target), weights=(6, 2, 4, 3, 5, 3, 3, 2))[0]
+def _target(chance: Random, *, standbys: bool) -> Target:
+    weights = _TARGETS_WITH_STANDBYS if standbys else _TARGETS
+    return chance.choices(tuple(weights), weights=tuple(weights.values()))[0]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import subprocess
+import threading
 import time
 from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -11,12 +12,27 @@ from contextlib import suppress
 from datetime import datetime
 from typing import assert_never
 
-from chaos.plan import Deed, Fault, Freeze, HaltBroker, Kill, Rescale, Savepoint, Start, Step, TakeUp, Upgrade
+from chaos.plan import (
+    Deed,
+    Fault,
+    Freeze,
+    HaltBroker,
+    Kill,
+    Rescale,
+    Savepoint,
+    Start,
+    Step,
+    TakeUp,
+    Target,
+    Terminate,
+    Upgrade,
+)
 from chaos.story import Story
 from chaos.victims import find, send
 from headrace_dev.broker import EmbeddedBroker
 from support.clusters.kafka_flow import Flow
-from support.clusters.session import WORKER, wait_gone
+from support.clusters.session import COORDINATOR, WORKER, wait_gone
+from support.clusters.standbys import StandbyCluster
 from support.processes.running import Finished, finish
 
 WORKERS = 2
@@ -30,6 +46,7 @@ class Strikes:
     def __init__(self, flow: Flow, broker: EmbeddedBroker, story: Story) -> None:
         self._flow, self._broker, self._story = flow, broker, story
         self._cluster = flow.cluster
+        self._starting = threading.Lock()
 
     def step(self, step: Step, *, first: bool) -> None:
         """Pauses and does it. `first` of a round: all is well, so commands that are given alone must be done."""
@@ -48,14 +65,15 @@ class Strikes:
     def _do(self, deed: Deed, *, must: bool) -> None:
         match deed:
             case Kill():
-                self._kill(deed)
+                self._end(signal.SIGKILL, deed.target, deed.choice)
+            case Terminate():
+                self._end(signal.SIGTERM, Target.COORDINATOR, 0.0)
             case Freeze():
                 self._freeze(deed)
             case HaltBroker():
                 self._halt(deed)
             case Start():
-                done = self._command("cluster", "start", "--workers", "2", "--slots", "2")
-                assert done.code == 0 or not must, done.err
+                self._start(must=must)
             case Rescale() | Savepoint() | TakeUp() | Upgrade():
                 before = self._failures() if must else set()
                 done = self._ask(deed)
@@ -70,10 +88,20 @@ class Strikes:
         jobs = [each.job_id for each in client.jobs() if each.name == self._flow.name]
         return {(job, each.attempt, each.at) for job in jobs for each in client.exceptions(job)}
 
-    def _kill(self, deed: Kill) -> None:
-        struck = send(signal.SIGKILL, find(self._cluster, deed.target, deed.choice))
+    def _end(self, number: signal.Signals, target: Target, choice: float) -> None:
+        struck = send(number, find(self._cluster, target, choice))
         wait_gone(*struck)
-        self._story.tell(f"killed {deed.target.value}: {_named(struck)}")
+        self._story.tell(f"{number.name} to {target.value}: {_named(struck)}")
+
+    def _start(self, *, must: bool) -> None:
+        """Starts what has ended; one at a time, as users do."""
+        with self._starting:
+            if isinstance(self._cluster, StandbyCluster):
+                self._story.tell("what has ended is started")
+                self._cluster.start()
+                return
+            done = self._command("cluster", "start", "--workers", "2", "--slots", "2")
+            assert done.code == 0 or not must, done.err
 
     def _freeze(self, deed: Freeze) -> None:
         pids = send(signal.SIGSTOP, find(self._cluster, deed.target, deed.choice))
@@ -123,13 +151,17 @@ class Strikes:
         process = self._cluster.begin(*arguments)
         with suppress(subprocess.TimeoutExpired):
             process.wait(PATIENCE_S)
-        if process.poll() is None and len(self._cluster.processes(WORKER)) < WORKERS:
+        if process.poll() is None and self._lacks_processes():
             # a job without slots waits for them, and its users with it, until somebody starts workers
-            self._story.tell(f"headrace {said} waits: headrace cluster start")
-            self._cluster.headrace("cluster", "start")
+            self._story.tell(f"headrace {said} waits, and what has ended is started")
+            with self._starting:
+                self._cluster.start_again()
         done = finish(process)
         self._story.tell(f"headrace {said}: exit code {done.code} {(done.err if done.code else done.out).strip()}")
         return done
+
+    def _lacks_processes(self) -> bool:
+        return len(self._cluster.processes(WORKER)) < WORKERS or not self._cluster.processes(COORDINATOR)
 
 
 def _named(pids: Sequence[int]) -> str:

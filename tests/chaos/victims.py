@@ -9,6 +9,7 @@ from typing import TypeVar, assert_never
 
 from chaos.plan import Target
 from support.clusters.session import COORDINATOR, SLOT, WORKER, Cluster
+from support.clusters.standbys import StandbyCluster
 from support.clusters.worker_process import parent_of
 
 T = TypeVar("T")
@@ -18,6 +19,7 @@ CONNECTOR_HOST = "headrace-connector-host"
 def find(cluster: Cluster, target: Target, choice: float) -> list[int]:
     """Their pids; empty where nobody of the kind is there."""
     coordinators = _of(cluster, COORDINATOR)
+    leaders = cluster.leaders() if isinstance(cluster, StandbyCluster) else coordinators
     hosts = _of(cluster, CONNECTOR_HOST)
     workers = _of(cluster, WORKER)
     slots = _of(cluster, SLOT)
@@ -32,11 +34,15 @@ def find(cluster: Cluster, target: Target, choice: float) -> list[int]:
         case Target.WORKER_AND_SLOTS:
             return worker + [slot for slot in slots if parent_of(slot) in worker]
         case Target.COORDINATOR:
+            return leaders
+        case Target.STANDBY:
+            return _pick([each for each in coordinators if each not in leaders], choice)
+        case Target.COORDINATORS:
             return coordinators
         case Target.CONNECTOR_HOST:
             return hosts
         case Target.COMMITTER:
-            return coordinators + hosts
+            return leaders + hosts
         case Target.ALL:
             return coordinators + hosts + workers + slots
         case _:

@@ -1,13 +1,13 @@
 """Hosts with coordinators, workers, the three servers of a ZooKeeper, and storage: the leader is cut off from each.
 
-    m, n         a coordinator each
-    a, b         a worker each
-    z1, z2, z3   a server of ZooKeeper each
-    s            storage: the ledger and the checkpoints
-    here         brokers and users
+m, n         a coordinator each
+a, b         a worker each
+z1, z2, z3   a server of ZooKeeper each
+s            storage: the ledger and the checkpoints
+here         brokers and users
 
-    data         brokers, ZooKeeper, storage, rows between slots
-    control      workers and clients to coordinators
+data         brokers, ZooKeeper, storage, rows between slots
+control      workers and clients to coordinators
 """
 
 from __future__ import annotations
@@ -66,7 +66,9 @@ def cluster(
     folder = tmp_path_factory.mktemp("s")
     storage = stack.enter_context(s3_server(network.address(STORAGE), network.hosts[STORAGE].prefix))
     (folder / "key").write_text("the key of this deployment\n")
-    no_proxy = ",".join(network.address(name, each) for name in (HERE, STORAGE, *COORDINATORS) for each in (DATA, CONTROL))
+    no_proxy = ",".join(
+        network.address(name, each) for name in (HERE, STORAGE, *COORDINATORS) for each in (DATA, CONTROL)
+    )
     # this process asks no proxy for the way to the hosts
     patch = stack.enter_context(pytest.MonkeyPatch.context())
     for variable in ("NO_PROXY", "no_proxy"):

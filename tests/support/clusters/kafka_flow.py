@@ -291,9 +291,10 @@ class Flow:
         self.settle()
         exact = time.monotonic()
         wait_until(lambda: self.epoch() > epoch, f"{what}: a checkpoint after {epoch}")
+        exact_s, saved_s = exact - max(again, struck), time.monotonic() - exact
         LOG.info(
             f"{what}: struck within {struck - begun:.1f} s, runs again {again - begun:.1f} s after its beginning"
-            f"{found}, exact {exact - max(again, struck):.1f} s later, checkpoint {time.monotonic() - exact:.1f} s later"
+            f"{found}, exact {exact_s:.1f} s later, checkpoint {saved_s:.1f} s later"
         )
 
     def _detection(self, begun_at: datetime, again_s: float) -> str:
@@ -380,7 +381,7 @@ def running_flow(cluster: Cluster, broker: Broker, **options: Any) -> Iterator[F
 
 @contextmanager
 def exact_flow(cluster: Cluster, broker: Broker, **options: Any) -> Iterator[Flow]:
-    """The flow, which runs and has been exact once; at the end it is drained, exact once more, and leaves no transaction
+    """The flow, which runs and has been exact once; at the end it is drained, exact once more, and no transaction is
     open."""
     with running_flow(cluster, broker, **options) as running:
         running.submit()

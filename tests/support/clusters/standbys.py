@@ -73,6 +73,16 @@ class StandbyCluster(Cluster):
             name, prefix, "worker", "--coordinator", self.election, "--slots", "2", "--id", name, *arguments
         )
 
+    def start(self, workers: int = 2, slots: int = 2) -> None:
+        """Starts what has ended, with what it began with."""
+        for name, (process, prefix, arguments) in tuple(self._begun.items()):
+            if process.poll() is not None:
+                self._start(name, prefix, *arguments)
+
+    def start_again(self) -> None:
+        """The same."""
+        self.start()
+
     def ended(self, pid: int) -> int:
         """Waits for the end of a process that was started here; gives its exit code."""
         (process,) = (each for each in self._processes if each.pid == pid)
@@ -93,11 +103,15 @@ class StandbyCluster(Cluster):
         found: list[int] = []
 
         def leads() -> bool:
-            found[:] = [pid for pid in self.processes(COORDINATOR) if self._leads(pid)]
+            found[:] = self.leaders()
             return len(found) == 1
 
         wait_until(leads, "one coordinator leads")
         return found[0]
+
+    def leaders(self) -> list[int]:
+        """The pid of the coordinator that is published as the leader, if it is there."""
+        return [pid for pid in self.processes(COORDINATOR) if self._leads(pid)]
 
     def find(self) -> Leader | None:
         """The leader as published."""
@@ -110,6 +124,15 @@ class StandbyCluster(Cluster):
         """The term of the leader as published; 0: none."""
         found = self.find()
         return 0 if found is None else found.term
+
+    def wait_whole(self) -> None:
+        """Waits until one of its coordinators leads, and the others are standbys."""
+        standbys = ["standby"] * (sum("--ha" in arguments for _, _, arguments in self._begun.values()) - 1)
+
+        def is_whole() -> bool:
+            return sorted(self.health(pid) for pid in self.processes(COORDINATOR)) == ["ok", *standbys]
+
+        wait_until(is_whole, "a leader and its standbys")
 
     def wait_later_term(self, term: int) -> None:
         """Waits for a leader of a later term."""

@@ -1,4 +1,4 @@
-"""A real ZooKeeper, from the jars that pyspark carries: one server, or an ensemble of three, also on hosts of its own."""
+"""A real ZooKeeper, from the jars that pyspark carries: one server or an ensemble of three, on loopback or on hosts."""
 
 from __future__ import annotations
 
@@ -67,10 +67,8 @@ class ZooKeeper:
             for each, (first, second) in enumerate(self._peers, 1)
         )
         config = folder / "zoo.cfg"
-        config.write_text(
-            CONFIG.format(tick=TICK_MS, data=folder, port=port, host=place.address, servers=servers)
-        )
-        java = [find_java().program, "-Xmx128m", "-cp", _classpath(), _MAIN, str(config)]
+        config.write_text(CONFIG.format(tick=TICK_MS, data=folder, port=port, host=place.address, servers=servers))
+        java = [str(find_java().program), "-Xmx128m", "-cp", _classpath(), _MAIN, str(config)]
         with (folder / "log").open("ab") as log:
             self.servers[number] = subprocess.Popen([*place.prefix, *java], stdout=log, stderr=log)
 

@@ -53,9 +53,9 @@ class WatchedStore:
     async def watch(self) -> None:
         """Looks every few seconds whether this coordinator still has the ledger, until `close`."""
         loop = asyncio.get_running_loop()
-        closing = asyncio.ensure_future(self._closing.wait())
+        closing: asyncio.Future[Any] = asyncio.ensure_future(self._closing.wait())
         reached_s, trouble = loop.time(), "storage does not answer"
-        look: asyncio.Future[None] | None = None
+        look: asyncio.Future[Any] | None = None
         try:
             while True:
                 await asyncio.wait({closing}, timeout=WATCH_S)
