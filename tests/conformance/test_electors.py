@@ -11,11 +11,12 @@ from pathlib import Path
 
 import pytest
 
+from headrace.core.errors import ExternalError
 from headrace.leadership.elector import Elected, Elector, ElectorEvent, InDoubt, Lost
 from headrace.leadership.file_election import LOCK, FileElector
 from headrace.leadership.leader import Leader
 from headrace.leadership.opening import open_locator
-from headrace.leadership.zookeeper_client import ZooKeeperAddress
+from headrace.leadership.zookeeper_client import ZooKeeperAddress, zookeeper_client
 from headrace.leadership.zookeeper_election import ZooKeeperElector
 from support.leadership.zookeeper import ZooKeeper, zookeeper
 from support.patience import WAIT_SECONDS
@@ -106,6 +107,17 @@ def test_one_of_all_candidates_is_elected(make: Make) -> None:
     assert all(each.events.empty() for each in others)
 
 
+def test_a_candidate_knows_whether_it_is_elected(make: Make) -> None:
+    first, second = make().campaign(), make()
+    assert first.next() == Elected()
+    second.campaign()
+    assert first.elector.is_elected()
+    assert not second.elector.is_elected()
+    first.elector.close()
+    assert second.next() == Elected()
+    assert second.elector.is_elected()
+
+
 def test_who_gives_up_makes_room_for_the_next(make: Make) -> None:
     first, second = make().campaign(), make()
     assert first.next() == Elected()
@@ -153,6 +165,11 @@ def test_a_lock_that_another_candidate_has_replaced_is_lost(tmp_path: Path) -> N
         other = tmp_path / "other"
         other.touch()
         other.replace(tmp_path / LOCK)
+        # also before its thread has noticed
+        assert not suspended.elector.is_elected()
+        with pytest.raises(ExternalError, match="not elected"):
+            suspended.elector.announce(ADDRESS)
+        assert suspended.elector.find() is None
         assert isinstance(suspended.next(), Lost)
 
 
@@ -179,6 +196,42 @@ def test_a_session_that_ended_is_lost_and_another_candidate_is_elected(servers: 
         finally:
             servers.servers[1].send_signal(signal.SIGCONT)
         assert another().campaign().next() == Elected()
+
+
+def test_who_has_lost_does_not_take_the_place_of_the_next_leader(servers: ZooKeeper, tmp_path: Path) -> None:
+    """It wakes in the midst of an announcement: its session is another one, or its node is gone."""
+    address = ZooKeeperAddress.parsed(f"zookeeper://{servers.hosts}/{tmp_path.name}")
+    later, refused = Leader("http://two:1", "two:2", 9), queue.Queue[ExternalError]()
+    with candidates(lambda lease_ms: ZooKeeperElector(address, {}, lease_ms)) as another:
+        first, second = another(), another()
+
+        def on_event(event: ElectorEvent) -> None:
+            first.events.put(event)
+            if isinstance(event, Lost):
+                # the thread that would end its session is here
+                assert second.next() == Elected()
+                second.elector.announce(later)
+                try:
+                    first.elector.announce(ADDRESS)
+                except ExternalError as error:
+                    refused.put(error)
+
+        first.elector.campaign(on_event)
+        assert first.next() == Elected()
+        second.campaign()
+        client = zookeeper_client(address, {}, LONG_LEASE_MS)
+        client.start()
+        try:
+            folder = f"{address.path}/candidates"
+            wait_until(lambda: len(client.get_children(folder)) == 2, "both are candidates")
+            lowest = min(client.get_children(folder), key=lambda node: int(node.rpartition("-")[2]))
+            client.delete(f"{folder}/{lowest}")
+            assert isinstance(first.next(), Lost)
+            assert "not elected" in refused.get(timeout=WAIT_SECONDS).message
+        finally:
+            client.stop()
+            client.close()
+        assert second.elector.find() == later
 
 
 def test_a_connection_that_comes_back_in_time_leaves_the_leader(servers: ZooKeeper, tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
+from headrace.core.errors import ExternalError
 from headrace.leadership.leader import Leader
 
 
@@ -39,6 +40,11 @@ class Lost:
 
 
 ElectorEvent = Elected | InDoubt | Lost
+
+
+def not_elected() -> ExternalError:
+    """The error for an announcement of a candidate that is not elected any more. Its `Lost` is on the way."""
+    return ExternalError("this coordinator is not elected any more", retry=True)
 
 
 class Locator(Protocol):
@@ -68,8 +74,14 @@ class Elector(Locator, Protocol):
         """
         ...
 
+    def is_elected(self) -> bool:
+        """Asks the election whether this candidate is elected now. It may lose that at any moment: the ledger decides.
+        Thread-safe. Raises ExternalError."""
+        ...
+
     def announce(self, leader: Leader) -> None:
-        """Publishes the address of this coordinator, which was elected. Raises ExternalError."""
+        """Publishes the address of this coordinator, which was elected. Raises ExternalError, also if it is not elected
+        any more: then the address of the next leader stays."""
         ...
 
     def close(self) -> None:

@@ -29,7 +29,7 @@ from headrace.core.errors import ExternalError
 from headrace.core.files.private_files import PRIVATE_FILE, make_private_folder
 from headrace.core.files.replaced_file import replace_file
 from headrace.leadership.candidacy.lease_watch import LeaseWatch
-from headrace.leadership.elector import Elected, ElectorEvent, InDoubt, Lost
+from headrace.leadership.elector import Elected, ElectorEvent, InDoubt, Lost, not_elected
 from headrace.leadership.leader import Leader
 
 LOG = logging.getLogger("headrace.leadership")
@@ -97,8 +97,18 @@ class FileElector(FileLocator):
         self._thread = threading.Thread(target=self._run, args=(on_event,), name="headrace-elector", daemon=True)
         self._thread.start()
 
+    def is_elected(self) -> bool:
+        """Whether the lock's name still belongs to the file that this candidate has locked."""
+        lock = self._lock
+        try:
+            return lock is not None and self._holds_name(lock)
+        except OSError as error:
+            raise ExternalError(f"{self._folder} cannot be read: {error.strerror}", retry=True) from error
+
     def announce(self, leader: Leader) -> None:
         """Publishes the address with the next beat, which is made now."""
+        if not self.is_elected():
+            raise not_elected()
         self._leader = leader
         try:
             self._beat()

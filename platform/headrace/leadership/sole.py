@@ -24,6 +24,10 @@ class SoleElector:
         """Is elected at once."""
         on_event(Elected())
 
+    def is_elected(self) -> bool:
+        """Always."""
+        return True
+
     def announce(self, leader: Leader) -> None:
         """Keeps the address."""
         self._leader = leader

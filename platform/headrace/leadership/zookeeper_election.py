@@ -19,12 +19,12 @@ import logging
 import secrets
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from enum import Enum, auto
 from typing import TYPE_CHECKING
 
 from headrace.core.errors import ExternalError, UserError
-from headrace.leadership.elector import Elected, ElectorEvent, InDoubt, Lost
+from headrace.leadership.elector import Elected, ElectorEvent, InDoubt, Lost, not_elected
 from headrace.leadership.leader import Leader
 from headrace.leadership.zookeeper_client import ZooKeeperAddress, unreachable, zookeeper_client
 
@@ -116,17 +116,44 @@ class ZooKeeperElector:
         _start(self._client, self._address)
         self._thread.start()
 
+    def is_elected(self) -> bool:
+        """Whether its node, the lowest when it was elected, is still there."""
+        with self._lock:
+            if self._phase not in {_Phase.ELECTED, _Phase.IN_DOUBT}:
+                return False
+        with self._answered():
+            # a server that is cut off from the others would answer with what it knew last
+            self._client.sync_async(self._node).get(timeout=ANSWER_SECONDS)
+            return self._client.exists_async(self._node).get(timeout=ANSWER_SECONDS) is not None
+
     def announce(self, leader: Leader) -> None:
         """Publishes the address in a node of this session. Raises ExternalError."""
-        from kazoo.exceptions import KazooException, NoNodeError
+        from kazoo.exceptions import NoNodeError
 
         path = f"{self._address.path}/leader"
+        with self._answered():
+            earlier = self._client.exists_async(path).get(timeout=ANSWER_SECONDS)
+            change = self._client.transaction()
+            # A process that was suspended since it was elected has another session, and another leader has published
+            # its address: then its own node is gone, and nothing of this is done.
+            change.check(self._node, -1)
+            if earlier is not None:
+                # of a leader before, whose session may not have ended yet
+                change.delete(path)
+            change.create(path, leader.encoded(), ephemeral=True)
+            results = change.commit_async().get(timeout=ANSWER_SECONDS)
+        if isinstance(results[0], NoNodeError):
+            raise not_elected()
+        if failed := [each for each in results if isinstance(each, Exception)]:
+            raise unreachable(self._address, failed[-1])
+
+    @contextlib.contextmanager
+    def _answered(self) -> Iterator[None]:
+        """Raises ExternalError for requests inside that ZooKeeper does not answer, or refuses."""
+        from kazoo.exceptions import KazooException
+
         try:
-            # that of a leader before, whose session may not have ended yet
-            with contextlib.suppress(NoNodeError):
-                self._client.delete_async(path).get(timeout=ANSWER_SECONDS)
-            made = self._client.create_async(path, leader.encoded(), ephemeral=True, makepath=True)
-            made.get(timeout=ANSWER_SECONDS)
+            yield
         except (KazooException, self._client.handler.timeout_exception) as error:
             raise unreachable(self._address, error) from error
 

@@ -19,6 +19,7 @@ from headrace.core.errors import HeadraceError
 from headrace.leadership.leader import Leader
 from headrace.leadership.opening import open_locator
 from support.clusters.session import COORDINATOR, WORKER, Cluster
+from support.clusters.worker_process import is_running
 from support.patience import STANDBY_TIMES, WAIT_SECONDS
 from support.processes.running import wait_until
 
@@ -76,7 +77,9 @@ class StandbyCluster(Cluster):
     def start(self, workers: int = 2, slots: int = 2) -> None:
         """Starts what has ended, with what it began with."""
         for name, (process, prefix, arguments) in tuple(self._begun.items()):
-            if process.poll() is not None:
+            # not `poll`: a process that was killed counts as gone before the system has ended all its threads
+            if not is_running(process.pid):
+                process.wait(WAIT_SECONDS)
                 self._start(name, prefix, *arguments)
 
     def start_again(self) -> None:

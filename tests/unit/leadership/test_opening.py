@@ -13,6 +13,7 @@ from headrace.leadership.leader import Leader
 from headrace.leadership.opening import LEASE_VARIABLE, is_election, lease_from, open_elector, open_locator
 from headrace.leadership.zookeeper_client import ZooKeeperAddress, zookeeper_client
 from headrace.leadership.zookeeper_election import ZooKeeperElector
+from support.leadership.announcing import announcing
 
 
 def test_an_election_is_a_folder_or_a_path_in_zookeeper(tmp_path: Path) -> None:
@@ -82,17 +83,17 @@ def test_a_later_leader_is_noticed_and_an_earlier_one_is_not(tmp_path: Path) -> 
     addresses = open_addresses(f"file://{tmp_path}", {})
     with pytest.raises(ExternalError, match="no coordinator leads"):
         addresses.next()
-    elector = FileElector(tmp_path, 1_000)
-    for term, control in ((5, "a:1"), (7, "b:2"), (6, "c:3")):
-        elector.announce(Leader("http://x:1", control, term))
-        match term:
-            case 5:
-                assert (addresses.moved(), addresses.next(), addresses.moved()) == (None, "a:1", None)
-            case 7:
-                assert (addresses.moved(), addresses.next(), addresses.moved()) == ("b:2", "b:2", None)
-            case _:
-                # the one before, which was suspended, has published once more
-                assert addresses.moved() is None
+    with announcing(tmp_path) as elector:
+        for term, control in ((5, "a:1"), (7, "b:2"), (6, "c:3")):
+            elector.announce(Leader("http://x:1", control, term))
+            match term:
+                case 5:
+                    assert (addresses.moved(), addresses.next(), addresses.moved()) == (None, "a:1", None)
+                case 7:
+                    assert (addresses.moved(), addresses.next(), addresses.moved()) == ("b:2", "b:2", None)
+                case _:
+                    # the one before, which was suspended, has published once more
+                    assert addresses.moved() is None
 
 
 def test_what_another_program_has_written_is_an_error(tmp_path: Path) -> None:

@@ -16,7 +16,6 @@ import pytest
 
 from headrace import __version__
 from headrace.core.errors import ExternalError, UserError
-from headrace.leadership.file_election import FileElector
 from headrace.leadership.leader import Leader
 from headrace.rpc import server as server_module
 from headrace.rpc.client import ClientHandlers, ControlClient, CoordinatorAccess
@@ -35,6 +34,7 @@ from headrace.rpc.server import WorkerConnected, WorkerDisconnected
 from headrace.rpc.time_settings import ClusterTimes
 from support.control.server import TOKEN, ServerInThread
 from support.control.worker import Worker, connected
+from support.leadership.announcing import announcing
 from support.patience import CONTROL_TIMES, SHORT_CONTROL_LEASES, WAIT_SECONDS
 from support.processes.running import wait_until
 from support.reserved_port import reserved_port
@@ -321,8 +321,8 @@ def test_a_large_message_of_a_worker_passes() -> None:
 
 
 def test_a_worker_follows_the_leader_and_ignores_one_of_an_earlier_term(tmp_path: Path) -> None:
-    elector, worker = FileElector(tmp_path, 60_000), Worker()
-    with ServerInThread(term=4) as first, ServerInThread(term=7) as second:
+    worker = Worker()
+    with announcing(tmp_path) as elector, ServerInThread(term=4) as first, ServerInThread(term=7) as second:
         elector.announce(Leader("http://x:1", first.address, 4))
         client = worker.connect(f"file://{tmp_path}")
         try:

@@ -22,6 +22,7 @@ from headrace.coordinator.leading.standby_app import holding_app, standby_app
 from headrace.coordinator.leading.term import Term, warm_up
 from headrace.coordinator.rest.access.tokens import Tokens
 from headrace.coordinator.store.job_store import JobStore, open_job_store
+from headrace.coordinator.store.ledger_store import LedgerReplacedError
 from headrace.core.errors import ExternalError, HeadraceError
 from headrace.core.retry import Backoff
 from headrace.core.settings import Home
@@ -31,6 +32,7 @@ from headrace.leadership.candidacy.candidacy import (
     GiveUp,
     Hold,
     Lead,
+    Replaced,
     Resume,
     Standing,
     StorageLost,
@@ -152,7 +154,7 @@ class Candidate:
         if self._config.election is not None:
             LOG.info("this coordinator was elected, and takes the ledger over")
         term = self._term = Term(self._config, store, self._starter)
-        if not await self._take_over(term):
+        if not await self._take_over(term, elector):
             return
         port = await term.open(TermHandlers(self._shut_down, self._events.put_nowait))
         self._app = term.app()
@@ -164,13 +166,19 @@ class Candidate:
         announcing = self._reached(lambda: elector.announce(leader), "others cannot find this coordinator")
         self._announcing = asyncio.create_task(announcing)
 
-    async def _take_over(self, term: Term) -> bool:
+    async def _take_over(self, term: Term, elector: Elector) -> bool:
         """Takes the ledger over, again and again while storage fails; returns whether it is this coordinator's."""
         loop = asyncio.get_running_loop()
         pause_s, deadline_s = 0.0, loop.time() + TAKE_OVER_SECONDS_MAX
         while not self._ended.is_set():
             try:
-                await term.take_over()
+                await term.take_over(elector.is_elected)
+            except LedgerReplacedError as error:
+                if self._config.election is None:
+                    raise
+                # it was suspended or slow, and another one was elected since then
+                self._events.put_nowait(Replaced(error.message))
+                return False
             except ExternalError as error:
                 # without a standby there is nobody else: its supervisor starts it again
                 if self._config.election is None or not error.retry:

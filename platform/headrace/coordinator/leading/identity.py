@@ -8,6 +8,7 @@ a shared ledger         the token files that the user named, else the ledger's t
 from __future__ import annotations
 
 import secrets
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -42,10 +43,12 @@ def read_identity(config: CoordinatorConfig, store: JobStore) -> Tokens | None:
     return tokens
 
 
-def taken_over_identity(config: CoordinatorConfig, store: JobStore) -> ClusterIdentity:
-    """Takes the ledger over, and returns the identity, with which the ledger agrees then. Raises UserError,
-    ExternalError."""
-    found = store.take_over()
+def taken_over_identity(
+    config: CoordinatorConfig, store: JobStore, is_elected: Callable[[], bool] = lambda: True
+) -> ClusterIdentity:
+    """Takes the ledger over, and returns the identity, with which the ledger agrees then. is_elected: as
+    `LedgerStore.take_over` has it. Raises UserError, ExternalError."""
+    found = store.take_over(is_elected)
     tokens = tokens_of(config, None if found is None else found.tokens)
     cluster = _cluster_id(config.home / "cluster", None if found is None else found.cluster)
     kept = None if config.ledger is None else ClusterTokens(full=tokens.full, metrics=tokens.metrics)

@@ -6,6 +6,7 @@ import asyncio
 import logging
 import os
 import time
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from headrace.coordinator.dispatch.accepted_job import Surroundings
@@ -52,9 +53,10 @@ class Term:
         """The number of the record that took the ledger over."""
         return self._store.term
 
-    async def take_over(self) -> None:
-        """Takes the ledger over. Raises UserError, and ExternalError, after which it may be called again."""
-        self._identity = await asyncio.to_thread(taken_over_identity, self._config, self._store)
+    async def take_over(self, is_elected: Callable[[], bool]) -> None:
+        """Takes the ledger over. is_elected: blocks. Raises UserError; LedgerReplacedError if another coordinator leads
+        or may lead; another ExternalError, after which it may be called again."""
+        self._identity = await asyncio.to_thread(taken_over_identity, self._config, self._store, is_elected)
 
     async def open(self, handlers: TermHandlers) -> int:
         """Listens for workers, and resumes the jobs. Returns the port for workers.

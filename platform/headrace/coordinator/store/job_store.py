@@ -16,7 +16,7 @@ import logging
 import secrets
 import shutil
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -129,11 +129,11 @@ class JobStore:
         coordinator has a higher one."""
         return self._term
 
-    def take_over(self) -> StoredIdentity | None:
+    def take_over(self, is_elected: Callable[[], bool] = lambda: True) -> StoredIdentity | None:
         """Takes the ledger over, once: every other coordinator has been replaced then. Returns the cluster's identity;
-        None if it has none yet. Raises ExternalError."""
+        None if it has none yet. is_elected: as `LedgerStore.take_over` has it. Raises ExternalError."""
         with self._writing:
-            return self._identity_in(self._opened())
+            return self._identity_in(self._opened(is_elected))
 
     def read_identity(self) -> StoredIdentity | None:
         """The cluster's identity as the ledger has it; takes nothing over. Raises ExternalError."""
@@ -261,10 +261,10 @@ class JobStore:
             # the changes are written: their callers must not be told otherwise
             LOG.warning("the ledger is not compacted: %s", error)
 
-    def _opened(self) -> Ledger:
+    def _opened(self, is_elected: Callable[[], bool] = lambda: True) -> Ledger:
         """Takes the ledger over with the first use, and adds the jobs of a home that had none."""
         if not self._term:
-            ledger = self._store.take_over()
+            ledger = self._store.take_over(is_elected)
             term = ledger.head
             earlier, found = earlier_jobs(self._folders, self._sealer)
             fresh = [change for change in earlier if change.job not in ledger.jobs]

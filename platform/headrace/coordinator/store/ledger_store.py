@@ -10,7 +10,7 @@ compact:  put-if-absent of the snapshot at the head ─> delete earlier snapshot
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import NamedTuple, TypeVar
 
@@ -65,13 +65,19 @@ class LedgerStore:
         self._ledger = self._load_settled()
         return self._ledger
 
-    def take_over(self) -> Ledger:
+    def take_over(self, is_elected: Callable[[], bool] = lambda: True) -> Ledger:
         """Reads the ledger, and puts this writer's first record: every other writer has been replaced when it returns.
 
-        Raises ExternalError; LedgerReplacedError if others are faster again and again.
+        is_elected: whether this coordinator is still the one that may lead. Raises ExternalError; LedgerReplacedError
+        if it is not, or if others are faster again and again.
         """
         for _ in range(_LOADS_MAX):
             put = self.load().next((), self._writer, self._clock.now_ms())
+            # Asked between read and put: a record of a coordinator that was elected later is in what was read, so that
+            # this one is elected no more, or it takes the number of the put. A candidate that is suspended at any
+            # moment of this replaces nobody when it wakes.
+            if not is_elected():
+                raise LedgerReplacedError("another coordinator has been elected meanwhile")
             match self._put(put):
                 case Written(ledger) | Settled(ledger):
                     self._ledger = ledger

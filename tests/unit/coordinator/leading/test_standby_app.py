@@ -16,9 +16,10 @@ from headrace.coordinator.leading.standby_app import holding_app, standby_app
 from headrace.coordinator.rest.access.tokens import Tokens
 from headrace.coordinator.rest.app import rest_app
 from headrace.core.errors import ExternalError, UnreachableError
-from headrace.leadership.file_election import FileElector, FileLocator
+from headrace.leadership.file_election import FileLocator
 from headrace.leadership.leader import LEADER_HEADER, Leader
 from support.control.scripted_cluster import METRICS_TOKEN, TOKEN, ScriptedCluster, serving, serving_app
+from support.leadership.announcing import announcing
 
 TOKENS = Tokens(TOKEN, METRICS_TOKEN)
 OWN = "http://standby:1"
@@ -114,7 +115,7 @@ def test_two_standbys_that_name_each_other_do_not_hold_a_client_forever(stack: E
 
 
 def test_a_client_of_an_election_waits_for_the_next_leader(stack: ExitStack, tmp_path: Path) -> None:
-    elector = FileElector(tmp_path, 60_000)
+    elector = stack.enter_context(announcing(tmp_path))
     elector.announce(Leader("http://127.0.0.1:1", "nobody:1", 1))
     waiting = stack.enter_context(serving_app(standby(None)))
     leading = stack.enter_context(serving(ScriptedCluster()))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from random import Random
 
@@ -50,6 +50,36 @@ def test_who_was_replaced_notices_without_a_write(tmp_path: Path) -> None:
     opened(tmp_path, "second").take_over()
     with pytest.raises(LedgerReplacedError):
         first.require_own()
+
+
+class Overtaken(FileStore):
+    """A candidate is suspended before its first put, and wakes after `meanwhile`."""
+
+    def __init__(self, url: str, meanwhile: Callable[[], object]) -> None:
+        super().__init__(url)
+        self.meanwhile: list[Callable[[], object]] = [meanwhile]
+
+    def put_if_absent(self, path: str, data: Data) -> bool:
+        while self.meanwhile:
+            self.meanwhile.pop()()
+        return super().put_if_absent(path, data)
+
+
+def test_a_candidate_that_is_elected_no_more_replaces_nobody(tmp_path: Path) -> None:
+    """It was suspended while it took the ledger over; another one has been elected, and leads."""
+    leader, elected = opened(tmp_path, "leader"), [True]
+
+    def replaced() -> None:
+        elected[:] = [False]
+        leader.take_over()
+
+    suspended = LedgerStore(Overtaken(str(tmp_path), replaced), "suspended", SystemClock())
+    with pytest.raises(LedgerReplacedError, match="another coordinator has been elected"):
+        suspended.take_over(lambda: elected[0])
+    # nothing of it has any effect
+    assert set(leader.append([job("a")]).jobs) == {"a"}
+    leader.require_own()
+    assert suspended.take_over(lambda: True).jobs.keys() == {"a"}
 
 
 class Unsure(FileStore):
