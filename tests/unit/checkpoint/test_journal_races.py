@@ -161,7 +161,7 @@ def test_a_writer_that_slept_through_a_pruned_history_stops_and_leaves_nothing_t
     other.prune(1)
     assert isinstance(sleeper.append(StoppingRecord(at_ms=0)), Replaced)
     assert isinstance(sleeper.append(checkpoint(2)), Replaced)
-    assert isinstance(sleeper.prune(1).numbers, tuple)
+    assert sleeper.prune(1) is None
     assert "job/journal/00000004.json" in store.held, "the late record is there"
     journal = JournalStore(store, "job", "reader").load()
     assert journal.stopping is None

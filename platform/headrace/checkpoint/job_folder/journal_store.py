@@ -99,11 +99,11 @@ class JournalStore:
         # listed after the put: a higher number proves that another writer has continued
         return self._judged(self._journal.on_put(put, existing, self._higher(put.number)))
 
-    def prune(self, retained: int) -> Prunable:
-        """Deletes records and files of checkpoints beyond the `retained` newest, and returns them. Deletes nothing if
-        another writer has continued."""
+    def prune(self, retained: int) -> Prunable | None:
+        """Deletes records and files of checkpoints beyond the `retained` newest, and returns them. None: another writer
+        has continued, and nothing was deleted."""
         if self._replaced is not None or self._higher(self._journal.head):
-            return Prunable()
+            return None
         gone = self._journal.prunable(retained)
         # ascending, so that an interruption leaves a contiguous history; files go after the records that name them
         self._store.delete(self._folder + record_path(number) for number in gone.numbers)

@@ -459,7 +459,9 @@ class JobDriver:
         """Deletes checkpoints that are not retained and, once every `GRACE_MS`, orphaned files. Runs in a storage
         thread.
         """
-        self._journal.prune(retained)
+        if self._journal.prune(retained) is None:
+            # what it knows of the journal is out of date: another coordinator's files would count as orphans
+            return
         now_ms = self._clock.now_ms()
         if self._collected_at_ms is None or now_ms - self._collected_at_ms >= GRACE_MS:
             delete_orphans(self._setup.store, self._journal.journal, now_ms)
