@@ -11,11 +11,11 @@ from typing import TypeVar
 import pytest
 
 from headrace.checkpoint.stores.file import FileStore
-from headrace.coordinator.dispatch import watched_store
-from headrace.coordinator.dispatch.job_store import JobStore
-from headrace.coordinator.dispatch.ledger_store import LedgerStore
-from headrace.coordinator.dispatch.sealing import Sealer
-from headrace.coordinator.dispatch.watched_store import WatchedStore
+from headrace.coordinator.store import watched_store
+from headrace.coordinator.store.job_store import JobStore
+from headrace.coordinator.store.ledger_store import LedgerStore
+from headrace.coordinator.store.sealing import Sealer
+from headrace.coordinator.store.watched_store import WatchedStore
 from headrace.core.clock import SystemClock
 from headrace.core.errors import ExternalError
 from headrace.leadership.candidacy.candidacy import StorageLost, TermOver
