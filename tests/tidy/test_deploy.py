@@ -20,8 +20,8 @@ from support.repository import ROOT
 FOLDER = ROOT / "deploy/standalone"
 UNITS = ("headrace-coordinator.service", "headrace-worker@.service")
 VARIABLE = re.compile(r"\$\{([A-Z_]+)\}")
-FROM_ELSEWHERE = re.compile(r"AWS_|HEADRACE_TLS_|HEADRACE_HOME$|HEADRACE_METRICS_TOKEN_FILE$")
-"""Variables of the example that no flag of a unit and no time setting names."""
+FROM_ELSEWHERE = re.compile(r"AWS_|HEADRACE_HOME$")
+"""Variables of the example that no unit, no flag and no time setting names."""
 
 
 def _unit(name: str) -> ConfigParser:
@@ -36,6 +36,12 @@ def _flags(command: str) -> dict[str, bool]:
     """Flags of a command of `headrace`, and whether each is required."""
     found = typer.main.get_group(app).commands[command]
     return {flag: param.required for param in found.params for flag in param.opts if flag.startswith("--")}
+
+
+def _variables(command: str) -> set[str]:
+    """Variables that a command of `headrace` reads in place of flags."""
+    found = typer.main.get_group(app).commands[command]
+    return {str(param.envvar) for param in found.params if param.envvar}
 
 
 def _assert_runs(command: Sequence[str]) -> None:
@@ -76,10 +82,11 @@ def test_a_unit_waits_for_longer_than_its_process_takes(name: str) -> None:
 
 def test_the_example_sets_what_the_units_use_and_nothing_else() -> None:
     used = {name for unit in UNITS for name in VARIABLE.findall(_unit(unit)["Service"]["ExecStart"])}
+    read = _variables("coordinator")
     example = _example()
     times = {f"HEADRACE_{name.upper()}" for name in ClusterTimes.__dataclass_fields__}
-    assert used <= example.keys()
-    assert [name for name in example if name not in used | times and not FROM_ELSEWHERE.match(name)] == []
+    assert used | read <= example.keys()
+    assert [name for name in example if name not in used | read | times and not FROM_ELSEWHERE.match(name)] == []
 
 
 def test_the_example_shows_the_default_times() -> None:

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from headrace.cli.cluster.election_options import Ha, KeyFile, Ledger
+from headrace.cli.cluster.election_options import HaOrVariable, KeyFileOrVariable, LedgerOrVariable
 from headrace.cli.cluster.tls_options import TlsCa, TlsCert, TlsKey
 from headrace.cli.errors import reporting_errors
 
@@ -32,12 +32,16 @@ def coordinator(
             help="File with a token that reads health and metrics only. Default: cluster/metrics-token.",
         ),
     ] = None,
-    ha: Ha = None,
-    ledger: Ledger = None,
-    key_file: KeyFile = None,
+    ha: HaOrVariable = None,
+    ledger: LedgerOrVariable = None,
+    key_file: KeyFileOrVariable = None,
     advertise: Annotated[
         str | None,
-        typer.Option(metavar="HOST", help="Name or address by which others reach this one. Default: --host."),
+        typer.Option(
+            envvar="HEADRACE_ADVERTISE",
+            metavar="HOST",
+            help="Name or address by which others reach this one. Default: --host.",
+        ),
     ] = None,
     tls_cert: TlsCert = None,
     tls_key: TlsKey = None,

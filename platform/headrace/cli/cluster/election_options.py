@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -14,32 +14,44 @@ from headrace.core.network.hosts import LOOPBACK
 if TYPE_CHECKING:
     from headrace.local.cluster import Election
 
-Ha = Annotated[
-    str | None,
-    typer.Option(
+
+def _ha(variable: str | None = None) -> Any:
+    return typer.Option(
         "--ha",
+        envvar=variable,
         metavar="URL",
         help="Election among several coordinators: file:///shared/folder or zookeeper://HOST1,HOST2/path. "
         "One leads; the others are standbys.",
         show_default=False,
-    ),
-]
-Ledger = Annotated[
-    str | None,
-    typer.Option(
+    )
+
+
+def _ledger(variable: str | None = None) -> Any:
+    return typer.Option(
         "--ledger",
+        envvar=variable,
         metavar="URL",
         help="Where coordinators share their jobs: a folder that all hosts mount, or s3://bucket/prefix. "
         "Default: cluster of HEADRACE_HOME; the folder of a file:// election.",
         show_default=False,
-    ),
-]
-KeyFile = Annotated[
-    Path | None,
-    typer.Option(
-        "--key-file", help="File with the key that encrypts what is secret in the ledger; the same on each host."
-    ),
-]
+    )
+
+
+def _key_file(variable: str | None = None) -> Any:
+    return typer.Option(
+        "--key-file",
+        envvar=variable,
+        help="File with the key that encrypts what is secret in the ledger; the same on each host.",
+    )
+
+
+Ha = Annotated[str | None, _ha()]
+Ledger = Annotated[str | None, _ledger()]
+KeyFile = Annotated[Path | None, _key_file()]
+# of the coordinator alone: a variable of a host must not turn every cluster that is started there into a part of that one
+HaOrVariable = Annotated[str | None, _ha("HEADRACE_HA")]
+LedgerOrVariable = Annotated[str | None, _ledger("HEADRACE_LEDGER")]
+KeyFileOrVariable = Annotated[Path | None, _key_file("HEADRACE_KEY_FILE")]
 Host = Annotated[
     str | None,
     typer.Option(

@@ -1,0 +1,99 @@
+"""The commands of deploy/standalone/high-availability.md, on three hosts, below a flow that is exactly-once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import replace
+
+import pytest
+
+from headrace_dev.broker import EmbeddedBroker
+from support.clusters.kafka_flow import Flow, running_flow
+from support.clusters.network_hosts import CONTROL, DATA, HERE, Network, running_network
+from support.deployment.page_commands import sections
+from support.deployment.standby_hosts import PAGE, StandbyHosts
+from support.kafka.broker import broker_config
+from support.leadership.zookeeper import zookeeper
+from support.patience import BROKER_SESSION, STANDBY_TIMES
+from support.processes.running import wait_until
+from support.storage.s3_server import BUCKET, s3_server
+
+pytestmark = [pytest.mark.broker, pytest.mark.full]
+
+HOSTS = ("h1", "h2", "h3")
+
+
+@pytest.fixture(scope="module")
+def stack() -> Iterator[ExitStack]:
+    with ExitStack() as opened:
+        yield opened
+
+
+@pytest.fixture(scope="module")
+def network(stack: ExitStack) -> Network:
+    return stack.enter_context(running_network(*HOSTS))
+
+
+@pytest.fixture(scope="module")
+def broker(stack: ExitStack, network: Network, tmp_path_factory: pytest.TempPathFactory) -> EmbeddedBroker:
+    told = broker_config(tmp_path_factory.mktemp("kafka"), settings=BROKER_SESSION)
+    return stack.enter_context(EmbeddedBroker(replace(told, host=network.address(HERE))))
+
+
+@pytest.fixture(scope="module")
+def hosts(stack: ExitStack, network: Network, tmp_path_factory: pytest.TempPathFactory) -> StandbyHosts:
+    here = network.address(HERE)
+    servers = stack.enter_context(zookeeper(tmp_path_factory.mktemp("z"), servers=3, host=here))
+    storage = stack.enter_context(s3_server(here))
+    no_proxy = ",".join(network.address(name, each) for name in (HERE, *HOSTS) for each in (DATA, CONTROL))
+    # this process asks no proxy for the way to the hosts
+    patch = stack.enter_context(pytest.MonkeyPatch.context())
+    for variable in ("NO_PROXY", "no_proxy"):
+        patch.setenv(variable, no_proxy)
+    names = {
+        "zk1.example.internal,zk2.example.internal,zk3.example.internal": servers.hosts,
+        "s3://bucket/": f"s3://{BUCKET}/",
+    }
+    own = {**STANDBY_TIMES, **storage.environment(), "NO_PROXY": no_proxy, "no_proxy": no_proxy}
+    made = StandbyHosts(tmp_path_factory.mktemp("hosts"), network, names, own)
+    made.add_hosts({"0.1.0": None})
+    stack.callback(made.end)
+    return made
+
+
+@pytest.fixture(scope="module")
+def flow(hosts: StandbyHosts, broker: EmbeddedBroker) -> Iterator[Flow]:
+    """Submitted by the page, and drained at the end."""
+    with running_flow(hosts, broker, name="orders", exactly_once=True) as running:
+        running.file()
+        hosts.run("Install")
+        hosts.run("Start")
+        running.job = hosts.client.status("orders").job_id
+        hosts.wait_state(running.job, "RUNNING")
+        running.wait_checkpoint()
+        running.settle()
+        yield running
+        running.finish()
+
+
+def test_the_hosts_are_started(hosts: StandbyHosts, flow: Flow) -> None:
+    assert hosts.workers() == set(HOSTS)
+    leader = hosts.leading()
+    for name, host in hosts.hosts.items():
+        host.run(f'test "$(headrace-role)" = {"leader" if name == leader else "standby"}')
+    assert flow.job
+
+
+def test_everything_is_restarted(hosts: StandbyHosts, flow: Flow) -> None:
+    leader, term = hosts.leading(), hosts.term()
+    with flow.recovering("everything restarted"):
+        hosts.run("Restart everything")
+    assert hosts.leading() != leader
+    # one term more: standbys that restart disturb nothing
+    assert hosts.term() > term
+    wait_until(lambda: hosts.workers() == set(HOSTS), "all workers have joined")
+
+
+def test_every_section_is_run_by_a_test() -> None:
+    assert list(sections(PAGE)) == ["Install", "Start", "Restart everything"]
