@@ -273,7 +273,8 @@ class ControlServer(control_pb2_grpc.ControlServicer):
             return
         terms = terms_of(first, nonce)
         if (refused := self._refusal(register, first, terms)) is not None:
-            yield control_pb2.CoordinatorFrame(message=codec.to_worker_proto(refused))
+            # with its term: a worker ends on the leader's word, and on none of a coordinator that led before
+            yield control_pb2.CoordinatorFrame(message=codec.to_worker_proto(refused), term=self._term)
             return
         session, resumed = self._session(register, first.session)
         stream = session.attach(first.acknowledged if resumed else 0)

@@ -8,9 +8,11 @@ from dataclasses import replace
 
 import pytest
 
+from headrace import __version__
 from headrace_dev.broker import EmbeddedBroker
 from support.clusters.kafka_flow import Flow, running_flow
 from support.clusters.network_hosts import CONTROL, DATA, HERE, Network, running_network
+from support.deployment.other_version import other_version
 from support.deployment.page_commands import sections
 from support.deployment.standby_hosts import PAGE, StandbyHosts
 from support.kafka.broker import broker_config
@@ -22,6 +24,8 @@ from support.storage.s3_server import BUCKET, s3_server
 pytestmark = [pytest.mark.broker, pytest.mark.full]
 
 HOSTS = ("h1", "h2", "h3")
+LATER = "0.2.0"
+"""The version that the page upgrades to: here a copy that says so, and writes a later format of the ledger."""
 
 
 @pytest.fixture(scope="module")
@@ -57,7 +61,8 @@ def hosts(stack: ExitStack, network: Network, tmp_path_factory: pytest.TempPathF
     }
     own = {**STANDBY_TIMES, **storage.environment(), "NO_PROXY": no_proxy, "no_proxy": no_proxy}
     made = StandbyHosts(tmp_path_factory.mktemp("hosts"), network, names, own)
-    made.add_hosts({"0.1.0": None})
+    later = other_version(tmp_path_factory.mktemp("later"), LATER)
+    made.add_hosts({"0.1.0": None, LATER: later})
     stack.callback(made.end)
     return made
 
@@ -95,5 +100,33 @@ def test_everything_is_restarted(hosts: StandbyHosts, flow: Flow) -> None:
     wait_until(lambda: hosts.workers() == set(HOSTS), "all workers have joined")
 
 
+def test_the_software_is_upgraded(hosts: StandbyHosts, flow: Flow) -> None:
+    """Old workers beside a new leader are refused, and come back as new ones."""
+    assert {each.version for each in hosts.client.cluster().workers} == {__version__}
+    with flow.recovering("upgraded"):
+        hosts.run("Upgrade")
+    wait_until(lambda: hosts.workers() == set(HOSTS), "all workers have joined")
+    found = hosts.client.cluster()
+    assert {found.version, *(each.version for each in found.workers)} == {LATER}
+
+
+def test_an_earlier_version_leads_no_later_ledger(hosts: StandbyHosts, flow: Flow) -> None:
+    """It stands by; when it is elected it says why it does not lead, and does no harm."""
+    leader = hosts.leading()
+    early, late = (host for name, host in hosts.hosts.items() if name != leader)
+    early.run("ln -sfn headrace-0.1.0 /opt/headrace")
+    early.run("systemctl restart headrace-coordinator")
+    early.run("headrace-role standby")
+    with flow.recovering("an earlier version is elected"):
+        for host in (late, hosts.hosts[leader]):
+            host.run("systemctl stop headrace-coordinator")
+        refused = f"has format 2, written by headrace {LATER}: this version reads up to 1, and does not lead"
+        wait_until(lambda: refused in early.log("headrace-coordinator"), "it does not lead")
+        for host in (late, hosts.hosts[leader]):
+            host.run("systemctl start headrace-coordinator")
+        early.run("ln -sfn headrace-0.2.0 /opt/headrace")
+    early.run("headrace-role answers")
+
+
 def test_every_section_is_run_by_a_test() -> None:
-    assert list(sections(PAGE)) == ["Install", "Start", "Restart everything"]
+    assert list(sections(PAGE)) == ["Install", "Start", "Restart everything", "Upgrade"]

@@ -341,3 +341,26 @@ def test_a_worker_follows_the_leader_and_ignores_one_of_an_earlier_term(tmp_path
             assert worker.told == []
         finally:
             client.close(0)
+
+
+def test_a_later_leader_may_refuse_a_worker_and_an_earlier_one_may_not(tmp_path: Path) -> None:
+    """During an upgrade, a worker of the old version joined the old leader, and finds a new one."""
+    elector, worker = FileElector(tmp_path, 60_000), Worker()
+    with ServerInThread(term=4) as early, ServerInThread(term=7) as joined, ServerInThread(term=9) as late:
+        elector.announce(Leader("http://x:1", joined.address, 7))
+        client = worker.connect(f"file://{tmp_path}")
+        try:
+            wait_until(lambda: bool(joined.connected()), "it joins")
+            worker.register = replace(worker.register, version="0.0.0")
+            # it was suspended, and publishes its address once more
+            elector.announce(Leader("http://y:1", early.address, 4))
+            joined.stop()
+            before = worker.registered
+            wait_until(lambda: worker.registered > before + 2, "it was refused, and dials again")
+            assert worker.refused == []
+            elector.announce(Leader("http://z:1", late.address, 9))
+            wait_until(lambda: bool(worker.refused), "the leader refuses it")
+        finally:
+            client.close(0)
+        assert "headrace 0.0.0" in worker.refused[0].reason
+        assert early.connected() == late.connected() == []

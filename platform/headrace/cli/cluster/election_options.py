@@ -48,7 +48,7 @@ def _key_file(variable: str | None = None) -> Any:
 Ha = Annotated[str | None, _ha()]
 Ledger = Annotated[str | None, _ledger()]
 KeyFile = Annotated[Path | None, _key_file()]
-# of the coordinator alone: a variable of a host must not turn every cluster that is started there into a part of that one
+# of the coordinator alone: by a variable of its host no other cluster becomes a part of that one
 HaOrVariable = Annotated[str | None, _ha("HEADRACE_HA")]
 LedgerOrVariable = Annotated[str | None, _ledger("HEADRACE_LEDGER")]
 KeyFileOrVariable = Annotated[Path | None, _key_file("HEADRACE_KEY_FILE")]

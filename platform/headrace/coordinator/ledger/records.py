@@ -10,9 +10,16 @@ from typing import Annotated, Literal
 
 from pydantic import Field, TypeAdapter
 
+from headrace import __version__
 from headrace.checkpoint.manifest import Document
 from headrace.coordinator.job.history import JobHistory
 from headrace.rpc.messages import Failure
+
+FORMAT = 1
+"""Version of records, snapshots and of what is sealed in them. A coordinator takes no ledger over that has a greater
+one. It rises with every change after which an earlier version would misread a ledger: a new kind of change, a new
+field, a new meaning; and with the format of manifests, because an earlier version would fail the jobs.
+"""
 
 
 class JobResult(Document):
@@ -121,8 +128,11 @@ class LedgerRecord(Document):
     writer    random token of the coordinator's run that wrote it
     at_ms     epoch ms, by the writer's clock
     changes   in order; empty in a writer's first record, with which it takes the ledger over
+    version   of headrace, of the writer; for messages
     """
 
+    format: int = FORMAT
+    version: str = __version__
     number: int
     writer: str
     at_ms: int
@@ -141,6 +151,8 @@ class LedgerJob(Document):
 class Snapshot(Document):
     """The ledger after the record with this number; jobs and triggers in the order in which they came."""
 
+    format: int = FORMAT
+    version: str = __version__
     number: int
     identity: Identified | None = None
     application_exit_code: int | None = None

@@ -9,6 +9,7 @@ compact:  put-if-absent of the snapshot at the head ─> delete earlier snapshot
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -18,9 +19,9 @@ from pydantic import BaseModel, ValidationError
 
 from headrace.checkpoint.stores.store import ObjectNotFoundError, ObjectStore
 from headrace.coordinator.ledger.ledger import Ledger, LedgerCorruptError, Replaced, Settled, Written
-from headrace.coordinator.ledger.records import Change, LedgerRecord, Snapshot
+from headrace.coordinator.ledger.records import FORMAT, Change, LedgerRecord, Snapshot
 from headrace.core.clock import Clock
-from headrace.core.errors import ExternalError
+from headrace.core.errors import ExternalError, UserError
 
 LEDGER = "ledger/"
 RECORDS_MAX = 200
@@ -45,6 +46,10 @@ class LedgerReplacedError(ExternalError):
     """Another coordinator has taken the ledger over: this one writes nothing any more."""
 
 
+class LedgerFormatError(UserError):
+    """A later version of headrace has written to the ledger, in a format that this version does not know."""
+
+
 class LedgerStore:
     """One coordinator's access to its cluster's ledger. Used by one thread at a time. writer: this run's token."""
 
@@ -61,7 +66,7 @@ class LedgerStore:
         return self._ledger
 
     def load(self) -> Ledger:
-        """Reads the ledger, and replaces nobody. Raises ExternalError."""
+        """Reads the ledger, and replaces nobody. Raises ExternalError, LedgerFormatError."""
         self._ledger = self._load_settled()
         return self._ledger
 
@@ -69,7 +74,8 @@ class LedgerStore:
         """Reads the ledger, and puts this writer's first record: every other writer has been replaced when it returns.
 
         is_elected: whether this coordinator is still the one that may lead. Raises ExternalError; LedgerReplacedError
-        if it is not, or if others are faster again and again.
+        if it is not, or if others are faster again and again; LedgerFormatError, without having written anything, if a
+        later version's coordinator has led.
         """
         for _ in range(_LOADS_MAX):
             put = self.load().next((), self._writer, self._clock.now_ms())
@@ -139,6 +145,8 @@ class LedgerStore:
                     raise ExternalError(
                         f"{self._store.url}/{path} could not be written and is not there", retry=True
                     ) from error
+            except LedgerFormatError:
+                return Replaced(put.number)  # a coordinator of a later version, so it is not this one's record
         # listed after the put: a higher number proves that another coordinator has continued
         return self._ledger.on_put(put, found, self._higher(put.number))
 
@@ -177,6 +185,7 @@ class LedgerStore:
 
     def _read(self, path: str, kind: type[M]) -> M:
         data = self._store.read(path)
+        _require_known_format(data, f"{self._store.url}/{path}")
         try:
             return kind.model_validate_json(data)
         except ValidationError as error:
@@ -186,6 +195,20 @@ class LedgerStore:
                 f"{self._store.url}/{path} is no record of this version of headrace: {first['msg']} at {place}",
                 remedy="a newer headrace may have written it: use that version; else restore the file",
             ) from error
+
+
+def _require_known_format(data: bytes, place: str) -> None:
+    try:
+        fields = json.loads(data)
+    except ValueError:
+        return  # reported as what it is not: a record
+    found = fields.get("format", FORMAT) if isinstance(fields, dict) else FORMAT
+    if isinstance(found, int) and found > FORMAT:
+        raise LedgerFormatError(
+            f"{place} has format {found}, written by headrace {fields.get('version', '?')}: this version reads up to "
+            f"{FORMAT}, and does not lead",
+            remedy="run that version of headrace, or a later one, or restore a back-up from before the upgrade",
+        )
 
 
 def _numbers(pattern: re.Pattern[str], paths: Sequence[str]) -> list[int]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from random import Random
@@ -11,9 +12,9 @@ import pytest
 from headrace.checkpoint.stores.file import FileStore
 from headrace.checkpoint.stores.store import Data
 from headrace.coordinator.ledger.ledger import LedgerCorruptError
-from headrace.coordinator.ledger.records import Discarded, Submitted
+from headrace.coordinator.ledger.records import FORMAT, Discarded, Submitted
 from headrace.coordinator.store import ledger_store
-from headrace.coordinator.store.ledger_store import LedgerReplacedError, LedgerStore
+from headrace.coordinator.store.ledger_store import LedgerFormatError, LedgerReplacedError, LedgerStore
 from headrace.core.clock import SystemClock
 from headrace.core.errors import ExternalError
 
@@ -195,6 +196,32 @@ def test_a_record_that_cannot_be_read_is_named(text: str, tmp_path: Path) -> Non
     (tmp_path / "ledger" / "00000001.json").write_text(text)
     with pytest.raises(ExternalError, match=r"ledger/00000001\.json is no record of this version"):
         opened(tmp_path).take_over()
+
+
+@pytest.mark.parametrize("more", [{}, {"changes": [{"kind": "new"}]}], ids=["known", "unknown"])
+def test_a_record_of_a_later_format_is_refused(more: dict[str, object], tmp_path: Path) -> None:
+    """Whether its content could be read or not; nothing is written."""
+    opened(tmp_path).take_over()
+    later = {"format": FORMAT + 1, "version": "9.9.9", "number": 2, "writer": "w", "at_ms": 1, **more}
+    (tmp_path / "ledger" / "00000002.json").write_text(json.dumps(later))
+    with pytest.raises(LedgerFormatError, match=r"00000002\.json has format 2, written by headrace 9\.9\.9"):
+        opened(tmp_path, "earlier").take_over()
+    assert names(tmp_path) == ["ledger/00000001.json", "ledger/00000002.json"]
+
+
+def test_a_leader_that_one_of_a_later_format_replaces_is_replaced(tmp_path: Path) -> None:
+    leader = opened(tmp_path)
+    leader.take_over()
+    later = {"format": FORMAT + 1, "version": "9.9.9", "number": 2, "writer": "w", "at_ms": 1}
+    (tmp_path / "ledger" / "00000002.json").write_text(json.dumps(later))
+    with pytest.raises(LedgerReplacedError):
+        leader.append([job("a")])
+
+
+def test_a_record_without_a_format_is_of_the_first(tmp_path: Path) -> None:
+    (tmp_path / "ledger").mkdir()
+    (tmp_path / "ledger" / "00000001.json").write_text('{"number": 1, "writer": "w", "at_ms": 1, "changes": []}')
+    assert opened(tmp_path).take_over().head == 2
 
 
 def test_a_leader_that_writes_all_the_time_is_replaced_all_the_same(
