@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
-from collections.abc import Sequence
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator, Sequence
 from configparser import ConfigParser
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,6 +22,8 @@ from ruamel.yaml import YAML
 from headrace.cli.app import app
 from headrace.core.config import parse_duration_ms
 from headrace.rpc.time_settings import ClusterTimes, times_from
+from support.deployment.service import unit_of
+from support.patience import WAIT_SECONDS
 from support.repository import ROOT
 
 FOLDER = ROOT / "deploy/standalone"
@@ -25,11 +34,7 @@ FROM_ELSEWHERE = re.compile(r"AWS_|HEADRACE_HOME$")
 
 
 def _unit(name: str) -> ConfigParser:
-    unit = ConfigParser(interpolation=None, delimiters=("=",), comment_prefixes=("#",))
-    # systemd's names are case-sensitive
-    unit.optionxform = str  # type: ignore[method-assign, assignment]
-    unit.read_string((FOLDER / name).read_text())
-    return unit
+    return unit_of((FOLDER / name).read_text())
 
 
 def _flags(command: str) -> dict[str, bool]:
@@ -62,9 +67,16 @@ def _example() -> dict[str, str]:
     return {found[1]: found[2] for line in lines if (found := re.fullmatch(r"#?([A-Z_]+)=(\S+)", line))}
 
 
-def _services() -> dict[str, Any]:
-    services: dict[str, Any] = YAML(typ="safe").load((FOLDER / "compose.yaml").read_text())["services"]
-    return services
+def _services(file: str = "compose.yaml") -> dict[str, Any]:
+    """Those that run headrace."""
+    services: dict[str, Any] = YAML(typ="safe").load((FOLDER / file).read_text())["services"]
+    return {name: each for name, each in services.items() if "command" in each}
+
+
+def _given(file: str, verb: str) -> dict[str, dict[str, str]]:
+    """Service -> flags of those that run this command."""
+    found = {name: each["command"] for name, each in _services(file).items() if each["command"][1] == verb}
+    return {name: dict(zip(command[2::2], command[3::2], strict=True)) for name, command in found.items()}
 
 
 @pytest.mark.parametrize("name", UNITS)
@@ -96,22 +108,75 @@ def test_the_example_shows_the_default_times() -> None:
     assert times_from(example) == ClusterTimes()
 
 
-def test_containers_start_commands_that_there_are() -> None:
-    services = _services()
+@pytest.mark.parametrize("file", ["compose.yaml", "compose-ha.yaml"])
+def test_containers_start_commands_that_there_are(file: str) -> None:
+    services = _services(file)
     for service in services.values():
         _assert_runs(service["command"])
     assert {service["command"][1] for service in services.values()} == {"coordinator", "worker"}
 
 
 def test_containers_find_their_coordinator_and_have_ids_of_their_own() -> None:
-    services = _services()
-    given = {
-        name: dict(zip(each["command"][2::2], each["command"][3::2], strict=True)) for name, each in services.items()
-    }
-    address = f"coordinator:{given['coordinator']['--grpc-port']}"
-    workers = {name: flags for name, flags in given.items() if name != "coordinator"}
-    assert {flags["--coordinator"] for flags in workers.values()} == {address}
+    (coordinator,) = _given("compose.yaml", "coordinator").values()
+    workers = _given("compose.yaml", "worker")
+    assert {flags["--coordinator"] for flags in workers.values()} == {f"coordinator:{coordinator['--grpc-port']}"}
     assert {name: flags["--id"] for name, flags in workers.items()} == {name: name for name in workers}
+
+
+def test_containers_with_standbys_share_election_and_ledger_and_have_names_of_their_own() -> None:
+    file = "compose-ha.yaml"
+    coordinators, workers = _given(file, "coordinator"), _given(file, "worker")
+    everything = YAML(typ="safe").load((FOLDER / file).read_text())
+    servers = [name for name, each in everything["services"].items() if "ZOO_MY_ID" in each.get("environment", {})]
+    election = f"zookeeper://{','.join(servers)}/headrace"
+    assert (len(servers), len(coordinators), len(workers)) == (3, 3, 2)
+    assert {flags["--ha"] for flags in coordinators.values()} == {election}
+    assert {flags["--coordinator"] for flags in workers.values()} == {election}
+    assert {name: flags["--advertise"] for name, flags in coordinators.items()} == {name: name for name in coordinators}
+    assert {name: flags["--id"] for name, flags in workers.items()} == {name: name for name in workers}
+    # the ledger is in what all of them mount
+    (ledger,) = {flags["--ledger"] for flags in coordinators.values()}
+    assert all(each["volumes"] == [f"shared:{ledger}"] for each in _services(file).values())
+    for name, server in enumerate(servers, 1):
+        settings = everything["services"][server]["environment"]
+        assert settings["ZOO_MY_ID"] == str(name)
+        assert f"server.{name}={server}:2888:3888;2181" in settings["ZOO_SERVERS"].split()
+
+
+def test_the_health_check_of_containers_accepts_a_standby(tmp_path: Path) -> None:
+    """Its program is run against an answer of each kind."""
+    (program,) = {
+        each["healthcheck"]["test"][3] for each in _services("compose-ha.yaml").values() if "healthcheck" in each
+    }
+    compile(program, "health check", "exec")
+    for answer, healthy in (("ok", True), ("standby", True), ("other", False)):
+        with _answering(json.dumps({"status": answer})) as port:
+            text = program.replace(":8480/", f":{port}/").replace("/var/lib/headrace", str(tmp_path))
+            (tmp_path / "cluster").mkdir(exist_ok=True)
+            (tmp_path / "cluster/metrics-token").write_text("t\n")
+            done = subprocess.run([sys.executable, "-c", text], capture_output=True, timeout=WAIT_SECONDS, check=False)
+        assert (done.returncode == 0) == healthy
+
+
+@contextmanager
+def _answering(body: str) -> Iterator[int]:
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(body.encode())
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    with HTTPServer(("127.0.0.1", 0), Handler) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            yield server.server_port
+        finally:
+            server.shutdown()
+            thread.join()
 
 
 @pytest.mark.parametrize("command", ["coordinator", "worker"])

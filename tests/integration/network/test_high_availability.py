@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -12,6 +14,7 @@ from headrace import __version__
 from headrace_dev.broker import EmbeddedBroker
 from support.clusters.kafka_flow import Flow, running_flow
 from support.clusters.network_hosts import CONTROL, DATA, HERE, Network, running_network
+from support.deployment import aws
 from support.deployment.other_version import other_version
 from support.deployment.page_commands import sections
 from support.deployment.standby_hosts import PAGE, StandbyHosts
@@ -55,9 +58,13 @@ def hosts(stack: ExitStack, network: Network, tmp_path_factory: pytest.TempPathF
     patch = stack.enter_context(pytest.MonkeyPatch.context())
     for variable in ("NO_PROXY", "no_proxy"):
         patch.setenv(variable, no_proxy)
+    program = tmp_path_factory.mktemp("bin")
+    (program / "aws").symlink_to(Path(aws.__file__).resolve())
+    patch.setenv("PATH", f"{program}:{os.environ['PATH']}")
     names = {
         "zk1.example.internal,zk2.example.internal,zk3.example.internal": servers.hosts,
         "s3://bucket/": f"s3://{BUCKET}/",
+        "s3://backup/": f"s3://{BUCKET}/backup/",
     }
     own = {**STANDBY_TIMES, **storage.environment(), "NO_PROXY": no_proxy, "no_proxy": no_proxy}
     made = StandbyHosts(tmp_path_factory.mktemp("hosts"), network, names, own)
@@ -69,7 +76,7 @@ def hosts(stack: ExitStack, network: Network, tmp_path_factory: pytest.TempPathF
 
 @pytest.fixture(scope="module")
 def flow(hosts: StandbyHosts, broker: EmbeddedBroker) -> Iterator[Flow]:
-    """Submitted by the page, and drained at the end."""
+    """Submitted by the page."""
     with running_flow(hosts, broker, name="orders", exactly_once=True) as running:
         running.file()
         hosts.run("Install")
@@ -79,7 +86,6 @@ def flow(hosts: StandbyHosts, broker: EmbeddedBroker) -> Iterator[Flow]:
         running.wait_checkpoint()
         running.settle()
         yield running
-        running.finish()
 
 
 def test_the_hosts_are_started(hosts: StandbyHosts, flow: Flow) -> None:
@@ -128,5 +134,43 @@ def test_an_earlier_version_leads_no_later_ledger(hosts: StandbyHosts, flow: Flo
     early.run("headrace-role answers")
 
 
+def test_a_back_up_of_all_is_recovered_on_new_hosts(hosts: StandbyHosts, flow: Flow) -> None:
+    with flow.recovering("recovered"):
+        hosts.run("Back-up", blocks=slice(0, 2))
+        lose_everything(hosts)
+        hosts.run("Recovery")
+    assert hosts.workers() == set(HOSTS)
+
+
+def test_an_audit_tells_that_a_back_up_is_older_than_the_output(hosts: StandbyHosts, flow: Flow) -> None:
+    """The last one: rows are there twice afterwards, as the page says."""
+    hosts.run("Back-up")
+    hosts.wait_state(flow.job, "RUNNING")
+    flow.wait_checkpoint()
+    flow.settle()
+    with flow.feed.paused():
+        flow.wait_exact()
+        lose_everything(hosts)
+        *before, audit, _ = sections(PAGE)["Recovery"]
+        hosts.run("Recovery", blocks=slice(0, len(before)))
+        assert [command.text for command in audit] == ["headrace audit orders"]
+        done = hosts.headrace("audit", "orders")
+        assert (done.code, "differs" in done.out) == (1, True), done.out + done.err
+        hosts.run("Recovery", blocks=slice(-1, None))
+        hosts.wait_state(flow.job, "RUNNING")
+        wait_until(lambda: bool(flow.output.read().contradictions), "rows come again")
+        assert all("is there twice" in each for each in flow.output.seen.contradictions)
+
+
+def lose_everything(hosts: StandbyHosts) -> None:
+    """All hosts with their processes and files, and the bucket; key and token were kept."""
+    hosts.lose_hosts()
+    hosts.run_client("aws s3 rm --recursive s3://bucket/headrace")
+    hosts.add_hosts(hosts.versions)
+    # without the block that makes a key and a token, and in the version of the back-up
+    hosts.run("Install", blocks=slice(1, None))
+    hosts.run("Upgrade", blocks=slice(0, 1))
+
+
 def test_every_section_is_run_by_a_test() -> None:
-    assert list(sections(PAGE)) == ["Install", "Start", "Restart everything", "Upgrade"]
+    assert list(sections(PAGE)) == ["Install", "Start", "Restart everything", "Upgrade", "Back-up", "Recovery"]

@@ -41,14 +41,20 @@ class StandbyHosts(Cluster):
         self._exports: list[str] = []
         shutil.copytree(FOLDER, folder, dirs_exist_ok=True)
         shutil.copy(FOLDER / "headrace.env.example", folder / "headrace.env")
+        self.versions: Mapping[str, Path | None] = {}
         self.hosts: dict[str, ServiceHost] = {}
         self._election = self._named(settings(PAGE)["HEADRACE_HA"])
         self._locator = open_locator(self._election, dict(STANDBY_TIMES))
 
-    def add_hosts(self, versions: Mapping[str, Path | None]) -> None:
-        """New ones, in place of those before: nothing is on them but these versions, in /opt."""
+    def lose_hosts(self) -> None:
+        """All their processes are killed, and their files gone."""
         for host in self.hosts.values():
             host.close()
+        self.hosts.clear()
+
+    def add_hosts(self, versions: Mapping[str, Path | None]) -> None:
+        """New ones: nothing is on them but these versions, in /opt."""
+        self.versions = versions
         taken = len(list(self.folder.glob("h*-*")))
         for name, namespace in self._network.hosts.items():
             host = ServiceHost(name, namespace.prefix, self.folder / f"{name}-{taken}", self.folder)
@@ -69,7 +75,7 @@ class StandbyHosts(Cluster):
         for name in self._places(where):
             for command in block:
                 if command.where == CLIENT:
-                    self._run_client(command.text)
+                    self.run_client(command.text)
                 else:
                     self._run_on(name, command.text)
 
@@ -92,14 +98,15 @@ class StandbyHosts(Cluster):
             own = {"HEADRACE_ADVERTISE": self._network.address(name, CONTROL)}
             host.set({**{each: self._named(value) for each, value in settings(PAGE).items()}, **own, **self._own})
 
-    def _run_client(self, text: str) -> None:
+    def run_client(self, text: str) -> None:
+        """A command where clients are."""
         if text.startswith("export "):
             self._exports.append(self._named(text))
             return
         done = subprocess.run(
             ["bash", "-c", "\n".join(["set -eu", *self._exports, self._named(text)])],
             cwd=self.folder,
-            env={**super().environment(), "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"},
+            env={**super().environment(), **self._own, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"},
             capture_output=True,
             text=True,
             timeout=WAIT_SECONDS,
@@ -157,8 +164,7 @@ class StandbyHosts(Cluster):
             host.service(f"headrace-worker@{name}").stop()
         for host in self.hosts.values():
             host.service(COORDINATOR).stop()
-        for host in self.hosts.values():
-            host.close()
+        self.lose_hosts()
         self._locator.close()
         if self._client is not None:
             self._client.close()

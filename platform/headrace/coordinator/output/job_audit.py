@@ -22,9 +22,12 @@ READ_MS = 2_000
 """How long a host reads before it reports progress, in ms."""
 EPOCHS_MAX = 20
 """Commits of a running job after which an audit without a match ends."""
-LOOKS_LIVE, LOOKS_ENDED = 600, 5
-"""Most comparisons without a match, for a running and for an ended job, each after all visible output was read. Even an
-ended job needs several: the markers of its last commit may become visible a moment later."""
+LOOKS_LIVE, LOOKS_WAITING, LOOKS_ENDED = 600, 30, 5
+"""Most comparisons without a match, for a job that ran as the audit began, for one that waited (for slots, for a
+restart), and for an ended one, each after all visible output was read. Even an ended job needs several: the markers of
+its last commit may become visible a moment later."""
+WAITING = frozenset({"CREATED", "SCHEDULING", "DEPLOYING", "RESTARTING"})
+"""States in which no row is written."""
 BACKOFF = Backoff(first_s=0.05, max_s=1.0)
 
 
@@ -76,8 +79,9 @@ class JobAudit:
     def _is_enough(self, held: HeldJob, totals: Totals, since: int, looks: int, seen: OutputSeen) -> bool:
         if held.phase is not Phase.LIVE:
             return looks >= LOOKS_ENDED
+        looks_max = LOOKS_WAITING if held.state in WAITING else LOOKS_LIVE
         passed = sum(epoch > since for epoch in totals.by_epoch)
-        return passed >= EPOCHS_MAX or looks >= LOOKS_LIVE
+        return passed >= EPOCHS_MAX or looks >= looks_max
 
 
 def _document(sink: str, ended: AuditVerdict) -> SinkAudit:

@@ -1,6 +1,7 @@
 """Encrypts what contains secrets before it reaches the ledger: with a key that only the deployment has.
 
-The key is a file with mode 0600, or a mounted secret. Encryption is Fernet (AES-128-CBC with HMAC-SHA256) of the
+The key is a file that is made with mode 0600, or one of an administrator, or a mounted secret, with a mode of its
+owner's choice. Encryption is Fernet (AES-128-CBC with HMAC-SHA256) of the
 cryptography package.
 """
 
@@ -11,7 +12,7 @@ import hashlib
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from headrace.client.token_files import ensure_token
+from headrace.client.token_files import ensure_token, read_token
 from headrace.core.errors import ExternalError
 
 if TYPE_CHECKING:
@@ -46,7 +47,8 @@ class Sealer:
     def _cipher(self) -> Fernet:
         from cryptography.fernet import Fernet
 
-        return Fernet(_fernet_key(ensure_token(self._key_file)))
+        # one that is there is not repaired: a process of another user than its owner cannot do that
+        return Fernet(_fernet_key(read_token(self._key_file) or ensure_token(self._key_file)))
 
 
 def _fernet_key(text: str) -> bytes:
