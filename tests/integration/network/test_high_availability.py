@@ -19,7 +19,7 @@ from support.deployment.other_version import other_version
 from support.deployment.page_commands import sections
 from support.deployment.standby_hosts import PAGE, StandbyHosts
 from support.kafka.broker import broker_config
-from support.leadership.zookeeper import zookeeper
+from support.leadership.zookeeper import Place, zookeeper
 from support.patience import BROKER_SESSION, STANDBY_TIMES
 from support.processes.running import wait_until
 from support.storage.s3_server import BUCKET, s3_server
@@ -51,7 +51,7 @@ def broker(stack: ExitStack, network: Network, tmp_path_factory: pytest.TempPath
 @pytest.fixture(scope="module")
 def hosts(stack: ExitStack, network: Network, tmp_path_factory: pytest.TempPathFactory) -> StandbyHosts:
     here = network.address(HERE)
-    servers = stack.enter_context(zookeeper(tmp_path_factory.mktemp("z"), servers=3, host=here))
+    servers = stack.enter_context(zookeeper(tmp_path_factory.mktemp("z"), 3, [Place(here)] * 3))
     storage = stack.enter_context(s3_server(here))
     no_proxy = ",".join(network.address(name, each) for name in (HERE, *HOSTS) for each in (DATA, CONTROL))
     # this process asks no proxy for the way to the hosts

@@ -7,7 +7,7 @@ import socket
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
@@ -345,8 +345,11 @@ def test_a_worker_follows_the_leader_and_ignores_one_of_an_earlier_term(tmp_path
 
 def test_a_later_leader_may_refuse_a_worker_and_an_earlier_one_may_not(tmp_path: Path) -> None:
     """During an upgrade, a worker of the old version joined the old leader, and finds a new one."""
-    elector, worker = FileElector(tmp_path, 60_000), Worker()
-    with ServerInThread(term=4) as early, ServerInThread(term=7) as joined, ServerInThread(term=9) as late:
+    worker = Worker()
+    servers = (ServerInThread(term=term) for term in (4, 7, 9))
+    with ExitStack() as stack:
+        elector = stack.enter_context(announcing(tmp_path))
+        early, joined, late = (stack.enter_context(each) for each in servers)
         elector.announce(Leader("http://x:1", joined.address, 7))
         client = worker.connect(f"file://{tmp_path}")
         try:
