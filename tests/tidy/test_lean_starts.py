@@ -98,6 +98,24 @@ def test_the_engine_loads_no_client_and_starts_no_thread() -> None:
     assert loaded.tasks.count("python") == 1, "numpy's OpenBLAS has started threads"
 
 
+HOSTS = """
+from headrace.coordinator.connector_host.connector_host import HOST_PROGRAMS
+from headrace.processes.template.process import preload
+preload(HOST_PROGRAMS)
+"""
+NOT_FOR_HOSTS = {"grpc", "psycopg", "s3fs", "sqlalchemy"}
+"""Clients that no connector names for its hosts."""
+
+
+def test_hosts_share_the_clients_that_connectors_name_and_these_start_no_thread() -> None:
+    loaded = loaded_by(HOSTS)
+    assert {"headrace_connectors.kafka.transactions.committer", "confluent_kafka"} <= set(loaded.modules)
+    assert loaded.within(NOT_FOR_HOSTS) == []
+    assert loaded.threads == ["MainThread"]
+    assert set(loaded.tasks) <= ENGINE_TASKS
+    assert loaded.tasks.count("python") == 1
+
+
 ROWS = """
 import polars as pl
 from headrace.connect import registry

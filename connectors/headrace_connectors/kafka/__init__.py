@@ -29,6 +29,11 @@ kafka:
   key: [origin]
 format: json
 """,
+    host_modules=(
+        "headrace_connectors.kafka.source.enumerator",
+        "headrace_connectors.kafka.transactions.committer",
+        "headrace_connectors.kafka.transactions.timeout_check",
+    ),
 )
 
 __all__ = ["CONNECTOR", "KafkaSourceConfig", "KafkaSinkConfig"]

@@ -11,6 +11,7 @@ from __future__ import annotations
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
+from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
 from typing import TypeVar
 
@@ -30,6 +31,8 @@ class Connector:
     """The target of an entry point in the group `headrace.connectors`.
 
     `example_source` and `example_sink` are YAML fragments for use under a node's name; tests load them.
+    `host_modules`: modules that its enumerators and committers import when they are opened. `load_host_modules` imports
+    them ahead; the imports must start no thread.
     """
 
     name: str
@@ -38,6 +41,7 @@ class Connector:
     sink: type[SinkConfig] | None = None
     example_source: str = ""
     example_sink: str = ""
+    host_modules: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +74,16 @@ def load_bundled() -> None:
             if entry.value.startswith(BUNDLED):
                 with suppress(UserError):
                     load(name)
+
+
+def load_host_modules() -> None:
+    """Imports the live halves that connector hosts open, of the connectors that come with headrace. A module that lacks
+    an optional package is skipped; the job that needs it gets the error."""
+    for name, entry in _entries(CONNECTORS).items():
+        if entry.value.startswith(BUNDLED):
+            with suppress(UserError, ImportError):
+                for module in connector(name).host_modules:
+                    import_module(module)
 
 
 def format_names() -> tuple[str, ...]:

@@ -63,13 +63,13 @@ def main(arguments: list[str] | None = None) -> None:
     for name in ("cert", "key", "ca"):
         parser.add_argument(f"--tls-{name}", type=Path)
     given = parser.parse_args(arguments)
-    from headrace.coordinator.connector_host.connector_host import PROGRAM as HOST_PROGRAM
+    from headrace.coordinator.connector_host.connector_host import HOST_PROGRAMS
     from headrace.processes.template.client import own_starter
 
     logging.basicConfig(stream=sys.stderr, level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     try:
         # the template is forked before this process has threads, because a fork copies locks that other threads hold
-        starter = own_starter([HOST_PROGRAM])
+        starter = own_starter(HOST_PROGRAMS)
         try:
             is_standby_next = asyncio.run(serve(_config(given), starter=starter))
         finally:

@@ -54,6 +54,8 @@ __all__ = ["ConnectorHost", "DiscoveredSource", "HostTimes"]
 LOG = logging.getLogger("headrace.coordinator")
 
 PROGRAM = "headrace.coordinator.connector_host.main"
+HOST_PROGRAMS = (PROGRAM, "headrace.coordinator.connector_host.host_modules")
+"""What the template of a process with many hosts imports."""
 _ROLE = "headrace-connector-host"
 STDERR = 2
 COMMIT_RETRY_S = 1.0
