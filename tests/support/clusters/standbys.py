@@ -22,8 +22,11 @@ from support.clusters.session import COORDINATOR, WORKER, Cluster
 from support.clusters.worker_process import is_running
 from support.patience import STANDBY_TIMES, WAIT_SECONDS
 from support.processes.running import wait_until
+from support.repository import ROOT
 
 _ELECTED = re.compile(r"^(\S+ \S+) INFO headrace.coordinator: this coordinator was elected", re.MULTILINE)
+ROWLESS = "support.clusters.rowless.worker"
+"""The program of a worker without rows."""
 
 
 class StandbyCluster(Cluster):
@@ -85,6 +88,11 @@ class StandbyCluster(Cluster):
     def start_again(self) -> None:
         """The same."""
         self.start()
+
+    def start_rowless_worker(self, name: str, slots: int) -> int:
+        """Starts one whose slots are all in its own process and have no rows; gives its pid."""
+        arguments = ("--coordinator", self.election, "--slots", str(slots), "--id", name)
+        return self._start(name, (), ROWLESS, *arguments)
 
     def ended(self, pid: int) -> int:
         """Waits for the end of a process that was started here; gives its exit code."""
@@ -173,11 +181,15 @@ class StandbyCluster(Cluster):
 
     def _start(self, name: str, prefix: Sequence[str], *arguments: str) -> int:
         (self.folder / "logs").mkdir(exist_ok=True)
+        is_rowless = arguments[0] == ROWLESS
+        # a program of the tests finds its package; processes of the product must not have a path of their own
+        path = {"PYTHONPATH": str(ROOT / "tests")} if is_rowless else {}
+        program = [ROWLESS, WORKER, *arguments[1:]] if is_rowless else ["headrace", *arguments]
         with (self.folder / "logs" / f"{name}.log").open("ab") as log:
             process = subprocess.Popen(
-                [*prefix, sys.executable, "-m", "headrace", *arguments],
+                [*prefix, sys.executable, "-m", *program],
                 cwd=self.folder,
-                env={**self.environment(), "HEADRACE_HOME": str(self.home / name)},
+                env={**self.environment(), **path, "HEADRACE_HOME": str(self.home / name)},
                 stdout=log,
                 stderr=log,
             )
