@@ -109,7 +109,7 @@ class RowlessWorker:
     def _say(self, slot: str, data: bytes) -> None:
         self._client.send(SlotMessage(slot, data))
 
-    def _on_left(self, slot: RowlessSlot, clean: bool) -> None:  # noqa: FBT001 - a callback
+    def _on_left(self, slot: RowlessSlot, clean: bool) -> None:
         self._end_slot(slot.info.slot, "left" if clean else "its attempt failed", clean=clean)
 
     def _end_slot(self, name: str, reason: str, *, clean: bool) -> None:
