@@ -10,7 +10,8 @@ processes on this host; slots are the real attempt machine without rows, all in 
     steady    the leader's share of a core and that of all connector hosts, over `--seconds`; the memory that each host
               has of its own; the leader's resident memory
     takeover  kill -9 of the leader until all jobs are RUNNING under the standby, each with a later attempt; the CPU
-              seconds of all processes meanwhile: half of them is the least that two cores need
+              seconds of all processes meanwhile, of which half is the least that two cores need. Where other work goes
+              on beside it, the share of the machine that they are says how much the clock is worth
 
 A host's own memory is what smaps_rollup counts as private; the rest is shared with the template that it is forked from.
 """
@@ -18,6 +19,7 @@ A host's own memory is what smaps_rollup counts as private; the rest is shared w
 from __future__ import annotations
 
 import argparse
+import os
 import statistics
 import sys
 import tempfile
@@ -29,12 +31,12 @@ from pathlib import Path
 from measuring.process_times import process_times
 
 from headrace_dev.broker import BrokerConfig, EmbeddedBroker
-from support.clusters.many_jobs import PARALLELISM, ManyJobs, many_jobs
+from support.clusters.many_jobs import PARALLELISM, STEP, ManyJobs, many_jobs
 from support.clusters.session import CONNECTOR_HOST, COORDINATOR, WORKER, kill
 from support.patience import STANDBY_TIMES, WAIT_SECONDS
 from support.processes.running import wait_until
 
-JOBS, TAKEOVERS, SECONDS, STEP, SETTLE_S, LOOK_S = 100, 3, 30.0, 10, 10.0, 0.2
+JOBS, TAKEOVERS, SECONDS, SETTLE_S, LOOK_S = 100, 3, 30.0, 10.0, 0.2
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +71,9 @@ class Takeover:
     def text(self) -> str:
         """One line."""
         parts = ", ".join(f"{kind} {seconds:.1f}" for kind, seconds in sorted(self.cpu_s.items()))
-        total = f"{sum(self.cpu_s.values()):.1f} CPU seconds"
+        total_s = sum(self.cpu_s.values())
+        share = total_s / self.running_s / (os.cpu_count() or 1)
+        total = f"{total_s:.1f} CPU seconds ({share:.0%} of the machine)"
         return f"takeover: {self.running_s:.1f} s, elected after {self.elected_s:.1f} s; {total}: {parts}"
 
 
@@ -84,8 +88,7 @@ class Measured:
         """Submits the jobs and waits until all run; says how far it is."""
         while len(self._many.jobs) < jobs:
             self._many.submit(min(STEP, jobs - len(self._many.jobs)))
-            _say(f"{len(self._many.jobs)} jobs are submitted, {self._many.running()} run")
-        self._many.wait_running()
+            _say(f"{len(self._many.jobs)} jobs run")
 
     def steady(self, seconds: float) -> Steady:
         """Looks at the leader and the hosts for so long."""

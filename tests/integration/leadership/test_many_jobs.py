@@ -28,7 +28,6 @@ def many(tmp_path_factory: pytest.TempPathFactory, broker: EmbeddedBroker) -> It
 def test_a_hundred_jobs_of_a_leader_that_is_killed(many: ManyJobs) -> None:
     cluster = many.cluster
     many.submit(JOBS)
-    many.wait_running()
     before = many.statuses()
     wait_checkpoints(many, dict.fromkeys(before, 0))
     for number in range(2):

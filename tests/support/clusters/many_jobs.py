@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from headrace.client.models import JobStatus, SubmitRequest
+from headrace.client.models import FINAL_STATES, JobStatus, SubmitRequest
 from headrace.core.errors import HeadraceError
 from support.clusters.standbys import StandbyCluster
 from support.kafka.broker import Broker, create_topic, unique_topic
@@ -19,6 +19,8 @@ from support.patience import STANDBY_TIMES
 from support.processes.running import wait_until
 
 PARALLELISM = 2
+STEP = 10
+"""Jobs that are submitted at a time."""
 
 
 class ManyJobs:
@@ -33,18 +35,24 @@ class ManyJobs:
             create_topic(broker, topic, PARALLELISM)
 
     def submit(self, count: int) -> None:
-        """Submits so many more; does not wait for them."""
-        for _ in range(count):
-            name = f"job-{len(self.jobs)}"
-            self.jobs[name] = self.cluster.client.submit(SubmitRequest(pipeline=self._pipeline(name)))
+        """Submits so many more, and waits until all of them run. Few at a time: a new job fails if its brokers do not
+        answer, and these answer late if a hundred hosts open their clients at once on a busy machine."""
+        while count > 0:
+            for _ in range(min(count, STEP)):
+                name = f"job-{len(self.jobs)}"
+                self.jobs[name] = self.cluster.client.submit(SubmitRequest(pipeline=self._pipeline(name)))
+                count -= 1
+            self.wait_running()
 
     def running(self) -> int:
-        """How many of them run, as the leader says; 0 if none answers."""
+        """How many of them run, as the leader says; 0 if none answers. Fails if one of them has ended."""
         try:
             states = {each.job_id: each.state for each in self.cluster.client.jobs()}
         except HeadraceError:
             return 0
-        return sum(states.get(job) == "RUNNING" for job in self.jobs.values())
+        own = [states.get(job) for job in self.jobs.values()]
+        assert FINAL_STATES.isdisjoint(own), f"a job has ended: {own}"
+        return own.count("RUNNING")
 
     def wait_running(self) -> None:
         """Waits until all of them run."""

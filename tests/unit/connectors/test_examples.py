@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from importlib.util import find_spec
+
 import pytest
 from ruamel.yaml import YAML
 
@@ -13,6 +15,11 @@ OURS = ("archive", "files", "generator", "kafka", "memory", "print", "sql")
 
 def test_all_are_installed() -> None:
     assert set(OURS) <= set(connector_names())
+
+
+@pytest.mark.parametrize("name", OURS)
+def test_modules_for_connector_hosts_are_there(name: str) -> None:
+    assert all(find_spec(module) is not None for module in connector(name).host_modules)
 
 
 @pytest.mark.parametrize("name", OURS)
