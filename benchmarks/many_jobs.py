@@ -1,6 +1,6 @@
 """Measures one coordinator with a standby that has many jobs.
 
-usage: PYTHONPATH=tests python benchmarks/many_jobs.py [--jobs N] [--takeovers N] [--seconds N]
+usage: PYTHONPATH=tests python benchmarks/many_jobs.py [--jobs N] [--takeovers N] [--seconds N] [--idle-after T]
 
 Jobs read a Kafka topic of two partitions, aggregate in windows, and write to another topic exactly once, at parallelism
 2 and with a checkpoint every 10 s. No rows come. Coordinators, connector hosts, journals, ledger and broker are real
@@ -33,7 +33,7 @@ from measuring.process_times import process_times
 from headrace_dev.broker import BrokerConfig, EmbeddedBroker
 from support.clusters.many_jobs import PARALLELISM, STEP, ManyJobs, many_jobs
 from support.clusters.session import CONNECTOR_HOST, COORDINATOR, WORKER, kill
-from support.patience import STANDBY_TIMES, WAIT_SECONDS
+from support.patience import WAIT_SECONDS
 from support.processes.running import wait_until
 
 JOBS, TAKEOVERS, SECONDS, SETTLE_S, LOOK_S = 100, 3, 30.0, 10.0, 0.2
@@ -171,10 +171,11 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=JOBS)
     parser.add_argument("--takeovers", type=int, default=TAKEOVERS)
     parser.add_argument("--seconds", type=float, default=SECONDS)
+    parser.add_argument("--idle-after", help="of the jobs' source, such as 30s: slots report ten times a second then")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder, EmbeddedBroker(BrokerConfig(Path(folder, "kafka"))) as broker:
         slots = PARALLELISM * options.jobs
-        with many_jobs(Path(folder, "c"), broker, slots=slots, times=STANDBY_TIMES) as many:
+        with many_jobs(Path(folder, "c"), broker, slots=slots, idle_after=options.idle_after) as many:
             measured = Measured(many, broker)
             measured.start_jobs(options.jobs)
             print(measured.steady(options.seconds).text(), flush=True)

@@ -24,10 +24,11 @@ STEP = 10
 
 
 class ManyJobs:
-    """Jobs of one cluster. jobs: name -> id."""
+    """Jobs of one cluster. jobs: name -> id. idle_after: of their source; its slots report their time more often."""
 
-    def __init__(self, cluster: StandbyCluster, broker: Broker) -> None:
+    def __init__(self, cluster: StandbyCluster, broker: Broker, idle_after: str | None = None) -> None:
         self.cluster = cluster
+        self._time = {"column": "at", "out_of_orderness": "2s"} | ({"idle_after": idle_after} if idle_after else {})
         self.jobs: dict[str, str] = {}
         self._brokers = broker.bootstrap
         self._topic = unique_topic("many")
@@ -72,7 +73,7 @@ class ManyJobs:
                     "kafka": {"brokers": self._brokers, "topic": f"{self._topic}-in", "start": "earliest"},
                     "format": "json",
                     "schema": {"key": "string not null", "value": "int64 not null", "at": "timestamp not null"},
-                    "time": {"column": "at", "out_of_orderness": "2s"},
+                    "time": self._time,
                 }
             },
             "steps": {
@@ -89,16 +90,21 @@ class ManyJobs:
 
 @contextmanager
 def many_jobs(
-    folder: Path, broker: Broker, *, slots: int, coordinators: int = 2, times: Mapping[str, str] = STANDBY_TIMES
+    folder: Path,
+    broker: Broker,
+    *,
+    slots: int,
+    idle_after: str | None = None,
+    times: Mapping[str, str] = STANDBY_TIMES,
 ) -> Iterator[ManyJobs]:
-    """A cluster with standbys and one worker of so many slots without rows; ended at the end."""
+    """A cluster with a standby and one worker of so many slots without rows; ended at the end."""
     cluster = StandbyCluster(folder, f"file://{folder}/shared", times=times)
     try:
-        for number in range(coordinators):
+        for number in range(2):
             cluster.start_coordinator(f"c{number}")
         cluster.leader()
         cluster.start_rowless_worker("w0", slots)
         wait_until(lambda: cluster.client.cluster().slots_free == slots, "slots")
-        yield ManyJobs(cluster, broker)
+        yield ManyJobs(cluster, broker, idle_after)
     finally:
         cluster.end()
