@@ -209,8 +209,8 @@ class SlotRuntime:
         match effect:
             case Send(message):
                 self._send_message(message)
-            case ReportStatus(ended):
-                self._send_status(ended)
+            case ReportStatus(ended, due):
+                self._send_status(ended, due=due)
             case CommandSources(commands):
                 self._running.tell(commands)
             case CommandAllSources(command):
@@ -291,9 +291,11 @@ class SlotRuntime:
             self._lease.exit_if_expired()
         self._send(codec.from_slot_bytes(message))
 
-    def _send_status(self, ended: frozenset[str]) -> None:
+    def _send_status(self, ended: frozenset[str], *, due: bool) -> None:
         assert self._report is not None and self._deploy is not None, "an attempt that runs has a report"
-        status = self._report.report(self._clock.monotonic_ms(), ended)
+        status = self._report.report(self._clock.monotonic_ms(), ended, due=due)
+        if status is None:
+            return
         self._send_message(Status(self._deploy.job, self._deploy.attempt, status.model_dump_json().encode()))
 
     # ---- opening -----------------------------------------------------------------------------------------------------

@@ -7,12 +7,9 @@ from dataclasses import dataclass
 from headrace.core.signals import TIME_MIN
 from headrace.plan.physical import PhysicalPlan, SourceSpec
 from headrace.rpc.status import SlotStatus, SourceSubtaskStatus, SubtaskStatus
+from headrace.worker.slot.attempt.due_reports import INTERVAL_MS, TIMED_INTERVAL_MS, DueReports
 from headrace.worker.slot.slice import OpenSubtask, Slice
 from headrace.worker.task.source_task import SourceTask
-
-INTERVAL_MS = 500
-TIMED_INTERVAL_MS = 100
-"""The interval if heights of idle partitions or drift limits are relayed: they advance only with the reports."""
 
 
 def report_interval_ms(plan: PhysicalPlan) -> int:
@@ -39,16 +36,23 @@ class StatusReport:
         self._running = running
         self._before_ms = now_ms
         self._spent: dict[str, _Spent] = {}
+        self._reports = DueReports(report_interval_ms(running.plan))
 
-    def report(self, now_ms: int, ended: frozenset[str]) -> SlotStatus:
-        """The status now. `now_ms`: monotonic; `ended`: tasks whose input has ended."""
+    def report(self, now_ms: int, ended: frozenset[str], *, due: bool) -> SlotStatus | None:
+        """The status now; None if it is only due, and says nothing new.
+
+        `now_ms`: monotonic; `ended`: tasks whose input has ended."""
+        sources = tuple(_source(each) for each in self._running.subtasks if each.source is not None)
+        if due and not self._reports.is_news(sources, now_ms):
+            return None
+        self._reports.made(sources, now_ms)
         past_ms = max(now_ms - self._before_ms, 1)
         self._before_ms = now_ms
         opened = self._running.subtasks
         return SlotStatus(
             counters={node: dict(own) for each in opened for node, own in list(each.counters.items())},
             subtasks=tuple(self._subtask(each, past_ms, ended=each.task.name in ended) for each in opened),
-            sources=tuple(_source(each) for each in opened if each.source is not None),
+            sources=sources,
         )
 
     def _subtask(self, opened: OpenSubtask, past_ms: int, *, ended: bool) -> SubtaskStatus:

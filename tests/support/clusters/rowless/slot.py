@@ -20,6 +20,7 @@ from headrace.rpc import codec
 from headrace.rpc.deployment import Deployment
 from headrace.rpc.messages import Acked, Deploy, FromSlot, SlotInfo, Status
 from headrace.worker.slot.attempt import effects as do
+from headrace.worker.slot.attempt.due_reports import INTERVAL_MS, DueReports
 from headrace.worker.slot.attempt.epochs import SlotEpochs
 from headrace.worker.slot.attempt.events import (
     Connected,
@@ -59,6 +60,7 @@ class RowlessSlot:
         self._deploy: Deploy | None = None
         self._subtasks: IdleSubtasks | None = None
         self._epochs: SlotEpochs[int] = SlotEpochs(0)
+        self._reports = DueReports(INTERVAL_MS)
 
     @property
     def busy(self) -> bool:
@@ -98,10 +100,8 @@ class RowlessSlot:
         match effect:
             case do.Send(message):
                 self._send(message)
-            case do.ReportStatus(ended):
-                deploy = self._attempt
-                status = self._running.status(ended).model_dump_json().encode()
-                self._send(Status(deploy.job, deploy.attempt, status))
+            case do.ReportStatus(ended, due):
+                self._report(ended, due=due)
             case do.CommandSources(commands):
                 self._command(commands)
             case do.CommandAllSources(Trigger(epoch)):
@@ -139,7 +139,9 @@ class RowlessSlot:
                 plan = self._plans.of(deployment)
                 self._subtasks = IdleSubtasks(plan, deployment.slot)
                 self._epochs = SlotEpochs(len(self._subtasks.tasks))
-                return Planned(self._subtasks.tasks, report_interval_ms(plan))
+                interval_ms = report_interval_ms(plan)
+                self._reports = DueReports(interval_ms)
+                return Planned(self._subtasks.tasks, interval_ms)
             case do.Connect():
                 return Connected()
             case do.OpenSubtasks():
@@ -156,6 +158,14 @@ class RowlessSlot:
     def _running(self) -> IdleSubtasks:
         assert self._subtasks is not None, "its plan is loaded"
         return self._subtasks
+
+    def _report(self, ended: frozenset[str], *, due: bool) -> None:
+        status = self._running.status(ended)
+        if due and not self._reports.is_news(status.sources, now_ms()):
+            return
+        self._reports.made(status.sources, now_ms())
+        deploy = self._attempt
+        self._send(Status(deploy.job, deploy.attempt, status.model_dump_json().encode()))
 
     def _command(self, commands: Mapping[str, Command]) -> None:
         for source, command in commands.items():

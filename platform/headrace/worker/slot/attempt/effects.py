@@ -49,9 +49,14 @@ class Send:
 
 @dataclass(frozen=True, slots=True)
 class ReportStatus:
-    """Measure the subtasks and send a Status. ended: tasks whose input has ended."""
+    """Measure the subtasks and send a Status.
+
+    ended  tasks whose input has ended
+    due    it is only due: left out if it says nothing new (`due_reports`)
+    """
 
     ended: frozenset[str]
+    due: bool = False
 
 
 @dataclass(frozen=True, slots=True)

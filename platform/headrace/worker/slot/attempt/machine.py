@@ -154,7 +154,7 @@ class AttemptMachine:
         """Handles one event; returns the effects to execute, in order. `now_ms`: monotonic."""
         if self._phase is Phase.RUNNING and now_ms >= self._due_ms:
             self._due_ms = now_ms + self._report_interval_ms
-            self._report()
+            self._report(due=True)
         self._on[self._phase](event, now_ms)
         effects, self._effects = self._effects, []
         return effects
@@ -208,8 +208,8 @@ class AttemptMachine:
 
     # ---- running -----------------------------------------------------------------------------------------------------
 
-    def _report(self) -> None:
-        self._do(ReportStatus(frozenset(self._ended)))
+    def _report(self, *, due: bool = False) -> None:
+        self._do(ReportStatus(frozenset(self._ended), due))
 
     def _on_running(self, event: Event, _now_ms: int) -> None:
         match event:

@@ -71,6 +71,7 @@ BROKEN, OTHER = Failure("row 17", "user", retry=False), Failure("no room", "exte
 ACKED = Acked("j", 3, 7, b"[]", 5, 6)
 DECLINED = Declined("j", 3, 7, OTHER)
 NOTHING = ReportStatus(frozenset())
+DUE = ReportStatus(frozenset(), due=True)
 LEAVING: list[Effect] = [CancelSubtasks(), JoinSubtasks(GRACE_MS)]
 
 
@@ -214,9 +215,9 @@ def test_the_counts_of_an_epoch_are_known_before_it_is(word: Acked | Declined) -
 def test_a_report_that_is_due_comes_before_the_event() -> None:
     machine = at(Phase.RUNNING)
     assert machine.handle(Tick(), REPORT_MS - 1) == []
-    assert machine.handle(Tick(), REPORT_MS) == [NOTHING]
+    assert machine.handle(Tick(), REPORT_MS) == [DUE]
     assert machine.due_ms == 2 * REPORT_MS
-    assert machine.handle(EpochAborted(8), 2 * REPORT_MS + 3) == [NOTHING, GiveUpEpoch(8)]
+    assert machine.handle(EpochAborted(8), 2 * REPORT_MS + 3) == [DUE, GiveUpEpoch(8)]
     assert machine.due_ms == 3 * REPORT_MS + 3
 
 
