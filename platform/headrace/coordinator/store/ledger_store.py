@@ -24,7 +24,7 @@ from headrace.core.clock import Clock
 from headrace.core.errors import ExternalError, UserError
 
 LEDGER = "ledger/"
-RECORDS_MAX = 200
+RECORDS_MAX = 50
 """Records after a snapshot until the next one is written."""
 _RECORD = re.compile(r"ledger/(\d{8,})\.json\Z")
 _SNAPSHOT = re.compile(r"ledger/snapshots/(\d{8,})\.json\Z")
