@@ -22,7 +22,7 @@ READ_MS = 2_000
 """How long a host reads before it reports progress, in ms."""
 EPOCHS_MAX = 20
 """Commits of a running job after which an audit without a match ends."""
-LOOKS_LIVE, LOOKS_WAITING, LOOKS_ENDED = 600, 30, 5
+LOOKS_LIVE, LOOKS_WAITING, LOOKS_ENDED = 600, 15, 5
 """Most comparisons without a match, for a job that ran as the audit began, for one that waited (for slots, for a
 restart), and for an ended one, each after all visible output was read. Even an ended job needs several: the markers of
 its last commit may become visible a moment later."""
