@@ -103,9 +103,9 @@ class Ledger:
             ledger = ledger.with_record(record)
         return ledger
 
-    def next(self, changes: Sequence[Change], writer: str, at_ms: int) -> LedgerRecord:
-        """The record to put."""
-        return LedgerRecord(number=self.head + 1, writer=writer, at_ms=at_ms, changes=tuple(changes))
+    def next(self, changes: Sequence[Change], writer: str, at_ms: int, *, version: str = "") -> LedgerRecord:
+        """The record to put. version: of headrace, for messages."""
+        return LedgerRecord(number=self.head + 1, writer=writer, at_ms=at_ms, changes=tuple(changes), version=version)
 
     def on_put(self, put: LedgerRecord, found: LedgerRecord | None, higher: Iterable[int]) -> Verdict:
         """The verdict on a put of `put` (made by `next`).
@@ -140,9 +140,10 @@ class Ledger:
             triggers=MappingProxyType(draft.triggers),
         )
 
-    def as_snapshot(self) -> Snapshot:
-        """A snapshot at the head."""
+    def as_snapshot(self, *, version: str = "") -> Snapshot:
+        """A snapshot at the head. version: of headrace, for messages."""
         return Snapshot(
+            version=version,
             number=self.head,
             identity=self.identity,
             application_exit_code=self.application_exit_code,

@@ -10,7 +10,6 @@ from typing import Annotated, Literal
 
 from pydantic import Field, TypeAdapter
 
-from headrace import __version__
 from headrace.checkpoint.manifest import Document
 from headrace.coordinator.job.history import JobHistory
 from headrace.rpc.messages import Failure
@@ -132,7 +131,7 @@ class LedgerRecord(Document):
     """
 
     format: int = FORMAT
-    version: str = __version__
+    version: str = ""
     number: int
     writer: str
     at_ms: int
@@ -152,7 +151,7 @@ class Snapshot(Document):
     """The ledger after the record with this number; jobs and triggers in the order in which they came."""
 
     format: int = FORMAT
-    version: str = __version__
+    version: str = ""
     number: int
     identity: Identified | None = None
     application_exit_code: int | None = None

@@ -17,6 +17,7 @@ from typing import NamedTuple, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
+from headrace import __version__
 from headrace.checkpoint.stores.store import ObjectNotFoundError, ObjectStore
 from headrace.coordinator.ledger.ledger import Ledger, LedgerCorruptError, Replaced, Settled, Written
 from headrace.coordinator.ledger.records import FORMAT, Change, LedgerRecord, Snapshot
@@ -78,7 +79,7 @@ class LedgerStore:
         later version's coordinator has led.
         """
         for _ in range(_LOADS_MAX):
-            put = self.load().next((), self._writer, self._clock.now_ms())
+            put = self.load().next((), self._writer, self._clock.now_ms(), version=__version__)
             # Asked between read and put: a record of a coordinator that was elected later is in what was read, so that
             # this one is elected no more, or it takes the number of the put. A candidate that is suspended at any
             # moment of this replaces nobody when it wakes.
@@ -100,7 +101,7 @@ class LedgerStore:
         """
         for _ in range(_SETTLED_MAX):
             self._require_own()
-            put = self._ledger.next(changes, self._writer, self._clock.now_ms())
+            put = self._ledger.next(changes, self._writer, self._clock.now_ms(), version=__version__)
             match verdict := self._put(put):
                 case Written(ledger):
                     self._ledger = ledger
@@ -126,7 +127,8 @@ class LedgerStore:
         if ledger.head - ledger.snapshot < RECORDS_MAX:
             return
         self.require_own()
-        self._store.put_if_absent(_snapshot_path(ledger.head), ledger.as_snapshot().model_dump_json().encode())
+        snapshot = ledger.as_snapshot(version=__version__)
+        self._store.put_if_absent(_snapshot_path(ledger.head), snapshot.model_dump_json().encode())
         kept, found = ledger.snapshot, self._list()
         # ascending, so that an interruption leaves records without a gap
         self._store.delete([_record_path(number) for number in found.records if number <= kept])
