@@ -4,7 +4,8 @@
 2. A cancellation that was answered is never undone.
 3. Two jobs that were accepted and have not ended never have one name.
 4. A worker obeys no coordinator of a lower term than one that it has obeyed.
-5. When nothing is wrong any more one coordinator leads, and the objects of the ledger say what users were told.
+5. Terms follow each other as elections do: who was elected before another one never replaces it.
+6. When nothing is wrong any more one coordinator leads, and the objects of the ledger say what users were told.
 """
 
 from __future__ import annotations
@@ -28,15 +29,27 @@ class Auditor:
         self.ended: set[str] = set()
         self.forgotten_jobs: set[str] = set()
         self.terms: list[int] = []
+        self._elections: dict[int, int] = {}
+        """Term -> the place of its election."""
         self._may_have_ended: set[str] = set()
 
     def led(self, coordinator: Coordinator) -> None:
         """A coordinator has taken over: its ledger has what was answered before."""
+        self._in_order(coordinator)
         if self.terms and coordinator.term <= self.terms[-1]:
             # one that took over before another one, and learns it late, is replaced with its next word
             return
         self.terms.append(coordinator.term)
         self.compare(coordinator)
+
+    def _in_order(self, coordinator: Coordinator) -> None:
+        term, place = coordinator.term, coordinator.session.place
+        for other, its_place in self._elections.items():
+            if (term > other) != (place > its_place):
+                raise ViolationError(
+                    f"{coordinator.name} leads in term {term}, and term {other} was elected in between"
+                )
+        self._elections[term] = place
 
     def compare(self, coordinator: Coordinator) -> None:
         """Its ledger with what users were told."""

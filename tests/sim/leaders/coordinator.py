@@ -142,7 +142,10 @@ class Coordinator(Process):
             self.session.publish(Leader(f"http://{self.name}", self.name, self.term))
             self.after(WATCH_MS, self._watch)
 
-        self._ask(lambda store: store.take_over(), taken)
+        self._ask(lambda store: store.take_over(self._is_elected), taken)
+
+    def _is_elected(self) -> bool:
+        return bool(self._replayer.ask(self.session.ask))
 
     def _give_up(self) -> None:
         """It becomes another process, which is a standby."""

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from headrace.core.errors import ExternalError
 from headrace.leadership.elector import Elected, InDoubt, Lost
 from headrace.leadership.leader import Leader
 
 if TYPE_CHECKING:
     from sim.leaders.cluster import Cluster
     from sim.leaders.coordinator import Coordinator
+    from sim.replayed import Answer
 
 BEATS_PER_LEASE = 5
 DOUBT_BEATS = 2
@@ -28,6 +30,8 @@ class Election:
         self._lease_ms = cluster.story.lease_ms
         self._sessions: dict[str, int] = {}
         """Session -> when its last beat came, in order of their candidacy."""
+        self.elected: dict[str, int] = {}
+        """Session -> its place in the order of those that were elected."""
         self.published: Leader | None = None
         self.stands_still_until_ms = 0
         self._expire()
@@ -42,7 +46,15 @@ class Election:
         if session not in self._sessions:
             return False, False
         self._sessions[session] = self._world.now_ms
-        return True, next(iter(self._sessions)) == session
+        return True, self.is_first(session)
+
+    def is_first(self, session: str) -> bool:
+        """Whether a session is elected now."""
+        if next(iter(self._sessions), None) != session:
+            return False
+        # nobody else was since it is the first: others learn later that they are
+        self.elected.setdefault(session, len(self.elected))
+        return True
 
     def join(self, session: str) -> None:
         """A new candidate."""
@@ -78,6 +90,11 @@ class Session:
         self._answered_ms = coordinator.world.now_ms
         self._beat()
 
+    @property
+    def place(self) -> int:
+        """Its place in the order of elections; it was elected."""
+        return self._election.elected[self.name]
+
     def publish(self, leader: Leader) -> None:
         """Publishes the coordinator's address, again and again until the election has it."""
         if self._over or self._election.published == leader:
@@ -89,6 +106,20 @@ class Session:
         """Gives up."""
         self._over = True
         self._call(lambda: self._election.leave(self.name))
+
+    def ask(self, answer: Answer) -> None:
+        """Asks the service whether this session is elected; answers an error after a lease if it does not answer."""
+        coordinator, world = self._coordinator, self._coordinator.world
+
+        def arrive() -> None:
+            elected = self._election.is_first(self.name)
+            world.after(world.delay_ms(), lambda: coordinator.deliver(lambda: answer(elected)))
+
+        if coordinator.is_cut_from_election or self._election.is_still:
+            error = ExternalError("the election does not answer", retry=True)
+            coordinator.after(self._lease_ms, lambda: answer(error))
+        else:
+            world.after(world.delay_ms(), arrive)
 
     def _call(self, action: object) -> None:
         assert callable(action)

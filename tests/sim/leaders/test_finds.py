@@ -31,7 +31,13 @@ def _nobody_lists_what_is_above_a_put(patch: pytest.MonkeyPatch) -> None:
 
 
 def _who_takes_over_writes_no_record(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(LedgerStore, "take_over", lambda self: self.load())
+    patch.setattr(LedgerStore, "take_over", lambda self, _is_elected: self.load())
+
+
+def _who_takes_over_does_not_ask_whether_it_is_still_elected(patch: pytest.MonkeyPatch) -> None:
+    """A candidate that was suspended while it took over replaces the leader of today when it wakes."""
+    take_over = LedgerStore.take_over
+    patch.setattr(LedgerStore, "take_over", lambda self, _is_elected: take_over(self))
 
 
 def _who_was_replaced_reads_again_and_goes_on(patch: pytest.MonkeyPatch) -> None:
@@ -91,8 +97,9 @@ def _who_was_replaced_does_not_give_up(patch: pytest.MonkeyPatch) -> None:
 
 
 BREAKS: list[tuple[Breaks, int]] = [
-    (_nobody_lists_what_is_above_a_put, 0),
+    (_nobody_lists_what_is_above_a_put, 6_200),
     (_who_takes_over_writes_no_record, 0),
+    (_who_takes_over_does_not_ask_whether_it_is_still_elected, 0),
     (_who_was_replaced_reads_again_and_goes_on, 0),
     (_a_record_of_its_own_counts_as_the_one_that_it_puts, 0),
     (_a_record_of_another_is_a_mere_delay, 0),
