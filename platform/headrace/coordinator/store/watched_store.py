@@ -41,6 +41,9 @@ class WatchedStore:
         self._blocking = blocking
         self._on_over = on_over
         self._closing = asyncio.Event()
+        self._reached_s = 0.0
+        """When the last look began that was answered, by the loop's clock."""
+        self._trouble = "storage does not answer"
 
     async def call(self, work: Callable[[], T]) -> T:
         """Runs a call of the job store in a thread."""
@@ -53,37 +56,35 @@ class WatchedStore:
     async def watch(self) -> None:
         """Looks every few seconds whether this coordinator still has the ledger, until `close`."""
         loop = asyncio.get_running_loop()
-        closing: asyncio.Future[Any] = asyncio.ensure_future(self._closing.wait())
-        reached_s, trouble = loop.time(), "storage does not answer"
-        look: asyncio.Future[Any] | None = None
+        self._reached_s = loop.time()
+        closing, looking = asyncio.create_task(self._closing.wait()), asyncio.create_task(self._look_again_and_again())
         try:
-            while True:
-                await asyncio.wait({closing}, timeout=WATCH_S)
-                if look is None:
-                    asked_s, look = loop.time(), asyncio.ensure_future(self.call(self._store.require_own))
-                # a client of storage that is cut off may try for minutes: a look that hangs counts as one that failed
-                left_s = max(0.0, reached_s + STORAGE_LOST_S - loop.time())
-                await asyncio.wait({closing, look}, timeout=left_s, return_when=asyncio.FIRST_COMPLETED)
-                if closing.done():
-                    return
-                if look.done():
-                    try:
-                        look.result()
-                        reached_s = asked_s
-                    except LedgerReplacedError:
-                        return
-                    except ExternalError as error:
-                        trouble = error.message
-                        LOG.warning("whether another coordinator leads is unknown: %s", trouble)
-                    look = None
-                if loop.time() - reached_s >= STORAGE_LOST_S:
-                    self._on_over(StorageLost(f"its ledger has been out of reach for long: {trouble}"))
+            while not (closing.done() or looking.done()):
+                await asyncio.wait({closing, looking}, timeout=WATCH_S, return_when=asyncio.FIRST_COMPLETED)
+                # A look that hangs counts as one that failed: a client of storage that is cut off may try for minutes.
+                if not closing.done() and loop.time() - self._reached_s >= STORAGE_LOST_S:
+                    self._on_over(StorageLost(f"its ledger has been out of reach for long: {self._trouble}"))
                     # it goes on if there is no standby
-                    reached_s = loop.time()
+                    self._reached_s = loop.time()
+            if looking.done():
+                looking.result()
         finally:
             closing.cancel()
-            if look is not None:
-                look.cancel()
+            looking.cancel()
+
+    async def _look_again_and_again(self) -> None:
+        """Returns when another coordinator has the ledger."""
+        while True:
+            await asyncio.sleep(WATCH_S)
+            asked_s = asyncio.get_running_loop().time()
+            try:
+                await self.call(self._store.require_own)
+                self._reached_s = asked_s
+            except LedgerReplacedError:
+                return
+            except ExternalError as error:
+                self._trouble = error.message
+                LOG.warning("whether another coordinator leads is unknown: %s", error.message)
 
     def close(self) -> None:
         """Ends the watch."""
