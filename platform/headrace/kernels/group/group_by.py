@@ -212,6 +212,11 @@ class GroupTable:
         return self._size(1)
 
     @property
+    def is_empty(self) -> bool:
+        """Whether `take` would return no frame."""
+        return not (self._full or self.rows)
+
+    @property
     def size_bytes(self) -> int:
         """The memory that the table holds, with the frames that `take` is going to return."""
         return self._size(2) + sum(int(frame.estimated_size()) for frame in self._full)

@@ -98,13 +98,15 @@ class WindowState:
         return partials
 
     def add_spans(self, rows: pl.DataFrame, panes: Sequence[tuple[PaneKey, int, int]]) -> bool:
-        """Adds working rows to the tables of panes, each with all rows of its span of time: (pane, begin, end). Returns
-        False, and adds nothing, if there is no kernel for the step, or there are narrow stores enough."""
+        """Adds working rows to the tables of panes, each with all rows of its span of time: (pane, begin, end). A span
+        may have none.
+
+        Returns False, and adds nothing, if there is no kernel for the step, or there are narrow stores enough.
+        """
         compiled = self._layout.compiled(rows)
         fresh = sum(pane not in self._narrow for pane, _, _ in panes)
         if compiled is None or len(panes) > PANES_MAX or len(self._narrow) + fresh > PANES_NARROW_MAX:
             return False
-        self._register(pane for pane, _, _ in panes)
         for pane, _, _ in panes:
             if pane not in self._narrow:
                 self._narrow[pane] = self._stores(self._keys)
@@ -114,7 +116,13 @@ class WindowState:
             rows, TS if len(panes) > 1 else None, [(self._tables[pane], begin, end) for pane, begin, end in panes]
         )
         for pane, _, _ in panes:
-            self._table_bytes[pane] = self._tables[pane].size_bytes
+            if pane not in self._last_end and self._tables[pane].is_empty:
+                # the batch has rows before and after this pane: no window may be due for it
+                del self._narrow[pane]
+                self._recycle(pane)
+            else:
+                self._register([pane])
+                self._table_bytes[pane] = self._tables[pane].size_bytes
         if sum(self._table_bytes.values()) > TABLES_BYTES_MAX:
             for pane in list(self._tables):
                 self._settle(pane)

@@ -143,3 +143,22 @@ def test_tables_that_are_full_go_on(monkeypatch: pytest.MonkeyPatch, window: Win
     # a block with floats fits into an empty table only
     monkeypatch.setattr(compiled, "GroupTable", partial(GroupTable, limb_bytes_max=1))
     assert played(config, [True], data) == expected
+
+
+@pytest.mark.parametrize("window", [Tumbling(10), Sliding(10, 5), Cumulate(12, 4)])
+@pytest.mark.parametrize("keys", [("k",), ("k", "t"), ()])
+def test_windows_without_rows_between_windows_with_rows(window: Window, keys: tuple[str, ...]) -> None:
+    """A batch has rows before and after a gap, and each window of the gap is over at a watermark of its own."""
+    config = AggregateConfig("step", keys, window, (("n", "count(*)"), ("s", "sum(l)")), INPUT)
+    columns = {item.name: column(random.Random(1), polars_type(item.type), 2, spread=6) for item in INPUT}
+    batch = pl.DataFrame({**columns, "l": [1, 2], TS: [2, 28]}, schema_overrides={TS: pl.Int64()})
+    made = []
+    for on in (True, False):
+        operator, out = config.open(), Collected()
+        with kernels(on=on):
+            operator.on_batch(batch, out)
+            for watermark in range(50):
+                operator.on_watermark(watermark, out)
+        made.append([str(row) for row in out.rows])
+    assert made[0] == made[1]
+    assert made[0]
