@@ -12,6 +12,7 @@ import pytest
 from headrace.checkpoint.job_folder.journal_store import JournalStore
 from headrace.checkpoint.journal.journal import Verdict
 from headrace.checkpoint.journal.records import FinishedRecord, Record
+from headrace.checkpoint.stores.opening import open_store
 from headrace.client.models import SubmitRequest
 from headrace.coordinator.dispatch import dispatcher as dispatcher_module
 from headrace.coordinator.dispatch import registry_shell
@@ -46,6 +47,7 @@ from support.control.dispatching import (
     waits,
 )
 from support.patience import WAIT_SECONDS
+from support.storage.checkpoints import checkpoint
 
 
 @pytest.fixture(autouse=True)
@@ -426,5 +428,42 @@ def test_a_job_that_was_left_holds_its_name_and_can_be_canceled(tmp_path: Path) 
                 await dispatcher.submit(SubmitRequest(pipeline=pipeline()))
             assert (await dispatcher.cancel("driven")).status == "completed"
             await dispatcher.submit(SubmitRequest(pipeline=pipeline()))
+
+    run(test)
+
+
+@pytest.mark.parametrize(
+    ("writer", "goes_on"),
+    [("term-0-0123456789abcdef", True), ("term-999-0123456789abcdef", False), ("0123456789abcdef", False)],
+    ids=["earlier term", "later term", "another program"],
+)
+def test_a_job_whose_journal_was_continued_meanwhile(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, writer: str, *, goes_on: bool
+) -> None:
+    """A leader that was deposed writes once more, between the read and the first record of this one."""
+    home = Home(tmp_path)
+    stored(home, str(tmp_path / "gone"), checkpoints=True)
+    original, folder = JournalStore.append, str(home.checkpoints / JOB)
+    meanwhile = [writer]
+
+    def append(store: JournalStore, draft: Record) -> Verdict:
+        while meanwhile:
+            other = JournalStore(open_store(folder), "", meanwhile.pop())
+            other.load()
+            other.append(checkpoint(2))
+        return original(store, draft)
+
+    monkeypatch.setattr(JournalStore, "append", append)
+
+    async def test() -> None:
+        async with dispatching(home) as dispatcher:
+            await until(lambda: waits(dispatcher), "a job that waits for slots")
+            cancel = await until_answered(dispatcher, await dispatcher.cancel(JOB))
+            assert cancel.status == "failed"
+            if goes_on:
+                await until(lambda: waits(dispatcher), "it waits for slots again")
+                assert (await until_answered(dispatcher, await dispatcher.cancel(JOB))).status == "completed"
+            else:
+                assert (await dispatcher.job(JOB)).state == "SUSPENDED"
 
     run(test)

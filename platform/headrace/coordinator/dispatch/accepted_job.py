@@ -5,7 +5,6 @@ It decides nothing and does no I/O.
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -15,6 +14,7 @@ from headrace import __version__
 from headrace.checkpoint.stores.opening import open_store
 from headrace.client.models import SubmitRequest
 from headrace.coordinator.driver.job_setup import JobSetup
+from headrace.coordinator.driver.journal_writer import new_writer
 from headrace.coordinator.job.config import Beginning, JobConfig
 from headrace.coordinator.store.submission import JobSubmission, StoredFloor, SubmissionOptions
 from headrace.core.clock import Clock
@@ -83,9 +83,11 @@ class Surroundings:
     checkpoints: str
     starter: Starter
 
-    def setup(self, submission: JobSubmission, prepared: Prepared, folder: Path) -> JobSetup:
-        """Returns the setup of the job's driver. `folder`: for its logs. Raises UserError for an unknown kind of
-        storage.
+    def setup(self, submission: JobSubmission, prepared: Prepared, folder: Path, *, term: int) -> JobSetup:
+        """Returns the setup of the job's driver. Raises UserError for an unknown kind of storage.
+
+        folder  for its logs
+        term    of the coordinator
         """
         options = submission.options
         return JobSetup(
@@ -93,7 +95,7 @@ class Surroundings:
             plans=prepared.plans,
             store=open_store(submission.storage),
             storage=submission.storage,
-            writer=secrets.token_hex(8),
+            writer=new_writer(term),
             code=options.code,
             python_path=options.python_path,
             floors=tuple(AppliedFloor(*each) for each in options.floors),

@@ -31,6 +31,7 @@ from headrace.coordinator.driver.driver import JobDriver, JobWatch
 from headrace.coordinator.driver.job_log import JobLog
 from headrace.coordinator.driver.job_setup import JobSetup
 from headrace.coordinator.driver.job_storage import SHIP_S, JobStorage
+from headrace.coordinator.driver.journal_writer import is_of_earlier_term
 from headrace.coordinator.fleet.fleet import Fleet
 from headrace.coordinator.job import effects as machine_effects
 from headrace.coordinator.job import events as machine_events
@@ -283,7 +284,7 @@ class RegistryShell:
         return submission, self._setup(submission, Prepared(request.plans, origin, request.beginning))
 
     def _setup(self, submission: JobSubmission, prepared: Prepared) -> JobSetup:
-        return self._surroundings.setup(submission, prepared, self._store.folder(submission.job))
+        return self._surroundings.setup(submission, prepared, self._store.folder(submission.job), term=self._store.term)
 
     # ---- effects -------------------------------------------------------------------------------------------------
 
@@ -433,7 +434,8 @@ class RegistryShell:
         end = None
         if ended.state is not JobState.SUSPENDED:
             end = on.End(end_state(ended.state), ended.savepoint, ended.failure)
-        self.handle(on.DriverEnded(known.job, end))
+        again = is_of_earlier_term(driver.replaced_by, self._store.term)
+        self.handle(on.DriverEnded(known.job, end, again))
 
     def _last_status(self, known: KnownJob, driver: JobDriver) -> JobStatus | None:
         try:

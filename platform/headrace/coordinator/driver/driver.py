@@ -141,6 +141,14 @@ class JobDriver:
         """The text that users see about the current wait: trouble of the storage lane, else the machine's message."""
         return self._lane.trouble or self.machine.view.message
 
+    @property
+    def replaced_by(self) -> str | None:
+        """The writer that has continued the journal, as far as this driver knows; its own name if none has."""
+        replaced, records = self._journal.replaced, self._journal.journal.records
+        if replaced is not None:
+            return replaced.writer
+        return records[-1].writer if records else None
+
     def start(self) -> None:
         """Starts the loop and joins the fleet."""
         self._fleet.join(self.job, self.attempt_slots)

@@ -144,10 +144,13 @@ class MasterBroke:
 class DriverEnded:
     """The job's driver is over, with an end; None: it has left the job (suspended, or replaced by another
     coordinator).
+
+    again   it was replaced by a coordinator of an earlier term, which may not go on: this one does
     """
 
     job: str
     end: End | None
+    again: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,7 @@ handled for a job without a driver. Pure: no I/O, no clock, no randomness, no ev
                                            └──── withdrawn ── REOPENING ──cancel──> ENDING
                                                 (or LEFT again)
     DRIVEN ──driver leaves it──> LEFT;   the coordinator ends ──> LEFT;   read, with an end ──> ENDED
+    DRIVEN ──an earlier coordinator has written to the journal──> WAITING
 
 Invariants between any two events:
 
@@ -93,8 +94,8 @@ class Registry:
                 self._on_drive_failed(self._jobs[job], reason)
             case on.MasterBroke():
                 self._on_broken(self._jobs[event.job], event)
-            case on.DriverEnded(job, end):
-                self._on_driver_ended(self._jobs[job], end)
+            case on.DriverEnded():
+                self._on_driver_ended(self._jobs[event.job], event)
             case on.Answered():
                 self._on_answered(event)
             case on.StopAsked(job, stop):
@@ -247,12 +248,15 @@ class Registry:
         else:
             self._conclude(entry, on.End("FAILED", failure=event.failure), None)
 
-    def _on_driver_ended(self, entry: Entry, end: on.End | None) -> None:
-        if end is not None:
-            self._conclude(entry, end, None)
-            return
-        # LEFT only: the driver itself answers the requests that were posted to it before its end
-        self._leave(entry, "", elsewhere=not self._closing)
+    def _on_driver_ended(self, entry: Entry, event: on.DriverEnded) -> None:
+        # the driver itself answers the requests that were posted to it before its end
+        if event.end is not None:
+            self._conclude(entry, event.end, None)
+        elif event.again and not self._closing:
+            # at once: a coordinator that has lost its workers writes nothing more
+            self._wait(entry, 0.0)
+        else:
+            self._leave(entry, "", elsewhere=not self._closing)
 
     def _on_answered(self, event: on.Answered) -> None:
         entry = self._jobs.get(event.job)

@@ -39,3 +39,12 @@ def test_what_stood_before_its_first_record_was_another_s_to_write(tmp_path: Pat
     assert isinstance(second.append(attempt(3)), Written)
     second.load()
     assert second.replaced is None
+
+
+def test_who_goes_on_is_known_by_name_however_many_records_it_has_written(tmp_path: Path) -> None:
+    first, second = writer(tmp_path, "one"), writer(tmp_path, "two")
+    first.append(attempt(1))
+    second.load()
+    first.append(attempt(2))
+    first.append(attempt(3))
+    assert second.append(attempt(2)) == Replaced(3, "one")

@@ -205,6 +205,15 @@ def test_a_job_that_has_another_end_cannot_be_canceled() -> None:
         made.handle(on.CancelAsked("a", "r"))
 
 
+def test_a_job_that_an_earlier_coordinator_wrote_to_goes_on_here() -> None:
+    made = driving()
+    assert made.handle(on.DriverEnded("a", None, again=True)) == [do.Try("a", 1, 0.0)]
+    made = driving()
+    made.handle(on.Closing())
+    assert made.handle(on.DriverEnded("a", None, again=True)) == []
+    assert made.jobs["a"].phase is Phase.LEFT
+
+
 def test_a_job_that_went_elsewhere_is_not_this_coordinator_s_to_end() -> None:
     made = driving()
     made.handle(on.CancelAsked("a", "r"))
