@@ -97,10 +97,7 @@ class JournalStore:
                         f"{self._store.url}/{path} could not be written and is not there", retry=True
                     ) from error
         # listed after the put: a higher number proves that another writer has continued
-        verdict = self._journal.on_put(put, existing, self._higher(put.number))
-        if isinstance(verdict, Replaced) and verdict.writer is None and existing is not None:
-            verdict = Replaced(verdict.number, existing.writer)
-        return self._judged(verdict)
+        return self._judged(self._journal.on_put(put, existing, self._higher(put.number)))
 
     def prune(self, retained: int) -> Prunable | None:
         """Deletes records and files of checkpoints beyond the `retained` newest, and returns them. None: another writer

@@ -53,8 +53,8 @@ class Settled:
 
 @dataclass(frozen=True, slots=True)
 class Replaced:
-    """Another writer has continued this journal. number: the record that proves it; writer: the token of that record's
-    writer, if it was read."""
+    """Another writer has continued this journal. number: the record that proves it; writer: the token of a writer that
+    has continued, if a record of it was read."""
 
     number: int
     writer: str | None = None
@@ -248,7 +248,7 @@ class Journal:
         above = max((number for number in higher if number > put.number), default=None)
         # checked first: a put below the head succeeds if its number was pruned, and still must not count
         if above is not None:
-            return Replaced(above)
+            return Replaced(above, None if found is None else found.writer)
         if found is None:
             return Written(put, self._with(put))
         if found.writer != put.writer:
