@@ -217,8 +217,12 @@ class RegistryShell:
         Raises JobConflictError, UserError, ExternalError.
         """
         key = request.asked.key
-        if key is not None and (earlier := self._submitted(key)) is not None:
-            return await asyncio.shield(earlier)
+        if key is not None:
+            for each in self.jobs.values():
+                if each.submission.options.key == key:
+                    return each.job
+            if key in self._accepting:
+                return await asyncio.shield(self._accepting[key])
         job = new_job_id()
         model = request.model
         storage = JobStorage(job, job_url(model.checkpoint.storage or self._surroundings.checkpoints, job))
@@ -231,15 +235,6 @@ class RegistryShell:
             self._accepting[key] = accepting
         accepting.add_done_callback(partial(self._forget_submission, key))
         return await asyncio.shield(accepting)
-
-    def _submitted(self, key: str) -> asyncio.Future[str] | None:
-        """Returns the job of an earlier submission with this key, which may be in progress; None: there is none."""
-        known = next((each.job for each in self.jobs.values() if each.submission.options.key == key), None)
-        if known is None:
-            return self._accepting.get(key)
-        found: asyncio.Future[str] = asyncio.get_running_loop().create_future()
-        found.set_result(known)
-        return found
 
     def _forget_submission(self, key: str | None, task: asyncio.Task[str]) -> None:
         self._tasks.discard(task)
