@@ -13,7 +13,7 @@ control      workers and clients to coordinators
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 
 import pytest
@@ -121,23 +121,29 @@ def _follower_that_is_asked(cluster: StandbyCluster, network: Network, servers: 
     return asked
 
 
+@contextmanager
+def undisturbed(cluster: StandbyCluster, servers: ZooKeeper, flow: Flow) -> Iterator[None]:
+    """Afterwards all servers serve, the same coordinator leads in the same term, and the same attempt runs, exactly."""
+    leader, term = cluster.leader(), cluster.term()
+    attempt = cluster.wait_state(flow.job, "RUNNING").attempt
+    yield
+    servers.wait_serving(len(SERVERS))
+    assert (cluster.leader(), cluster.term()) == (leader, term)
+    assert cluster.wait_state(flow.job, "RUNNING").attempt == attempt
+    flow.settle()
+
+
 def test_a_server_that_the_leader_is_connected_to_is_cut_off(
     cluster: StandbyCluster, network: Network, servers: ZooKeeper, flow: Flow
 ) -> None:
     """The leader goes on with another server, within its session: to the job nothing has happened."""
     asked = _follower_that_is_asked(cluster, network, servers)
-    leader, term = cluster.leader(), cluster.term()
-    attempt = cluster.wait_state(flow.job, "RUNNING").attempt
-    with network.unplugged(asked, DATA):
+    with undisturbed(cluster, servers, flow), network.unplugged(asked, DATA):
         wait_until(lambda: _asked_server(cluster, network) != asked, "the leader asks another server")
         flow.wait_checkpoint()
         # what changes something is accepted again
         saved = cluster.headrace("savepoint", flow.job, str(cluster.folder / "saved"))
         assert saved.code == 0, saved.err
-    servers.wait_serving(len(SERVERS))
-    assert (cluster.leader(), cluster.term()) == (leader, term)
-    assert cluster.wait_state(flow.job, "RUNNING").attempt == attempt
-    flow.settle()
 
 
 def test_a_server_that_the_leader_is_not_connected_to_is_cut_off(
@@ -145,16 +151,10 @@ def test_a_server_that_the_leader_is_not_connected_to_is_cut_off(
 ) -> None:
     asked, ensemble = _asked_server(cluster, network), SERVERS[servers.leader() - 1]
     other = next(name for name in SERVERS if name not in {asked, ensemble})
-    leader, term = cluster.leader(), cluster.term()
-    attempt = cluster.wait_state(flow.job, "RUNNING").attempt
-    with network.unplugged(other, DATA):
+    with undisturbed(cluster, servers, flow), network.unplugged(other, DATA):
         # for longer than a session
         for _ in range(CHECKPOINTS):
             flow.wait_checkpoint()
-    servers.wait_serving(len(SERVERS))
-    assert (cluster.leader(), cluster.term()) == (leader, term)
-    assert cluster.wait_state(flow.job, "RUNNING").attempt == attempt
-    flow.settle()
 
 
 def test_the_server_that_leads_the_ensemble_is_cut_off(
