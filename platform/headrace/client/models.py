@@ -372,9 +372,25 @@ class WorkerInfo(Answer):
     registered_at: Moment | None = None
 
 
+class ExpectedWorkerInfo(Answer):
+    """A worker that was started and is not registered yet. `reason`: why, in the words of the system that has it."""
+
+    worker: str
+    phase: Literal["pending", "running", "ended"]
+    reason: str | None = None
+
+
+class ProvisioningInfo(Answer):
+    """The workers that a cluster makes itself. `slots_max`: of its largest size; `trouble`: why there are too few."""
+
+    slots_max: int
+    expected: tuple[ExpectedWorkerInfo, ...] = ()
+    trouble: str | None = None
+
+
 class ClusterInfo(Answer):
     """The cluster of a coordinator. `jobs_running`: jobs that have not ended; `application_exit_code`: of the program
-    of an application, once it has ended.
+    of an application, once it has ended; `provisioning`: unless others start its workers.
     """
 
     cluster_id: str
@@ -384,6 +400,7 @@ class ClusterInfo(Answer):
     slots_free: int = 0
     jobs_running: int = 0
     application_exit_code: int | None = None
+    provisioning: ProvisioningInfo | None = None
 
 
 class Health(Answer):

@@ -16,6 +16,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from headrace.coordinator.leading.config import CoordinatorConfig
+from headrace.coordinator.leading.resources import ResourcesConfig, ResourceTarget
+from headrace.coordinator.provisioning.config import ProvisioningConfig
 from headrace.coordinator.store.shared_ledger import shared_ledger
 from headrace.core.errors import ExternalError, UserError
 from headrace.core.files.private_files import make_private_folder
@@ -60,6 +62,11 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--ledger", help="URL of the ledger that coordinators share")
     parser.add_argument("--key-file", type=lambda text: Path(text).absolute())
     parser.add_argument("--advertise", help="host name or address by which others reach this one")
+    parser.add_argument("--resources", choices=[each.value for each in ResourceTarget])
+    parser.add_argument("--worker-slots", type=int, default=1)
+    parser.add_argument("--workers-min", type=int, default=0)
+    parser.add_argument("--workers-max", type=int, default=100)
+    parser.add_argument("--worker-idle-ms", type=int, default=60_000)
     for name in ("cert", "key", "ca"):
         parser.add_argument(f"--tls-{name}", type=Path)
     given = parser.parse_args(arguments)
@@ -94,7 +101,15 @@ def _config(given: argparse.Namespace) -> CoordinatorConfig:
         election=given.election,
         ledger=shared_ledger(given.election, given.ledger, given.key_file),
         advertise=given.advertise,
+        resources=None if given.resources is None else _resources(given),
     )
+
+
+def _resources(given: argparse.Namespace) -> ResourcesConfig:
+    provisioning = ProvisioningConfig(
+        given.worker_slots, given.workers_min, given.workers_max, idle_ms=given.worker_idle_ms
+    )
+    return ResourcesConfig(ResourceTarget(given.resources), provisioning)
 
 
 if __name__ == "__main__":

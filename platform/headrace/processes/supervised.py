@@ -1,7 +1,7 @@
 """A child process that its owner talks to over a socket pair, kills for a reason, and explains after its end.
 
 For processes that must not outlive their owner: the child sees the end of the stream when the owner is gone. Processes
-that outlive the command that started them are recognised by pid and marks instead (`local.marked_process`).
+that outlive the command that started them are recognised by pid and marks instead (`processes.marked_process`).
 """
 
 from __future__ import annotations

@@ -250,6 +250,12 @@ class ControlServer(control_pb2_grpc.ControlServicer):
             loop = asyncio.get_running_loop()
             loop.call_soon(self._lose, session, "it does not take its commands")
 
+    def drop(self, worker: str, reason: str) -> None:
+        """Ends the session of a worker whose process is known to have ended. Does nothing if there is none."""
+        session = self._sessions.get(worker)
+        if session is not None:
+            self._lose(session, reason)
+
     async def stop(self) -> None:
         """Ends all streams after their queued messages, without events. Idempotent."""
         server, self._server = self._server, None

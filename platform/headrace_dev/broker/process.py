@@ -17,7 +17,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from headrace.core.files.private_files import OTHERS, is_private, private_opener
-from headrace.local.marked_process import MarkedProcess, spawn_detached
+from headrace.processes.marked_process import MarkedProcess, spawn_detached
 
 ROLE = "headrace-broker"
 

@@ -38,7 +38,7 @@ sys.stdin.read()
 """
 BUSY = """
 import signal, time
-from headrace.local.marked_process import command_line
+from headrace.processes.marked_process import command_line
 
 def template():
     return next(int(pid) for pid in children() if "headrace-template" in command_line(int(pid)))

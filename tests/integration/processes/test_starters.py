@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from headrace.core.errors import ExternalError
-from headrace.local.marked_process import command_line
+from headrace.processes.marked_process import command_line
 from headrace.processes.spawning import SpawnStarter, Starter
 from headrace.processes.template.client import TemplateStarter
 from support.processes.running import WAIT_SECONDS, wait_until

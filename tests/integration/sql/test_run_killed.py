@@ -8,7 +8,7 @@ from pathlib import Path
 
 import sqlalchemy as sa
 
-from headrace.local.marked_process import command_line
+from headrace.processes.marked_process import command_line
 from support.clusters.local import processes_of
 from support.processes.running import headrace, start, wait_until
 from support.storage.sql_tables import Tables

@@ -8,9 +8,9 @@ import os
 import sys
 from pathlib import Path
 
-from headrace.local.marked_process import start_module
 from headrace.processes.detached import ModuleCommand, Surroundings
 from headrace.processes.installation import import_path
+from headrace.processes.marked_process import start_module
 
 PROGRAM, ROLE = "support.processes.detached_program", "headrace-detached"
 

@@ -10,6 +10,14 @@ from typing import Annotated
 import typer
 
 from headrace.cli.cluster.election_options import HaOrVariable, KeyFileOrVariable, LedgerOrVariable
+from headrace.cli.cluster.resource_options import (
+    Resources,
+    WorkerIdle,
+    WorkerSlots,
+    WorkersMax,
+    WorkersMin,
+    resource_arguments,
+)
 from headrace.cli.cluster.tls_options import TlsCa, TlsCert, TlsKey
 from headrace.cli.errors import reporting_errors
 
@@ -43,11 +51,17 @@ def coordinator(
             help="Name or address by which others reach this one. Default: --host.",
         ),
     ] = None,
+    resources: Resources = None,
+    worker_slots: WorkerSlots = None,
+    workers_min: WorkersMin = None,
+    workers_max: WorkersMax = None,
+    worker_idle: WorkerIdle = None,
     tls_cert: TlsCert = None,
     tls_key: TlsKey = None,
     tls_ca: TlsCa = None,
 ) -> None:
-    """Run a coordinator until Ctrl-C. Jobs are suspended then, and go on when it is started again."""
+    """Run a coordinator until Ctrl-C. Jobs are suspended then, and go on when it is started again. With --resources it
+    starts the workers that jobs need, and releases them when no job does."""
     from headrace.coordinator.store.shared_ledger import shared_ledger
     from headrace.core.settings import Home
     from headrace.tls.files import tls_files
@@ -64,6 +78,7 @@ def coordinator(
         *_given("--ledger", ledger),
         *_given("--key-file", key_file),
         *_given("--advertise", advertise),
+        *resource_arguments(resources, worker_slots, workers_min, workers_max, worker_idle),
         *(() if tls is None else tls.arguments()),
     ]
     os.environ["HEADRACE_HOME"] = str(home.root)

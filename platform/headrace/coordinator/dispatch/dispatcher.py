@@ -43,7 +43,7 @@ from headrace.coordinator.output.job_handle import HeldJob, phase_of
 from headrace.coordinator.output.job_output import JobOutput
 from headrace.coordinator.registry import events as on
 from headrace.coordinator.registry.entry import Phase
-from headrace.coordinator.rest import job_status
+from headrace.coordinator.rest import job_status, waiting
 from headrace.coordinator.rest.metrics import metrics_text
 from headrace.coordinator.rest.service import JobConflictError, JobNotFoundError
 from headrace.coordinator.store.job_store import JobStore
@@ -118,7 +118,8 @@ class Dispatcher:
         """Returns one job's status."""
         known = self._known(reference)
         if known.driver is not None:
-            return running_status(known.submission, known.driver)
+            status = running_status(known.submission, known.driver)
+            return waiting.with_reason(status, self._fleet.view(), self._fleet.provisioning())
         left = job_status.left_status(known.submission, known.history, known.entry.why)
         match known.entry.phase:
             case Phase.ENDED if known.result is not None:
@@ -176,6 +177,7 @@ class Dispatcher:
             slots_free=view.slots_free,
             jobs_running=len(self._shell.driven),
             application_exit_code=self._shell.store.application_exit_code,
+            provisioning=waiting.provisioning_info(self._fleet.provisioning()),
         )
 
     async def end_application(self, exit_code: int) -> None:
@@ -238,7 +240,7 @@ class Dispatcher:
         """Requests another parallelism. Raises JobConflictError if the cluster has too few slots for it."""
         driver = self._driver(reference)
         facts = await self._shell.blocking(partial(driver.setup.plans.facts, parallelism))
-        slots = self._fleet.view().slots_total
+        slots = self._fleet.slots_max
         if facts.slots > slots:
             raise JobConflictError(
                 f"parallelism {parallelism} takes {facts.slots} slots, and the cluster has {slots}",

@@ -9,11 +9,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Sequence, Set
 from dataclasses import dataclass, field
 from typing import Protocol, assert_never
 
-from headrace.coordinator.fleet.slot_pool import Changed, Grant, PooledSlot, PoolView, SlotPool
+from headrace.coordinator.fleet.slot_pool import Changed, Demand, Grant, PooledSlot, PoolView, SlotPool
+from headrace.coordinator.provisioning.provisioning import ProvisioningView
 from headrace.rpc import codec
 from headrace.rpc.messages import (
     CancelSlot,
@@ -55,6 +56,18 @@ class SlotHolder(Protocol):
         ...
 
 
+class WorkerSource(Protocol):
+    """Makes a cluster's workers. Called in the event loop; must not block."""
+
+    def demand_changed(self) -> None:
+        """Called when workers have come or gone, or a job needs other slots than before."""
+        ...
+
+    def view(self) -> ProvisioningView:
+        """Returns what is on its way."""
+        ...
+
+
 @dataclass(slots=True)
 class _Retiring:
     """Slots of an ended attempt, until all of them are gone."""
@@ -75,7 +88,9 @@ class Fleet:
         self._by_slot: dict[str, str] = {}
         self._workers: dict[str, Register] = {}
         self._retiring: dict[tuple[str, int], _Retiring] = {}
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._released: set[str] = set()
+        """Workers that are to end. Their ids are not used again."""
+        self._source: WorkerSource | None = None
 
     async def start(self, host: str, port: int, token: str, tls: TlsFiles | None = None) -> int:
         """Listens for workers; returns the port."""
@@ -91,9 +106,11 @@ class Fleet:
         if workers:
             for worker in self._workers:
                 self._server.send(worker, StopWorker())
-        for task in tuple(self._tasks):
-            task.cancel()
         await self._server.stop()
+
+    def provision_by(self, source: WorkerSource) -> None:
+        """Lets the source make the workers from now on."""
+        self._source = source
 
     # ---- requests of jobs ----------------------------------------------------------------------------------------
 
@@ -109,6 +126,7 @@ class Fleet:
     def request(self, job: str, attempt: int, count: int) -> None:
         """Requests slots. The holder's `granted` is called once `count` slots are free."""
         self._granted(self._pool.request(job, attempt, count))
+        self._demand_changed()
 
     def cancel_request(self, job: str) -> None:
         """Withdraws the job's pending request."""
@@ -156,11 +174,40 @@ class Fleet:
             self._retiring.pop((job, attempt), None)
             self._granted(self._pool.release_attempt(job, attempt))
 
+    # ---- requests of the provisioner -----------------------------------------------------------------------------
+
+    def release(self, worker: str) -> None:
+        """Grants no slot of an idle worker any more, and lets a worker that is not connected never join again."""
+        self._released.add(worker)
+        self._granted(self._pool.drain(worker).grants)
+
+    def drop(self, worker: str, reason: str) -> None:
+        """Treats a connected worker, whose process has ended, as lost."""
+        self._server.drop(worker, reason)
+
+    def forget_released(self, known: Set[str]) -> None:
+        """Forgets released workers but those that are `known` to leave something behind."""
+        self._released &= known
+
+    def demand(self) -> Demand:
+        """Returns what the jobs need, and the workers that can be granted."""
+        return self._pool.demand()
+
     # ---- reads ---------------------------------------------------------------------------------------------------
 
     def view(self) -> PoolView:
         """Returns workers and slots."""
         return self._pool.view()
+
+    def provisioning(self) -> ProvisioningView | None:
+        """Returns the workers that are on their way; None: others start the workers."""
+        return None if self._source is None else self._source.view()
+
+    @property
+    def slots_max(self) -> int:
+        """The slots of the cluster, or of the largest one that it becomes if jobs need them."""
+        own = self.provisioning()
+        return max(self._pool.view().slots_total, 0 if own is None else own.slots_max)
 
     def registered(self, worker: str) -> Register | None:
         """Returns a worker's registration."""
@@ -170,6 +217,10 @@ class Fleet:
 
     def _on_event(self, event: WorkerEvent) -> None:
         match event:
+            case WorkerConnected(worker) if worker in self._released:
+                # it was cut off, and its substitute has started
+                LOG.info("worker %s has joined again, and is to end", worker)
+                self._server.send(worker, StopWorker())
             case WorkerConnected(worker, register):
                 LOG.info("worker %s at %s has joined with %d slots", worker, register.host, register.slots_max)
                 self._workers[worker] = register
@@ -188,6 +239,12 @@ class Fleet:
                 self._changed(self._pool.worker_lost(worker), f"worker {worker} is lost: {reason}", worker)
             case _:
                 assert_never(event)
+        if not isinstance(event, WorkerMessage):
+            self._demand_changed()
+
+    def _demand_changed(self) -> None:
+        if self._source is not None:
+            self._source.demand_changed()
 
     def _on_message(self, worker: str, message: FromWorker) -> None:
         match message:

@@ -5,7 +5,8 @@
 
 A slot is used once: its process exits with the attempt, and the worker starts a replacement with a new id. A request is
 granted all of its slots or none. Requests are granted in the order of their arrival, with one exception: a request for
-more slots than the whole cluster has waits for further workers, and later requests are granted before it.
+more slots than the whole cluster has waits for further workers, and later requests are granted before it. An idle
+worker that is drained keeps its place until it is gone, and its slots are not granted any more.
 """
 
 from __future__ import annotations
@@ -92,6 +93,23 @@ class QueuedView:
 
 
 @dataclass(frozen=True, slots=True)
+class WorkerLoad:
+    """A worker, for the decision how many are needed. `idle`: no attempt has a slot of it, and no slot of it exits."""
+
+    worker: str
+    slots: int
+    idle: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Demand:
+    """What the jobs need: `slots` that are held or requested; `workers` that can be granted."""
+
+    slots: int
+    workers: tuple[WorkerLoad, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class PoolView:
     """The pool, as users see it."""
 
@@ -107,9 +125,13 @@ class _Worker:
     pid: int
     slots_max: int
     slots: dict[str, _Slot] = field(default_factory=dict)
+    drained: bool = False
 
     def free(self) -> list[_Slot]:
-        return [slot for slot in self.slots.values() if slot.use is SlotUse.FREE]
+        return [] if self.drained else [slot for slot in self.slots.values() if slot.use is SlotUse.FREE]
+
+    def is_idle(self) -> bool:
+        return all(slot.use is SlotUse.FREE for slot in self.slots.values())
 
 
 @dataclass(slots=True)
@@ -183,6 +205,14 @@ class SlotPool:
         # the cluster is smaller now: a request that has become too large for it no longer blocks later ones
         return Changed(lost, self._serve())
 
+    def drain(self, worker: str) -> Changed:
+        """Grants no slot of an idle worker any more. A worker with slots in use, or an unknown one, stays as it is."""
+        known = self._workers.get(worker)
+        if known is not None and known.is_idle():
+            known.drained = True
+        # the cluster is smaller now, as when a worker is lost
+        return Changed(grants=self._serve())
+
     # ---- jobs ----------------------------------------------------------------------------------------------------
 
     def request(self, job: str, attempt: int, count: int) -> tuple[Grant, ...]:
@@ -238,6 +268,16 @@ class SlotPool:
             queued=tuple(QueuedView(each.job, each.attempt, each.count) for each in self._queue),
         )
 
+    def demand(self) -> Demand:
+        """Returns what the jobs need, and the workers that are not drained, by id."""
+        held = sum(slot.use is SlotUse.HELD for slot in self._slots.values())
+        workers = tuple(
+            WorkerLoad(name, each.slots_max, each.is_idle())
+            for name, each in sorted(self._workers.items())
+            if not each.drained
+        )
+        return Demand(held + sum(each.count for each in self._queue), workers)
+
     def validate(self) -> None:
         """Asserts the pool's invariants."""
         inside = {name: slot for worker in self._workers.values() for name, slot in worker.slots.items()}
@@ -245,6 +285,7 @@ class SlotPool:
         for name, slot in self._slots.items():
             assert slot.place.slot == name
             assert (slot.use is SlotUse.HELD) == (slot.holder is not None), f"{name} is {slot.use}"
+            assert slot.holder is None or not self._workers[slot.place.worker].drained, f"{name} is of a drained worker"
         assert len({each.job for each in self._queue}) == len(self._queue), "a job waits once"
         waiting = next((each for each in self._queue if each.count <= self._capacity()), None)
         assert waiting is None or waiting.count > len(self._free()), f"{waiting} could be served"
@@ -271,7 +312,7 @@ class SlotPool:
         return [slot for worker in self._workers.values() for slot in worker.free()]
 
     def _capacity(self) -> int:
-        return sum(worker.slots_max for worker in self._workers.values())
+        return sum(worker.slots_max for worker in self._workers.values() if not worker.drained)
 
     def _serve(self) -> tuple[Grant, ...]:
         grants = []

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from headrace.client.discovery import token_file
+from headrace.coordinator.leading.resources import ResourcesConfig
 from headrace.coordinator.store.shared_ledger import SharedLedger
 from headrace.core.errors import UserError
 from headrace.core.network.hosts import LOOPBACK, host_port
@@ -26,6 +27,7 @@ class CoordinatorConfig:
     election             URL of the election (`leadership.opening`). None: there is no other coordinator
     ledger               the shared ledger. None: it is in the home
     advertise            host name or address by which clients, workers and standbys reach this one. None: `host`
+    resources            where workers come from. None: others start them
     """
 
     home: Path
@@ -38,6 +40,7 @@ class CoordinatorConfig:
     election: str | None = None
     ledger: SharedLedger | None = None
     advertise: str | None = None
+    resources: ResourcesConfig | None = None
 
     def __post_init__(self) -> None:
         if self.election is not None and self.advertise is None and self.host in _WILDCARDS:

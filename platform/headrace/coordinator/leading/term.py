@@ -13,8 +13,10 @@ from headrace.coordinator.dispatch.accepted_job import Surroundings
 from headrace.coordinator.dispatch.dispatcher import Dispatcher
 from headrace.coordinator.dispatch.term_handlers import TermHandlers
 from headrace.coordinator.fleet.fleet import Fleet
+from headrace.coordinator.fleet.provisioner import Provisioner
 from headrace.coordinator.leading.config import CoordinatorConfig
 from headrace.coordinator.leading.identity import ClusterIdentity, taken_over_identity
+from headrace.coordinator.leading.resources import listening_host, open_driver
 from headrace.coordinator.rest.app import rest_app
 from headrace.coordinator.store.job_store import JobStore
 from headrace.core.clock import SystemClock
@@ -22,6 +24,7 @@ from headrace.core.settings import Home
 from headrace.leadership.candidacy.candidacy import WorkersLost
 from headrace.leadership.candidacy.worker_watch import WorkerWatch
 from headrace.processes.spawning import SpawnStarter, Starter
+from headrace.resources.worker_order import WorkerOrder
 from headrace.rpc.time_settings import times_from
 
 if TYPE_CHECKING:
@@ -45,6 +48,7 @@ class Term:
         self._starter = starter
         self._identity: ClusterIdentity | None = None
         self._fleet: Fleet | None = None
+        self._provisioner: Provisioner | None = None
         self._dispatcher: Dispatcher | None = None
         self._watching: asyncio.Task[None] | None = None
 
@@ -69,9 +73,13 @@ class Term:
         surroundings = Surroundings(home, clock, checkpoints, self._starter or SpawnStarter())
         times = times_from(os.environ)
         fleet = self._fleet = Fleet(identity.cluster, times, term=self.number)
-        self._dispatcher = Dispatcher(surroundings, identity.cluster, self._store, fleet, handlers)
         port = await fleet.start(config.host, config.grpc_port, identity.tokens.full, config.tls)
+        self._provisioner = self._opened_provisioner(fleet, port)
+        self._dispatcher = Dispatcher(surroundings, identity.cluster, self._store, fleet, handlers)
         await self._dispatcher.start()
+        if self._provisioner is not None:
+            # after the jobs: they have requested their slots by then, or do so soon
+            self._provisioner.start()
         LOG.info("cluster %s, term %d: workers at port %d", identity.cluster, self.number, port)
         LOG.info("clients and workers show the token in %s", config.shown_token_file)
         self._watching = asyncio.create_task(_watch_workers(fleet, handlers, WorkerWatch(times.lease)))
@@ -90,8 +98,30 @@ class Term:
             self._watching.cancel()
         if self._dispatcher is not None:
             await self._dispatcher.close()
+        if self._provisioner is not None:
+            await self._provisioner.close(workers=workers)
         if self._fleet is not None:
             await self._fleet.stop(workers=workers)
+
+    def _opened_provisioner(self, fleet: Fleet, port: int) -> Provisioner | None:
+        config = self._config
+        if config.resources is None:
+            return None
+        order = WorkerOrder(
+            coordinator=config.election or config.address(port),
+            slots=config.resources.provisioning.slots,
+            host=listening_host(config.host),
+            token_file=config.shown_token_file,
+            tls=config.tls,
+        )
+        driver = open_driver(config.resources, Home(config.home), order)
+        return Provisioner(
+            fleet,
+            driver,
+            config.resources.provisioning,
+            prefix=f"w{self.number}-",
+            require_leading=self._store.require_own,
+        )
 
     def _taken_over(self) -> ClusterIdentity:
         assert self._identity is not None, "`take_over` was called"

@@ -37,8 +37,8 @@ from headrace.local.cluster.lifecycle import start, status, stop
 from headrace.local.cluster.own_client import coordinator_client, leader_client
 from headrace.local.cluster.program import Program
 from headrace.local.cluster.record import ClusterRecord, read_record
-from headrace.local.marked_process import MarkedProcess, start_module
 from headrace.processes.detached import ModuleCommand, Surroundings
+from headrace.processes.marked_process import MarkedProcess, start_module
 
 ROLE = "headrace-attendant"
 LOOK_SECONDS = 1.0

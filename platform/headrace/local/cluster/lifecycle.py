@@ -32,8 +32,8 @@ from headrace.local.cluster.commands import (
 from headrace.local.cluster.election import Election
 from headrace.local.cluster.own_client import coordinator_client
 from headrace.local.cluster.record import ClusterRecord, ClusterStatus, Member, locked, read_record, write_record
-from headrace.local.marked_process import MarkedProcess, command_line, start_module
 from headrace.processes.detached import ModuleCommand, Surroundings
+from headrace.processes.marked_process import MarkedProcess, command_line, start_module
 from headrace.processes.ports import free_port
 from headrace.tls.files import TlsFiles
 

@@ -6,7 +6,7 @@ import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 
-from headrace.local.marked_process import MarkedProcess
+from headrace.processes.marked_process import MarkedProcess
 
 _END_SECONDS = 30.0
 """How long the program has after SIGTERM."""

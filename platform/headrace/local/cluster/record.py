@@ -20,7 +20,7 @@ from headrace.core.files.private_files import PRIVATE_FILE, make_private_folder
 from headrace.core.files.replaced_file import replace_file
 from headrace.core.settings import Home
 from headrace.local.cluster.election import Election
-from headrace.local.marked_process import MarkedProcess
+from headrace.processes.marked_process import MarkedProcess
 from headrace.tls.files import TlsFiles
 
 

@@ -8,7 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from headrace.local.marked_process import command_line
+from headrace.processes.marked_process import command_line
 from headrace_dev.broker.process import BrokerProcess, marks, start_detached, start_leashed
 from support.processes.running import wait_until
 

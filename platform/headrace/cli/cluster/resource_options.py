@@ -1,0 +1,86 @@
+"""The options of a coordinator that makes its own workers."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Annotated
+
+import typer
+
+
+class ResourcesName(StrEnum):
+    """The system that has the workers."""
+
+    LOCAL = "local"
+
+
+Resources = Annotated[
+    ResourcesName | None,
+    typer.Option(
+        "--resources",
+        envvar="HEADRACE_RESOURCES",
+        help="Start the workers that jobs need: here, as processes of this host. Default: others start them.",
+        show_default=False,
+    ),
+]
+WorkerSlots = Annotated[
+    int | None,
+    typer.Option(
+        min=1, max=256, envvar="HEADRACE_WORKER_SLOTS", help="With --resources: slots of each worker. Default: 1."
+    ),
+]
+WorkersMin = Annotated[
+    int | None,
+    typer.Option(
+        min=0, envvar="HEADRACE_WORKERS_MIN", help="With --resources: workers that stay without a job. Default: 0."
+    ),
+]
+WorkersMax = Annotated[
+    int | None,
+    typer.Option(min=1, envvar="HEADRACE_WORKERS_MAX", help="With --resources: the most workers. Default: 100."),
+]
+WorkerIdle = Annotated[
+    str | None,
+    typer.Option(
+        metavar="DURATION",
+        envvar="HEADRACE_WORKER_IDLE",
+        help="With --resources: a worker without a job is released after this time. Default: 60s.",
+    ),
+]
+
+
+def resource_arguments(
+    resources: ResourcesName | None,
+    slots: int | None,
+    workers_min: int | None,
+    workers_max: int | None,
+    idle: str | None,
+) -> tuple[str, ...]:
+    """The arguments of the coordinator's process. Raises UserError for options that do not fit."""
+    from headrace.coordinator.provisioning.config import ProvisioningConfig
+    from headrace.core.errors import UserError
+
+    given = {"--worker-slots": slots, "--workers-min": workers_min, "--workers-max": workers_max, "--worker-idle": idle}
+    named = [flag for flag, value in given.items() if value is not None]
+    if resources is None:
+        if named:
+            raise UserError(f"{named[0]} means nothing without --resources", remedy="give --resources local too")
+        return ()
+    idle_ms = None if idle is None else _idle_ms(idle)
+    sizes = {"slots": slots or 1, "workers_min": workers_min, "workers_max": workers_max, "idle_ms": idle_ms}
+    config = ProvisioningConfig(**{name: size for name, size in sizes.items() if size is not None})
+    return (
+        *("--resources", resources.value, "--worker-slots", str(config.slots)),
+        *("--workers-min", str(config.workers_min), "--workers-max", str(config.workers_max)),
+        *("--worker-idle-ms", str(config.idle_ms)),
+    )
+
+
+def _idle_ms(text: str) -> int:
+    from headrace.core.config import parse_duration_ms
+    from headrace.core.errors import UserError
+
+    try:
+        return parse_duration_ms(text)
+    except ValueError as error:
+        raise UserError(f"--worker-idle: {error}") from error

@@ -1,0 +1,2 @@
+"""Where workers come from: a resource driver starts, lists and releases them, one for each system that runs processes.
+"""
