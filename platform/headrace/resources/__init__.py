@@ -1,2 +1,1 @@
-"""Where workers come from: a resource driver starts, lists and releases them, one for each system that runs processes.
-"""
+"""Where workers come from: a resource driver starts, lists and releases them, one for each system of processes."""

@@ -23,6 +23,7 @@ from headrace.core.files.replaced_file import replace_file
 from headrace.core.settings import Home
 from headrace.processes.detached import ModuleCommand, Surroundings
 from headrace.processes.marked_process import MarkedProcess, start_module
+from headrace.processes.worker_places import clear
 from headrace.resources.driver import WorkerPhase, WorkerReport
 from headrace.resources.worker_order import WORKER_ROLE, WorkerOrder
 
@@ -71,6 +72,7 @@ class WorkerProcesses:
             if process is None or not process.is_alive():
                 (folder / RECORD).unlink(missing_ok=True)
                 (folder / RELEASED).unlink(missing_ok=True)
+                clear(folder)
                 self._prune()
             elif _released_seconds(folder) > KILL_AFTER_SECONDS:
                 process.kill()

@@ -13,7 +13,7 @@ Nothing is remembered that the next coordinator would need. It finds workers of 
 takes them for STARTING: they join again or are replaced. Workers that joined and are not listed were started by hand;
 they count, and are never released.
 
-After a failed start the next one waits, twice as long each time, until a worker joins.
+After a failed start the next one waits, twice as long each time, until a worker joins or none is missing.
 """
 
 from __future__ import annotations
@@ -33,6 +33,8 @@ RETURN_MS = 3_000
 """How long a worker whose connection was lost may take to join again. One that lives does so within a second."""
 ADOPTED_MS_MAX = 30_000
 """How long a running worker of an earlier coordinator may take to join this one; less if `join_ms` is less."""
+SPARED_MS = 15_000
+"""No worker is released as idle so early in a term: jobs that are resumed have not requested their slots yet."""
 PAUSE_MS, PAUSE_MS_MAX = 1_000, 60_000
 """The wait after a failed start: the first one, and the longest."""
 
@@ -107,6 +109,7 @@ class Provisioning:
         self._prefix = prefix
         self._made = 0
         self._own: dict[str, _Own] = {}
+        self._begun_ms: int | None = None
         self._pause_ms = 0
         self._start_from_ms = 0
         self._trouble = ""
@@ -115,6 +118,7 @@ class Provisioning:
 
     def decide(self, reports: Iterable[WorkerReport], demand: Demand, now_ms: int) -> tuple[ProvisioningEffect, ...]:
         """Compares what the system lists with what the jobs need. `demand` must be of the moment of the call."""
+        self._begun_ms = now_ms if self._begun_ms is None else self._begun_ms
         listed = {each.worker: each for each in reports}
         joined = {each.worker: each for each in demand.workers}
         effects: list[ProvisioningEffect] = []
@@ -196,7 +200,10 @@ class Provisioning:
         own.running_ms = None
         if not own.joined:
             own.joined = True
-            self._pause_ms, self._start_from_ms, self._trouble = 0, 0, ""
+            self._clear_trouble()
+
+    def _clear_trouble(self) -> None:
+        self._pause_ms, self._start_from_ms, self._trouble = 0, 0, ""
 
     def _join_limit_ms(self, name: str, own: _Own) -> int:
         if own.joined:
@@ -219,6 +226,8 @@ class Provisioning:
         foreign = sum(each.slots for each in demand.workers if each.worker not in self._own)
         needed = -(-max(0, demand.slots - foreign) // self._config.slots)
         wanted = min(max(needed, self._config.workers_min), self._config.workers_max)
+        if len(present) >= wanted and all(own.joined for own in present.values()):
+            self._clear_trouble()
         if len(present) < wanted and now_ms >= self._start_from_ms:
             yield from self._starts(min(wanted - len(present), STARTS_MAX))
         yield from self._spare(present, demand, len(present) - wanted, now_ms)
@@ -232,13 +241,14 @@ class Provisioning:
 
     def _spare(self, present: Mapping[str, _Own], demand: Demand, surplus: int, now_ms: int) -> Iterable[ReleaseWorker]:
         idle = {each.worker for each in demand.workers if each.idle}
+        is_early = self._begun_ms is None or now_ms - self._begun_ms < SPARED_MS
         for name, own in present.items():
             is_spare = surplus > 0 and (not own.joined or name in idle)
             own.spare_ms = (now_ms if own.spare_ms is None else own.spare_ms) if is_spare else None
         due = [
             (own.joined, own.spare_ms, name)
             for name, own in present.items()
-            if own.spare_ms is not None and now_ms - own.spare_ms >= self._config.idle_ms
+            if own.spare_ms is not None and now_ms - own.spare_ms >= self._config.idle_ms and not is_early
         ]
         # those that do not run yet first, then those that have been idle for longest
         for _, _, name in sorted(due)[: max(surplus, 0)]:

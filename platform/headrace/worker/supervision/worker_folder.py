@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import fcntl
-import hashlib
 import os
-import shutil
-import tempfile
 from pathlib import Path
 
 from headrace.core.errors import ExternalError, UserError
 from headrace.core.files.private_files import make_private_folder
+from headrace.processes.worker_places import clear, scratch_folder, sockets_folder
 from headrace.worker.supervision.slot_process import SlotPlaces
 
 LOCK = "lock"
@@ -20,23 +18,21 @@ LOCK = "lock"
 class WorkerFolder:
     """A locked worker folder. Raises UserError if another worker has locked it, ExternalError if it cannot be used.
 
-    Unix sockets are outside of it, because the length of their paths is limited: in a folder of this user below the
-    system's temporary folder. Its name is derived from the path of this folder, so the next worker finds and removes
-    what a killed one left.
+    Unix sockets are outside of it (`processes.worker_places`). Their place is derived from the path of this folder, so
+    the next worker finds and removes what a killed one left.
     """
 
     def __init__(self, folder: Path, logs: Path | None = None) -> None:
         """logs: folder for logs of slots; None: `<folder>/logs`."""
         folder = folder.absolute()
         self._folder = folder
-        name = hashlib.sha256(os.fsencode(folder)).hexdigest()[:12]
-        sockets = Path(tempfile.gettempdir()) / f"headrace-{os.getuid()}-{name}"
-        self.places = SlotPlaces(sockets, logs or folder / "logs", folder / "scratch")
+        sockets = sockets_folder(folder)
+        self.places = SlotPlaces(sockets, logs or folder / "logs", scratch_folder(folder))
         try:
             make_private_folder(folder)
             self._lock = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT, 0o600)
             self._take()
-            self._clear()
+            clear(folder)
             sockets.mkdir(0o700)
         except OSError as error:
             raise ExternalError(f"the worker's folder {folder} cannot be used: {error}") from error
@@ -52,9 +48,5 @@ class WorkerFolder:
 
     def release(self) -> None:
         """Removes sockets and temporary files, and unlocks the folder. Logs stay."""
-        self._clear()
+        clear(self._folder)
         os.close(self._lock)
-
-    def _clear(self) -> None:
-        for path in (self.places.sockets, self.places.scratch):
-            shutil.rmtree(path, ignore_errors=True)

@@ -13,6 +13,7 @@ from headrace.coordinator.provisioning.provisioning import (
     PAUSE_MS_MAX,
     RELEASE_AGAIN_MS,
     RETURN_MS,
+    SPARED_MS,
     STARTS_MAX,
     DropWorker,
     Provisioning,
@@ -69,6 +70,7 @@ class World:
             assert isinstance(effect, StartWorker)
             self.join(effect.worker)
         assert not self.decide()
+        assert not self.decide(SPARED_MS)
         return self
 
 
@@ -101,7 +103,7 @@ def test_workers_that_were_started_by_hand_count_and_stay() -> None:
     assert world.decide() == [StartWorker("w1-1")]
     world.join("w1-1", idle=True)
     world.slots = 0
-    assert not world.decide()
+    assert not world.decide(SPARED_MS)
     assert world.decide(CONFIG.idle_ms) == [ReleaseWorker("w1-1")]
     assert not world.decide(CONFIG.idle_ms)
 
@@ -115,6 +117,15 @@ def test_a_worker_is_released_when_it_has_been_idle_for_long_and_another_one_suf
     assert world.decide(1) == [ReleaseWorker("w1-1")]
     world.join("w1-2", idle=True)
     assert not world.decide(10 * CONFIG.idle_ms), "two slots are still wanted"
+
+
+def test_early_in_a_term_no_worker_is_idle() -> None:
+    """Jobs that are resumed read their journals before they request slots."""
+    world = World(ProvisioningConfig(slots=2, idle_ms=0), prefix="w7-")
+    world.join("w1-1", idle=True)
+    assert not world.decide()
+    assert not world.decide(SPARED_MS - 1)
+    assert world.decide(1) == [ReleaseWorker("w1-1")]
 
 
 def test_a_worker_that_is_needed_again_is_not_released() -> None:

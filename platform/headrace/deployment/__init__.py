@@ -1,0 +1,1 @@
+"""Puts clusters of headrace on systems that run processes for others."""

@@ -1,0 +1,94 @@
+"""What is applied for a cluster on Kubernetes. Whether a real API server takes it is tested with one."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from headrace.coordinator.provisioning.config import ProvisioningConfig
+from headrace.core.errors import UserError
+from headrace.deployment.kubernetes.cluster_config import KubernetesCluster, PodSize
+from headrace.deployment.kubernetes.manifests import cluster_documents, deployment, secret, worker_template
+
+CLUSTER = KubernetesCluster(
+    "flights", "data", "headrace:1", "s3://bucket/flights", ProvisioningConfig(2, workers_max=8), replicas=2
+)
+
+
+def kinds(cluster: KubernetesCluster = CLUSTER) -> list[tuple[str, str]]:
+    return [(each["kind"], each["metadata"]["name"]) for each in cluster_documents(cluster)]
+
+
+def pod_specs(cluster: KubernetesCluster = CLUSTER) -> Iterator[dict[str, Any]]:
+    yield deployment(cluster)["spec"]["template"]["spec"]
+    yield worker_template(cluster)["spec"]
+
+
+def test_the_objects_of_a_cluster() -> None:
+    assert kinds() == [
+        ("ConfigMap", "flights"),
+        ("Service", "flights"),
+        ("Service", "flights-control"),
+        ("Deployment", "flights"),
+    ]
+    assert {each["metadata"]["namespace"] for each in cluster_documents(CLUSTER)} == {"data"}
+
+
+def test_no_secret_is_outside_of_the_secret() -> None:
+    document = secret(CLUSTER, token="the token", key="the key")
+    assert document["stringData"] == {"token": "the token\n", "key": "the key\n"}
+    for each in cluster_documents(CLUSTER):
+        assert "secretKeyRef" not in json.dumps(each), "environment variables are shown by many tools"
+
+
+def test_workers_do_not_get_the_key_of_the_ledger_nor_an_account() -> None:
+    spec = worker_template(CLUSTER)["spec"]
+    (volume,) = (each for each in spec["volumes"] if "secret" in each)
+    assert [each["key"] for each in volume["secret"]["items"]] == ["token"]
+    assert spec["automountServiceAccountToken"] is False
+    assert "serviceAccountName" not in spec
+
+
+def test_containers_pass_the_restricted_level() -> None:
+    for spec in pod_specs():
+        assert spec["securityContext"]["runAsNonRoot"] is True
+        assert spec["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+        for container in spec["containers"]:
+            context = container["securityContext"]
+            assert context["allowPrivilegeEscalation"] is False
+            assert context["readOnlyRootFilesystem"] is True
+            assert context["capabilities"] == {"drop": ["ALL"]}
+
+
+def test_memory_is_limited_and_cpu_is_not() -> None:
+    (container,) = worker_template(CLUSTER)["spec"]["containers"]
+    assert container["resources"] == {
+        "requests": {"cpu": "1", "memory": "2Gi"},
+        "limits": {"memory": "2Gi"},
+    }
+
+
+def test_a_users_labels_cannot_hide_coordinators_from_their_services() -> None:
+    template = {"metadata": {"labels": {"team": "x", "headrace.dev/cluster": "other"}}}
+    cluster = KubernetesCluster(
+        "flights", "data", "i", "s3://b/f", ProvisioningConfig(1), coordinator_template=template
+    )
+    document = deployment(cluster)
+    labels = document["spec"]["template"]["metadata"]["labels"]
+    assert labels["team"] == "x"
+    assert document["spec"]["selector"]["matchLabels"].items() <= labels.items()
+
+
+@pytest.mark.parametrize("name", ["", "Flights", "1flights", "flights-", "a" * 41, "a.b"])
+def test_a_name_that_kubernetes_would_refuse(name: str) -> None:
+    with pytest.raises(UserError, match="no name of a cluster"):
+        KubernetesCluster(name, "data", "i", "s3://b", ProvisioningConfig(1))
+
+
+@pytest.mark.parametrize(("cpu", "memory"), [("", "1Gi"), ("1", "2 GB"), ("one", "1Gi"), ("1", "-1Gi")])
+def test_an_amount_that_kubernetes_would_refuse(cpu: str, memory: str) -> None:
+    with pytest.raises(UserError, match="no amount of"):
+        PodSize(cpu, memory)
