@@ -60,16 +60,20 @@ def merged(ours: Mapping[str, Any], users: Mapping[str, Any]) -> dict[str, Any]:
         elif isinstance(value, Mapping):
             before = found.get(name)
             found[name] = merged(before if isinstance(before, Mapping) else {}, value)
-        elif name in _KEYS and isinstance(value, list) and isinstance(found.get(name), list):
+        elif name in _KEYS and _are_mappings(value) and _are_mappings(found.get(name)):
             found[name] = _merged_lists(found[name], value, _KEYS[name])
         else:
             found[name] = deepcopy(value)
     return found
 
 
+def _are_mappings(value: object) -> bool:
+    return isinstance(value, list) and all(isinstance(each, Mapping) for each in value)
+
+
 def _merged_lists(ours: list[Any], users: list[Any], key: str) -> list[Any]:
     """Ours in their order, each with the user's entry of the same key; then what only the user has."""
-    theirs = {each.get(key): each for each in users if isinstance(each, Mapping)}
-    known = {each.get(key) for each in ours}
-    both = [merged(each, theirs.get(each.get(key), {})) for each in ours]
-    return [*both, *(deepcopy(each) for each in users if not isinstance(each, Mapping) or each.get(key) not in known)]
+    theirs = {str(each.get(key)): each for each in users}
+    known = {str(each.get(key)) for each in ours}
+    both = [merged(each, theirs.get(str(each.get(key)), {})) for each in ours]
+    return [*both, *(merged({}, each) for each in users if str(each.get(key)) not in known)]

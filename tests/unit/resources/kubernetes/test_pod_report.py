@@ -31,7 +31,7 @@ UNSCHEDULABLE = {
     "reason": "Unschedulable",
     "message": "0/1 nodes are available: 1 Insufficient memory.",
 }
-PULLS = {"waiting": {"reason": "ErrImageNeverPull", "message": 'Container image "x" is not present'}}
+PULLS: dict[str, Any] = {"waiting": {"reason": "ErrImageNeverPull", "message": 'Container image "x" is not present'}}
 RUNS = container(running={"startedAt": "2026-01-01T00:00:00Z"})
 
 
