@@ -16,7 +16,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from headrace.deployment.kubernetes.cluster_config import KubernetesCluster, PodSize
+from headrace.deployment.kubernetes.cluster_spec import CoordinatorPods, KubernetesCluster, WorkerPods
 from headrace.deployment.kubernetes.pod_template import merged
 from headrace.resources.kubernetes.labels import COORDINATOR, labels_of
 from headrace.resources.kubernetes.worker_pod import CONTAINER as WORKER_CONTAINER
@@ -69,10 +69,10 @@ def services(cluster: KubernetesCluster) -> tuple[Document, Document]:
 
 def deployment(cluster: KubernetesCluster) -> Document:
     """The coordinators."""
-    template = merged(_coordinator_template(cluster), cluster.coordinator_template)
+    template = merged(_coordinator_template(cluster), cluster.spec.coordinator.pod_template)
     template["metadata"]["labels"] = {**template["metadata"]["labels"], **labels_of(cluster.name, COORDINATOR)}
     spec = {
-        "replicas": cluster.replicas,
+        "replicas": cluster.spec.coordinator.replicas,
         # the new ones are standbys until an old one ends, so the cluster is never without a candidate
         "strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": 0, "maxSurge": 1}},
         "selector": {"matchLabels": dict(_selector(cluster))},
@@ -84,7 +84,7 @@ def deployment(cluster: KubernetesCluster) -> Document:
 def worker_template(cluster: KubernetesCluster) -> Document:
     """The pod template of workers; a pod is made of it by `resources.kubernetes.worker_pod`."""
     container = {
-        **_container(cluster, WORKER_CONTAINER, cluster.worker),
+        **_container(cluster, WORKER_CONTAINER, cluster.spec.workers),
         # the last output of a worker that fails is the reason that users see
         "terminationMessagePolicy": "FallbackToLogsOnError",
     }
@@ -95,7 +95,7 @@ def worker_template(cluster: KubernetesCluster) -> Document:
         "terminationGracePeriodSeconds": WORKER_GRACE_SECONDS,
     }
     spec["volumes"] = [*spec["volumes"], _secret_volume(cluster, "token")]
-    return merged({"metadata": {"labels": {}}, "spec": spec}, cluster.worker_template)
+    return merged({"metadata": {"labels": {}}, "spec": spec}, cluster.spec.workers.pod_template)
 
 
 def worker_order_address(cluster: KubernetesCluster) -> str:
@@ -104,10 +104,10 @@ def worker_order_address(cluster: KubernetesCluster) -> str:
 
 
 def _coordinator_template(cluster: KubernetesCluster) -> Document:
-    provisioning = cluster.provisioning
+    provisioning = cluster.spec.workers.provisioning
     arguments = (
         *("coordinator", "--host", "0.0.0.0", "--port", str(REST_PORT), "--grpc-port", str(CONTROL_PORT)),
-        *("--ha", cluster.election, "--ledger", cluster.ledger, "--key-file", f"{SECRET_FOLDER}/key"),
+        *("--ha", cluster.election, "--ledger", cluster.spec.ledger, "--key-file", f"{SECRET_FOLDER}/key"),
         *("--token-file", f"{SECRET_FOLDER}/token", "--advertise", "$(POD_IP)"),
         *("--resources", "kubernetes", "--workers-file", f"{CONFIG_FOLDER}/{WORKERS_FILE}"),
         *("--worker-address", worker_order_address(cluster), "--worker-slots", str(provisioning.slots)),
@@ -116,7 +116,7 @@ def _coordinator_template(cluster: KubernetesCluster) -> Document:
     )
     probe = {"tcpSocket": {"port": "rest"}, "periodSeconds": 5, "timeoutSeconds": 5}
     container = {
-        **_container(cluster, COORDINATOR_CONTAINER, cluster.coordinator),
+        **_container(cluster, COORDINATOR_CONTAINER, cluster.spec.coordinator),
         "args": list(arguments),
         "ports": [
             {"name": "rest", "containerPort": REST_PORT},
@@ -136,7 +136,7 @@ def _coordinator_template(cluster: KubernetesCluster) -> Document:
     ]
     spec = {
         **_pod_spec(container),
-        "serviceAccountName": cluster.service_account,
+        "serviceAccountName": cluster.spec.service_account,
         "enableServiceLinks": False,
         "terminationGracePeriodSeconds": COORDINATOR_GRACE_SECONDS,
     }
@@ -145,15 +145,19 @@ def _coordinator_template(cluster: KubernetesCluster) -> Document:
     return {"metadata": {"labels": {}}, "spec": spec}
 
 
-def _container(cluster: KubernetesCluster, name: str, size: PodSize) -> Document:
-    pull = {} if cluster.pull_policy is None else {"imagePullPolicy": cluster.pull_policy}
-    environment = {"HEADRACE_HOME": HOME_FOLDER, "HOME": HOME_FOLDER, "PYTHONUNBUFFERED": "1", **cluster.environment}
+def _container(cluster: KubernetesCluster, name: str, size: CoordinatorPods | WorkerPods) -> Document:
+    spec = cluster.spec
+    pull = {} if spec.image_pull_policy is None else {"imagePullPolicy": spec.image_pull_policy}
+    environment = {"HEADRACE_HOME": HOME_FOLDER, "HOME": HOME_FOLDER, "PYTHONUNBUFFERED": "1", **spec.env}
     return {
         "name": name,
-        "image": cluster.image,
+        "image": spec.image,
         **pull,
         "env": [{"name": variable, "value": value} for variable, value in environment.items()],
-        "resources": dict(size.resources()),
+        "resources": {
+            "requests": {"cpu": size.cpu, "memory": size.memory},
+            "limits": {"memory": size.memory},
+        },
         "securityContext": {
             "allowPrivilegeEscalation": False,
             "readOnlyRootFilesystem": True,

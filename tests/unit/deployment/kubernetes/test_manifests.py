@@ -8,14 +8,18 @@ from typing import Any
 
 import pytest
 
-from headrace.coordinator.provisioning.config import ProvisioningConfig
 from headrace.core.errors import UserError
-from headrace.deployment.kubernetes.cluster_config import KubernetesCluster, PodSize
+from headrace.deployment.kubernetes.cluster_file import cluster_spec
+from headrace.deployment.kubernetes.cluster_spec import KubernetesCluster
 from headrace.deployment.kubernetes.manifests import cluster_documents, deployment, secret, worker_template
 
-CLUSTER = KubernetesCluster(
-    "flights", "data", "headrace:1", "s3://bucket/flights", ProvisioningConfig(2, workers_max=8), replicas=2
-)
+
+def cluster_of(name: str = "flights", **spec: Any) -> KubernetesCluster:
+    document = {"image": "headrace:1", "ledger": "s3://bucket/flights", **spec}
+    return KubernetesCluster(name, "data", cluster_spec(document, "cluster.yaml"))
+
+
+CLUSTER = cluster_of(coordinator={"replicas": 2}, workers={"slots": 2, "max": 8})
 
 
 def kinds(cluster: KubernetesCluster = CLUSTER) -> list[tuple[str, str]]:
@@ -73,9 +77,7 @@ def test_memory_is_limited_and_cpu_is_not() -> None:
 
 def test_a_users_labels_cannot_hide_coordinators_from_their_services() -> None:
     template = {"metadata": {"labels": {"team": "x", "headrace.dev/cluster": "other"}}}
-    cluster = KubernetesCluster(
-        "flights", "data", "i", "s3://b/f", ProvisioningConfig(1), coordinator_template=template
-    )
+    cluster = cluster_of(coordinator={"podTemplate": template})
     document = deployment(cluster)
     labels = document["spec"]["template"]["metadata"]["labels"]
     assert labels["team"] == "x"
@@ -85,10 +87,4 @@ def test_a_users_labels_cannot_hide_coordinators_from_their_services() -> None:
 @pytest.mark.parametrize("name", ["", "Flights", "1flights", "flights-", "a" * 41, "a.b"])
 def test_a_name_that_kubernetes_would_refuse(name: str) -> None:
     with pytest.raises(UserError, match="no name of a cluster"):
-        KubernetesCluster(name, "data", "i", "s3://b", ProvisioningConfig(1))
-
-
-@pytest.mark.parametrize(("cpu", "memory"), [("", "1Gi"), ("1", "2 GB"), ("one", "1Gi"), ("1", "-1Gi")])
-def test_an_amount_that_kubernetes_would_refuse(cpu: str, memory: str) -> None:
-    with pytest.raises(UserError, match="no amount of"):
-        PodSize(cpu, memory)
+        cluster_of(name)
