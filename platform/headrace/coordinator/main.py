@@ -63,6 +63,8 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--key-file", type=lambda text: Path(text).absolute())
     parser.add_argument("--advertise", help="host name or address by which others reach this one")
     parser.add_argument("--resources", choices=[each.value for each in ResourceTarget])
+    parser.add_argument("--worker-address")
+    parser.add_argument("--workers-file", type=lambda text: Path(text).absolute())
     parser.add_argument("--worker-slots", type=int, default=1)
     parser.add_argument("--workers-min", type=int, default=0)
     parser.add_argument("--workers-max", type=int, default=100)
@@ -109,7 +111,9 @@ def _resources(given: argparse.Namespace) -> ResourcesConfig:
     provisioning = ProvisioningConfig(
         given.worker_slots, given.workers_min, given.workers_max, idle_ms=given.worker_idle_ms
     )
-    return ResourcesConfig(ResourceTarget(given.resources), provisioning)
+    return ResourcesConfig(
+        ResourceTarget(given.resources), provisioning, given.worker_address, workers_file=given.workers_file
+    )
 
 
 if __name__ == "__main__":

@@ -12,10 +12,13 @@ import typer
 from headrace.cli.cluster.election_options import HaOrVariable, KeyFileOrVariable, LedgerOrVariable
 from headrace.cli.cluster.resource_options import (
     Resources,
+    WorkerAddress,
     WorkerIdle,
+    WorkersFile,
     WorkerSlots,
     WorkersMax,
     WorkersMin,
+    pod_arguments,
     resource_arguments,
 )
 from headrace.cli.cluster.tls_options import TlsCa, TlsCert, TlsKey
@@ -56,6 +59,8 @@ def coordinator(
     workers_min: WorkersMin = None,
     workers_max: WorkersMax = None,
     worker_idle: WorkerIdle = None,
+    workers_file: WorkersFile = None,
+    worker_address: WorkerAddress = None,
     tls_cert: TlsCert = None,
     tls_key: TlsKey = None,
     tls_ca: TlsCa = None,
@@ -79,6 +84,7 @@ def coordinator(
         *_given("--key-file", key_file),
         *_given("--advertise", advertise),
         *resource_arguments(resources, worker_slots, workers_min, workers_max, worker_idle),
+        *pod_arguments(resources, workers_file, worker_address),
         *(() if tls is None else tls.arguments()),
     ]
     os.environ["HEADRACE_HOME"] = str(home.root)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from enum import StrEnum
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -12,6 +13,7 @@ class ResourcesName(StrEnum):
     """The system that has the workers."""
 
     LOCAL = "local"
+    KUBERNETES = "kubernetes"
 
 
 Resources = Annotated[
@@ -19,7 +21,8 @@ Resources = Annotated[
     typer.Option(
         "--resources",
         envvar="HEADRACE_RESOURCES",
-        help="Start the workers that jobs need: here, as processes of this host. Default: others start them.",
+        help="Start the workers that jobs need: as processes of this host (local), or as pods (kubernetes). "
+        "Default: others start them.",
         show_default=False,
     ),
 ]
@@ -49,6 +52,34 @@ WorkerIdle = Annotated[
 ]
 
 
+WorkersFile = Annotated[
+    Path | None,
+    typer.Option(help="With --resources kubernetes: what pods are made of; `headrace cluster start` writes it."),
+]
+WorkerAddress = Annotated[
+    str | None,
+    typer.Option(
+        metavar="HOST:PORT",
+        help="With --resources: where workers reach whoever leads. Default: the election, or this coordinator.",
+    ),
+]
+
+
+def pod_arguments(resources: ResourcesName | None, file: Path | None, address: str | None) -> tuple[str, ...]:
+    """The arguments of the coordinator's process about workers that are pods. Raises UserError."""
+    from headrace.core.errors import UserError
+
+    if (file is not None) != (resources is ResourcesName.KUBERNETES):
+        raise UserError(
+            "--workers-file and --resources kubernetes go together",
+            remedy="give both: `headrace cluster start --target kubernetes` does",
+        )
+    if address is not None and resources is None:
+        raise UserError("--worker-address means nothing without --resources", remedy="leave it out")
+    named = () if file is None else ("--workers-file", str(file))
+    return (*named, *(() if address is None else ("--worker-address", address)))
+
+
 def resource_arguments(
     resources: ResourcesName | None,
     slots: int | None,
@@ -64,7 +95,7 @@ def resource_arguments(
     named = [flag for flag, value in given.items() if value is not None]
     if resources is None:
         if named:
-            raise UserError(f"{named[0]} means nothing without --resources", remedy="give --resources local too")
+            raise UserError(f"{named[0]} means nothing without --resources", remedy="give --resources too")
         return ()
     idle_ms = None if idle is None else _idle_ms(idle)
     sizes = {"slots": slots or 1, "workers_min": workers_min, "workers_max": workers_max, "idle_ms": idle_ms}

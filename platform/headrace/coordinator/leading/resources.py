@@ -6,9 +6,11 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from pathlib import Path
 from typing import assert_never
 
 from headrace.coordinator.provisioning.config import ProvisioningConfig
+from headrace.core.errors import UserError
 from headrace.core.network.hosts import LOOPBACK, is_loopback
 from headrace.core.settings import Home
 from headrace.resources.driver import ResourceDriver
@@ -16,26 +18,54 @@ from headrace.resources.worker_order import WorkerOrder
 
 
 class ResourceTarget(StrEnum):
-    """The system that has the workers. LOCAL: processes of the coordinator's host."""
+    """The system that has the workers. LOCAL: processes of the coordinator's host; KUBERNETES: pods."""
 
     LOCAL = "local"
+    KUBERNETES = "kubernetes"
 
 
 @dataclass(frozen=True, slots=True)
 class ResourcesConfig:
-    """The workers of a coordinator that makes them itself. target: where; provisioning: how many."""
+    """The workers of a coordinator that makes them itself.
+
+    target          where
+    provisioning    how many
+    worker_address  HOST:PORT at which they reach the control plane of whoever leads; None: as clients find the leader
+    workers_file    what pods are made of (`resources.kubernetes.workers_file`)
+    """
 
     target: ResourceTarget
     provisioning: ProvisioningConfig
+    worker_address: str | None = None
+    workers_file: Path | None = None
 
 
-def open_driver(config: ResourcesConfig, home: Home, order: WorkerOrder) -> ResourceDriver:
+@dataclass(frozen=True, slots=True)
+class OpenedResources:
+    """A driver, and what the ids of its workers in a term begin with."""
+
+    driver: ResourceDriver
+    prefix: str
+
+
+def open_resources(config: ResourcesConfig, home: Home, order: WorkerOrder, term: int) -> OpenedResources:
     """Opens the driver for workers that are started with this order. Raises UserError, ExternalError."""
+    prefix = f"w{term}-"
     match config.target:
         case ResourceTarget.LOCAL:
             from headrace.resources.worker_processes import WorkerProcesses
 
-            return WorkerProcesses(home, order, worker_environment(os.environ))
+            return OpenedResources(WorkerProcesses(home, order, worker_environment(os.environ)), prefix)
+        case ResourceTarget.KUBERNETES:
+            from headrace.kubernetes.connection import open_connection
+            from headrace.resources.kubernetes.worker_pods import WorkerPods
+            from headrace.resources.kubernetes.workers_file import read_workers_file
+
+            if config.workers_file is None:
+                raise UserError("--resources kubernetes needs --workers-file", remedy="give the file of the ConfigMap")
+            workers = read_workers_file(config.workers_file)
+            pods = WorkerPods(open_connection(os.environ), workers, order, term=term)
+            return OpenedResources(pods, f"{workers.cluster}-{prefix}")
         case _:
             assert_never(config.target)
 

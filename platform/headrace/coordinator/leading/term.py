@@ -16,7 +16,7 @@ from headrace.coordinator.fleet.fleet import Fleet
 from headrace.coordinator.fleet.provisioner import Provisioner
 from headrace.coordinator.leading.config import CoordinatorConfig
 from headrace.coordinator.leading.identity import ClusterIdentity, taken_over_identity
-from headrace.coordinator.leading.resources import listening_host, open_driver
+from headrace.coordinator.leading.resources import listening_host, open_resources
 from headrace.coordinator.rest.app import rest_app
 from headrace.coordinator.store.job_store import JobStore
 from headrace.core.clock import SystemClock
@@ -108,18 +108,18 @@ class Term:
         if config.resources is None:
             return None
         order = WorkerOrder(
-            coordinator=config.election or config.address(port),
+            coordinator=config.resources.worker_address or config.election or config.address(port),
             slots=config.resources.provisioning.slots,
             host=listening_host(config.host),
             token_file=config.shown_token_file,
             tls=config.tls,
         )
-        driver = open_driver(config.resources, Home(config.home), order)
+        resources = open_resources(config.resources, Home(config.home), order, self.number)
         return Provisioner(
             fleet,
-            driver,
+            resources.driver,
             config.resources.provisioning,
-            prefix=f"w{self.number}-",
+            prefix=resources.prefix,
             require_leading=self._store.require_own,
         )
 

@@ -20,6 +20,7 @@ from headrace.deployment.kubernetes.cluster_spec import CoordinatorPods, Kuberne
 from headrace.deployment.kubernetes.pod_template import merged
 from headrace.resources.kubernetes.labels import COORDINATOR, labels_of
 from headrace.resources.kubernetes.worker_pod import CONTAINER as WORKER_CONTAINER
+from headrace.resources.kubernetes.workers_file import OwnerName, WorkersFile
 
 REST_PORT, CONTROL_PORT = 8480, 8481
 COORDINATOR_CONTAINER = "coordinator"
@@ -44,13 +45,10 @@ def secret(cluster: KubernetesCluster, *, token: str, key: str) -> Document:
 
 def config_map(cluster: KubernetesCluster) -> Document:
     """What the coordinator makes its workers of."""
-    workers = {
-        "cluster": cluster.name,
-        "namespace": cluster.namespace,
-        "owner": {"apiVersion": "apps/v1", "kind": "Deployment", "plural": "deployments", "name": cluster.name},
-        "template": worker_template(cluster),
-    }
-    return {**_object(cluster, "v1", "ConfigMap", cluster.name), "data": {WORKERS_FILE: json.dumps(workers, indent=1)}}
+    owner = OwnerName("apps/v1", "Deployment", "deployments", cluster.name)
+    workers = WorkersFile(cluster.name, cluster.namespace, owner, worker_template(cluster))
+    data = {WORKERS_FILE: json.dumps(workers.document(), indent=1)}
+    return {**_object(cluster, "v1", "ConfigMap", cluster.name), "data": data}
 
 
 def services(cluster: KubernetesCluster) -> tuple[Document, Document]:
