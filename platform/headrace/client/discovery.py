@@ -78,11 +78,17 @@ def connect(url: str | None = None) -> Client:
         )
     if is_election(named):
         # each coordinator of the election has put the cluster's token into its home
-        token = given_token() or read_token(token_file(home))
+        token = given_token() or read_token(token_file(home)) or _token_on_kubernetes(named)
         return Client("", token, authority=authority_of(home), locator=open_locator(named, os.environ))
     recorded = _recorded_as(home, named)
     token = given_token() or (None if recorded is None else _token_of(*recorded))
     return Client(named, token, authority=tls_authority(os.environ) or _authority_in(recorded))
+
+
+def _token_on_kubernetes(address: str) -> str | None:
+    from headrace.client.cluster_secret import is_on_kubernetes, token_in_secret
+
+    return token_in_secret(address) if is_on_kubernetes(address) else None
 
 
 def authority_of(home: Home) -> Path | None:

@@ -7,6 +7,16 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from headrace.cli.arguments import Json, plural, print_json, print_table
+from headrace.cli.cluster import kubernetes
+from headrace.cli.cluster.cluster_target import (
+    ClusterConfig,
+    ClusterName,
+    ClusterTarget,
+    ClusterTargetOption,
+    Namespace,
+    WithSecret,
+    require_target_options,
+)
 from headrace.cli.cluster.election_options import Ha, Host, KeyFile, Ledger, election_of
 from headrace.cli.cluster.tls_options import TlsCa, TlsCert, TlsKey
 from headrace.cli.errors import NOT_REACHABLE, reporting_errors
@@ -24,6 +34,7 @@ app = typer.Typer(
 @app.command(short_help="start it, or the processes of it that do not run")
 @reporting_errors()
 def start(
+    context: typer.Context,
     workers: Annotated[
         int | None, typer.Option(min=1, max=256, help="Worker processes. Default: as at the last start, or 1.")
     ] = None,
@@ -36,13 +47,21 @@ def start(
     ledger: Ledger = None,
     key_file: KeyFile = None,
     host: Host = None,
+    target: ClusterTargetOption = ClusterTarget.LOCAL,
+    name: ClusterName = None,
+    namespace: Namespace = None,
+    config: ClusterConfig = None,
     tls_cert: TlsCert = None,
     tls_key: TlsKey = None,
     tls_ca: TlsCa = None,
     as_json: Json = False,
 ) -> None:
     """Start the cluster of HEADRACE_HOME, or those of its processes that are not running. With --ha, on each of several
-    hosts, they are this host's part of one cluster."""
+    hosts, they are this host's part of one cluster. With --target kubernetes the cluster of that name."""
+    require_target_options(context, target)
+    if target is ClusterTarget.KUBERNETES:
+        kubernetes.start(name, namespace, config, as_json=as_json)
+        return
     from headrace.core.settings import Home
     from headrace.local.cluster import start as start_cluster
     from headrace.tls.checks import checked_files
@@ -61,8 +80,20 @@ def start(
 
 @app.command(short_help="stop it; jobs continue when it is started again")
 @reporting_errors()
-def stop(as_json: Json = False) -> None:
-    """Stop the cluster of HEADRACE_HOME. Running jobs are suspended, and go on when it is started again."""
+def stop(
+    context: typer.Context,
+    target: ClusterTargetOption = ClusterTarget.LOCAL,
+    name: ClusterName = None,
+    namespace: Namespace = None,
+    with_secret: WithSecret = False,
+    as_json: Json = False,
+) -> None:
+    """Stop the cluster of HEADRACE_HOME, or with --target kubernetes that of the name. Running jobs are suspended, and
+    go on when it is started again."""
+    require_target_options(context, target)
+    if target is ClusterTarget.KUBERNETES:
+        kubernetes.stop(name, namespace, with_secret=with_secret, as_json=as_json)
+        return
     from headrace.core.settings import Home
     from headrace.local.cluster import stop as stop_cluster
 
@@ -75,8 +106,19 @@ def stop(as_json: Json = False) -> None:
 
 @app.command(short_help="print what runs; exit code 3 if it does not answer")
 @reporting_errors()
-def status(as_json: Json = False) -> None:
-    """Show the processes of the cluster of HEADRACE_HOME; exit code 3 if it does not answer."""
+def status(
+    context: typer.Context,
+    target: ClusterTargetOption = ClusterTarget.LOCAL,
+    name: ClusterName = None,
+    namespace: Namespace = None,
+    as_json: Json = False,
+) -> None:
+    """Show the processes of the cluster of HEADRACE_HOME, or with --target kubernetes the pods of that of the name;
+    exit code 3 if it does not answer."""
+    require_target_options(context, target)
+    if target is ClusterTarget.KUBERNETES:
+        kubernetes.status(name, namespace, as_json=as_json)
+        return
     from headrace.core.settings import Home
     from headrace.local.cluster import status as cluster_status
 

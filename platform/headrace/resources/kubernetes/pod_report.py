@@ -30,9 +30,9 @@ def pod_report(pod: Mapping[str, Any]) -> WorkerReport:
     name, status = pod["metadata"]["name"], pod.get("status", {})
     phase = status.get("phase", "Pending")
     if phase in {"Succeeded", "Failed"}:
-        return WorkerReport(name, WorkerPhase.ENDED, _short(_pod_reason(status) or _ended_reason(status)))
+        return WorkerReport(name, WorkerPhase.ENDED, _short(_pod_reason(status) or ended_reason(status)))
     if phase == "Pending":
-        return WorkerReport(name, WorkerPhase.PENDING, _short(_pending_reason(status)))
+        return WorkerReport(name, WorkerPhase.PENDING, _short(pending_reason(status)))
     # its other containers may run on, or may have ended
     ended = [_end_of(each) for each in status.get("containerStatuses", []) if each.get("name") == CONTAINER]
     for reason in ended:
@@ -46,7 +46,8 @@ def _pod_reason(status: Mapping[str, Any]) -> str:
     return _joined(status.get("reason"), status.get("message"))
 
 
-def _pending_reason(status: Mapping[str, Any]) -> str:
+def pending_reason(status: Mapping[str, Any]) -> str:
+    """Why a pod does not run yet; empty: the system gives no reason."""
     for condition in status.get("conditions", []):
         if condition.get("type") == "PodScheduled" and condition.get("status") == "False":
             return _joined(None, condition.get("message")) or str(condition.get("reason", ""))
@@ -57,7 +58,7 @@ def _pending_reason(status: Mapping[str, Any]) -> str:
     return ""
 
 
-def _ended_reason(status: Mapping[str, Any]) -> str:
+def ended_reason(status: Mapping[str, Any]) -> str:
     """Why a pod has ended: its first container that failed, or else its worker's."""
     ended = [(each.get("name"), _end_of(each), _exit_code(each)) for each in _containers(status)]
     for name, reason, code in ended:

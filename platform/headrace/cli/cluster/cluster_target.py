@@ -1,0 +1,56 @@
+"""The options of `headrace cluster` by target: an option without meaning for the target is refused, never ignored."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+class ClusterTarget(StrEnum):
+    """Where the cluster's processes are: on this host, or pods."""
+
+    LOCAL = "local"
+    KUBERNETES = "kubernetes"
+
+
+ClusterTargetOption = Annotated[ClusterTarget, typer.Option("--target", help="Where the cluster's processes are.")]
+ClusterName = Annotated[
+    str | None, typer.Option("--name", help="With --target kubernetes: the cluster's name.", show_default=False)
+]
+Namespace = Annotated[
+    str | None,
+    typer.Option(
+        "--namespace",
+        "-n",
+        help="With --target kubernetes: its namespace. Default: that of the kubeconfig's context.",
+        show_default=False,
+    ),
+]
+ClusterConfig = Annotated[
+    Path | None,
+    typer.Option("--config", metavar="FILE", help="With --target kubernetes: what describes it.", show_default=False),
+]
+WithSecret = Annotated[
+    bool,
+    typer.Option(
+        "--with-secret", help="With --target kubernetes: also delete its token and the key of its ledger, for good."
+    ),
+]
+_OF_KUBERNETES = ("name", "namespace", "config", "with_secret")
+_OF_THIS_HOST = ("workers", "slots", "ha", "ledger", "key_file", "host", "tls_cert", "tls_key", "tls_ca")
+
+
+def require_target_options(context: typer.Context, target: ClusterTarget) -> None:
+    """Raises UserError for the first command line option that the target does not take."""
+    from headrace.core.errors import UserError
+
+    is_local = target is ClusterTarget.LOCAL
+    for name in _OF_KUBERNETES if is_local else _OF_THIS_HOST:
+        source = context.get_parameter_source(name)
+        if source is not None and source.name == "COMMANDLINE":
+            option = "--" + name.replace("_", "-")
+            remedy = "give --target kubernetes too" if is_local else "its --config FILE describes the cluster"
+            raise UserError(f"{option} means nothing with --target {target}", remedy=remedy)

@@ -1,0 +1,203 @@
+"""Starts, inspects and stops a cluster on Kubernetes. Blocking; every step may be repeated.
+
+    start   ConfigMap, Services; the Secret, unless there is one; the Deployment; the others become the Deployment's
+    stop    the Deployment with its pods and all that it owns, then the Lease; the Secret stays, unless it is to go
+
+The Secret outlives the cluster: without its key nobody can read the jobs of the ledger, and a cluster of that name that
+is started again goes on with them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from headrace.core.errors import ExternalError, HeadraceError
+from headrace.deployment.kubernetes.cluster_spec import KubernetesCluster
+from headrace.deployment.kubernetes.coordinator_pods import coordinator_trouble
+from headrace.deployment.kubernetes.manifests import config_map, deployment, secret, services
+from headrace.kubernetes.collection import Collection
+from headrace.kubernetes.connection import Connection
+from headrace.kubernetes.documents import metadata_of
+from headrace.kubernetes.refusals import AlreadyExistsError, NotFoundError
+from headrace.leadership.leader import Leader
+from headrace.leadership.opening import open_locator
+from headrace.resources.kubernetes.labels import COORDINATOR, WORKER, selector_of
+
+MANAGER = "headrace"
+"""The owner of fields in server-side apply."""
+START_SECONDS, STOP_SECONDS = 300.0, 180.0
+LOOK_SECONDS = 0.5
+_SECRET_BYTES = 32
+_PLURALS = {
+    "ConfigMap": ("v1", "configmaps"),
+    "Service": ("v1", "services"),
+    "Secret": ("v1", "secrets"),
+    "Deployment": ("apps/v1", "deployments"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterView:
+    """A cluster as Kubernetes shows it. pods: name -> phase; trouble: why a coordinator does not run, empty: it does."""
+
+    exists: bool
+    coordinators: Mapping[str, str]
+    workers: Mapping[str, str]
+    leader: Leader | None
+    trouble: str
+
+
+class Deployer:
+    """The clusters of one API server."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    def start(self, cluster: KubernetesCluster, report: Callable[[str], None] = lambda _line: None) -> Leader:
+        """Applies the cluster's objects, and waits until a coordinator leads. report: receives lines of progress.
+
+        Raises ExternalError: for what the API server refuses, and with the pods' reason if none leads in time. What was
+        applied stays then, because the reason can be looked at and removed.
+        """
+        for document in (config_map(cluster), *services(cluster)):
+            self._apply(document)
+        self._make_secret(cluster)
+        deployed = metadata_of(self._apply(deployment(cluster)))
+        owner = {
+            "apiVersion": "apps/v1",
+            "kind": "Deployment",
+            "name": cluster.name,
+            "uid": deployed.uid,
+            "blockOwnerDeletion": False,
+        }
+        for document in (config_map(cluster), *services(cluster)):
+            owned = {**document["metadata"], "ownerReferences": [owner]}
+            self._apply({**document, "metadata": owned})
+        return self._wait_leader(cluster, report)
+
+    def stop(self, name: str, namespace: str, *, with_secret: bool) -> bool:
+        """Deletes the cluster's objects, and waits until its pods are gone. Returns whether there was a cluster.
+
+        Jobs are suspended as at any end of a coordinator. Raises ExternalError.
+        """
+        existed = self._delete("Deployment", name, namespace, propagation="Foreground")
+        self._wait_gone(name, namespace)
+        # of a start that was interrupted: nothing owned them yet
+        for kind, named in (("ConfigMap", name), ("Service", name), ("Service", f"{name}-control")):
+            existed = self._delete(kind, named, namespace) or existed
+        with contextlib.suppress(NotFoundError):
+            self._connection.delete(Collection("coordination.k8s.io/v1", "leases", namespace), name)
+        if with_secret:
+            existed = self._delete("Secret", name, namespace) or existed
+        return existed
+
+    def view(self, name: str, namespace: str) -> ClusterView:
+        """Returns what there is of a cluster."""
+        try:
+            self._connection.get(_collection("Deployment", namespace), name)
+            exists = True
+        except NotFoundError:
+            exists = False
+        coordinators = self._pods(name, namespace, COORDINATOR)
+        return ClusterView(
+            exists,
+            {metadata_of(each).name: _phase(each) for each in coordinators},
+            {metadata_of(each).name: _phase(each) for each in self._pods(name, namespace, WORKER)},
+            _leader(name, namespace),
+            coordinator_trouble(coordinators),
+        )
+
+    # ---- inside --------------------------------------------------------------------------------------------------
+
+    def _apply(self, document: Mapping[str, Any]) -> dict[str, Any]:
+        metadata = document["metadata"]
+        collection = _collection(document["kind"], metadata["namespace"])
+        applied: dict[str, Any] = self._connection.apply(collection, metadata["name"], document, manager=MANAGER)
+        return applied
+
+    def _make_secret(self, cluster: KubernetesCluster) -> None:
+        token, key = (secrets.token_urlsafe(_SECRET_BYTES) for _ in range(2))
+        try:
+            self._connection.create(_collection("Secret", cluster.namespace), secret(cluster, token=token, key=key))
+        except AlreadyExistsError:
+            return  # of an earlier start: its jobs are encrypted with that key
+
+    def _wait_leader(self, cluster: KubernetesCluster, report: Callable[[str], None]) -> Leader:
+        deadline_s, said = time.monotonic() + START_SECONDS, ""
+        while True:
+            pods = self._pods(cluster.name, cluster.namespace, COORDINATOR)
+            found = _leader(cluster.name, cluster.namespace)
+            if found is not None and any(_address(pod) in found.url for pod in pods if _address(pod)):
+                return found
+            trouble = coordinator_trouble(pods) or self._refused_pods(cluster)
+            line = trouble or "coordinators start"
+            if line != said:
+                said = line
+                report(line)
+            if time.monotonic() > deadline_s:
+                raise ExternalError(
+                    f"no coordinator of {cluster.name} leads after {START_SECONDS:g} s: {trouble or 'see its log'}",
+                    remedy=f"kubectl -n {cluster.namespace} logs deployment/{cluster.name}",
+                )
+            time.sleep(LOOK_SECONDS)
+
+    def _refused_pods(self, cluster: KubernetesCluster) -> str:
+        """Why the Deployment has no pods, such as a quota or the namespace's Pod Security level."""
+        status = self._connection.get(_collection("Deployment", cluster.namespace), cluster.name).get("status")
+        conditions = status.get("conditions", []) if isinstance(status, dict) else []
+        for each in conditions if isinstance(conditions, list) else []:
+            if isinstance(each, dict) and each.get("type") == "ReplicaFailure" and each.get("status") == "True":
+                return str(each.get("message", each.get("reason", "")))
+        return ""
+
+    def _wait_gone(self, name: str, namespace: str) -> None:
+        deadline_s = time.monotonic() + STOP_SECONDS
+        while left := [*self._pods(name, namespace, COORDINATOR), *self._pods(name, namespace, WORKER)]:
+            if time.monotonic() > deadline_s:
+                names = ", ".join(metadata_of(each).name for each in left)
+                raise ExternalError(
+                    f"pods of {name} are still there after {STOP_SECONDS:g} s: {names}",
+                    remedy="their node may be lost: kubectl get nodes",
+                )
+            time.sleep(LOOK_SECONDS)
+
+    def _pods(self, name: str, namespace: str, component: str) -> tuple[dict[str, Any], ...]:
+        listed = self._connection.list(Collection("v1", "pods", namespace), labels=selector_of(name, component))
+        return listed.items
+
+    def _delete(self, kind: str, name: str, namespace: str, *, propagation: Any = None) -> bool:
+        try:
+            self._connection.delete(_collection(kind, namespace), name, propagation=propagation)
+        except NotFoundError:
+            return False
+        return True
+
+
+def _collection(kind: str, namespace: str) -> Collection:
+    api, plural = _PLURALS[kind]
+    return Collection(api, plural, namespace)
+
+
+def _leader(name: str, namespace: str) -> Leader | None:
+    """The leader as it has published its address; None also where the Lease cannot be read now."""
+    locator = open_locator(f"kubernetes://{namespace}/{name}", os.environ)
+    try:
+        return locator.find()
+    except HeadraceError:
+        return None
+    finally:
+        locator.close()
+
+
+def _phase(pod: Mapping[str, Any]) -> str:
+    return str(pod.get("status", {}).get("phase", "Pending"))
+
+
+def _address(pod: Mapping[str, Any]) -> str:
+    return str(pod.get("status", {}).get("podIP", ""))
