@@ -20,7 +20,6 @@ Resources = Annotated[
     ResourcesName | None,
     typer.Option(
         "--resources",
-        envvar="HEADRACE_RESOURCES",
         help="Start the workers that jobs need: as processes of this host (local), or as pods (kubernetes). "
         "Default: others start them.",
         show_default=False,
@@ -28,25 +27,20 @@ Resources = Annotated[
 ]
 WorkerSlots = Annotated[
     int | None,
-    typer.Option(
-        min=1, max=256, envvar="HEADRACE_WORKER_SLOTS", help="With --resources: slots of each worker. Default: 1."
-    ),
+    typer.Option(min=1, max=256, help="With --resources: slots of each worker. Default: 1."),
 ]
 WorkersMin = Annotated[
     int | None,
-    typer.Option(
-        min=0, envvar="HEADRACE_WORKERS_MIN", help="With --resources: workers that stay without a job. Default: 0."
-    ),
+    typer.Option(min=0, help="With --resources: workers that stay without a job. Default: 0."),
 ]
 WorkersMax = Annotated[
     int | None,
-    typer.Option(min=1, envvar="HEADRACE_WORKERS_MAX", help="With --resources: the most workers. Default: 100."),
+    typer.Option(min=1, help="With --resources: the most workers. Default: 100."),
 ]
 WorkerIdle = Annotated[
     str | None,
     typer.Option(
         metavar="DURATION",
-        envvar="HEADRACE_WORKER_IDLE",
         help="With --resources: a worker without a job is released after this time. Default: 60s.",
     ),
 ]

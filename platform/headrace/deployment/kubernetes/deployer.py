@@ -44,7 +44,7 @@ _PLURALS = {
 
 @dataclass(frozen=True, slots=True)
 class ClusterView:
-    """A cluster as Kubernetes shows it. pods: name -> phase; trouble: why a coordinator does not run, empty: it does."""
+    """A cluster as Kubernetes shows it. Pods: name -> phase; trouble: why a coordinator does not run, or empty."""
 
     exists: bool
     coordinators: Mapping[str, str]
