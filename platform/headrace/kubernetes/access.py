@@ -23,7 +23,7 @@ class Access(Protocol):
     """Reads credentials; again when the server does not accept them any more, because files may have been replaced."""
 
     def read(self) -> Credentials:
-        """Raises UserError for a configuration that is wrong, and ExternalError."""
+        """Raises UserError for a configuration that is wrong."""
         ...
 
 

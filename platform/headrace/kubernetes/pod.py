@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from headrace.core.errors import ExternalError
+from headrace.core.errors import UserError
 from headrace.core.network.hosts import host_port
 from headrace.kubernetes.credentials import DEFAULT_NAMESPACE, needs_library, socket_options, tls_context
 
@@ -34,14 +34,14 @@ class PodAccess:
     folder: Path = SERVICE_ACCOUNT
 
     def read(self) -> PodCredentials:
-        """Reads the files. Raises ExternalError."""
+        """Reads the files. Raises UserError."""
         host = host_port(self.environment[HOST_VARIABLE], int(self.environment.get(PORT_VARIABLE) or 443))
         try:
             namespace = (self.folder / "namespace").read_text().strip()
             tls = tls_context(str(self.folder / "ca.crt"))
             return PodCredentials(f"https://{host}", namespace or DEFAULT_NAMESPACE, tls, self.folder / "token")
         except OSError as error:
-            raise ExternalError(
+            raise UserError(
                 f"the pod's service account in {self.folder} cannot be read: {error}",
                 remedy="give the pod a service account, and do not set automountServiceAccountToken: false",
             ) from error

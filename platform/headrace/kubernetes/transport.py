@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 from urllib.parse import urlencode
 
-from headrace.core.errors import UnreachableError
+from headrace.core.errors import UnreachableError, UserError
 from headrace.kubernetes.access import Access
 from headrace.kubernetes.credentials import Credentials
 from headrace.kubernetes.documents import Json
@@ -70,7 +70,7 @@ class _Opened:
 
 
 class Transport:
-    """Thread-safe. Raises UserError and ExternalError of `Access.read`."""
+    """Thread-safe. Its construction raises what `Access.read` raises."""
 
     def __init__(self, access: Access) -> None:
         self._access = access
@@ -166,7 +166,11 @@ class Transport:
             if self._opened is refused:
                 if time.monotonic() - refused.read_s < REREAD_SECONDS_MIN:
                     return None
-                self._opened = _Opened(self._access.read())
+                try:
+                    self._opened = _Opened(self._access.read())
+                except UserError:
+                    # files that are being replaced: the refusal stands
+                    return None
                 refused.clear()
             return self._opened
 

@@ -2,6 +2,7 @@
 
     file:///shared/folder             an election in a folder that all hosts mount
     zookeeper://host1,host2/path      an election in ZooKeeper
+    kubernetes://namespace/name       an election by a Lease of a Kubernetes cluster
     host:port[,host:port ..]          (locator only) addresses that are tried in turn
 
 `HEADRACE_LEADER_LEASE` (10s): how long a leader may be silent before another coordinator is elected.
@@ -19,7 +20,7 @@ from headrace.leadership.elector import Elector, Locator
 
 LEASE_VARIABLE = "HEADRACE_LEADER_LEASE"
 _LEASE_MS, _LEASE_MS_MIN = 10_000, 1_000
-_ELECTIONS = ("file", "zookeeper")
+_ELECTIONS = ("file", "zookeeper", "kubernetes")
 
 
 def is_election(address: str) -> bool:
@@ -40,9 +41,14 @@ def open_elector(url: str, environment: Mapping[str, str]) -> Elector:
             from headrace.leadership.zookeeper_election import ZooKeeperElector
 
             return ZooKeeperElector(ZooKeeperAddress.parsed(url), environment, lease_ms)
+        case "kubernetes":
+            from headrace.leadership.kubernetes_election import KubernetesElector, LeaseAddress
+
+            return KubernetesElector(LeaseAddress.parsed(url), environment, lease_ms)
         case _:
             raise UserError(
-                f"{url} names no election", remedy="write file:///shared/folder or zookeeper://HOST1,HOST2,HOST3/path"
+                f"{url} names no election",
+                remedy="write file:///shared/folder, zookeeper://HOST1,HOST2,HOST3/path or kubernetes://NAMESPACE/NAME",
             )
 
 
@@ -58,6 +64,10 @@ def open_locator(url: str, environment: Mapping[str, str]) -> Locator:
             from headrace.leadership.zookeeper_election import ZooKeeperLocator
 
             return ZooKeeperLocator(ZooKeeperAddress.parsed(url), environment, lease_from(environment))
+        case "kubernetes":
+            from headrace.leadership.kubernetes_election import KubernetesLocator, LeaseAddress
+
+            return KubernetesLocator(LeaseAddress.parsed(url), environment)
         case _:
             raise UserError(f"{url} names no election")
 

@@ -20,7 +20,8 @@ def _ha(variable: str | None = None) -> Any:
         "--ha",
         envvar=variable,
         metavar="URL",
-        help="Election among several coordinators: file:///shared/folder or zookeeper://HOST1,HOST2/path. "
+        help="Election among several coordinators: file:///shared/folder, zookeeper://HOST1,HOST2/path or "
+        "kubernetes://NAMESPACE/LEASE. "
         "One leads; the others are standbys.",
         show_default=False,
     )

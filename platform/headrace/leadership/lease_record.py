@@ -1,0 +1,102 @@
+"""The Lease of an election, as candidates read and write it. Pure.
+
+kind: Lease                         of coordination.k8s.io/v1
+metadata:
+  annotations:
+    headrace/leader: '{"url": ..}'  address of the coordinator that leads, or of the one that led before
+spec:
+  holderIdentity: coordinator-0-5f2c..   the candidate that was elected; empty: it has given up
+  leaseDurationSeconds: 10          how long it may be silent
+  renewTime: 2026-11-26T10:00:00.000000Z   changes with each renewal; nobody compares it with a clock
+  acquireTime, leaseTransitions     for readers: since when, and how many changes of the holder
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+
+from headrace.kubernetes.documents import Document, Json, metadata_of, number_at, text_at, value_at
+from headrace.leadership.leader import Leader
+
+API, PLURAL, KIND = "coordination.k8s.io/v1", "leases", "Lease"
+LEADER = "headrace/leader"
+
+
+@dataclass(frozen=True, slots=True)
+class LeaseRecord:
+    """A Lease at one version.
+
+    holder       empty: nobody
+    duration_ms  None: the Lease states none
+    beat         changes with each renewal, and with nothing else
+    published    the leader's address as annotated
+    document     what the server sent; a write of it succeeds if nobody has written since
+    """
+
+    holder: str
+    duration_ms: int | None
+    beat: bytes
+    published: str | None
+    document: Document
+
+    @staticmethod
+    def of(document: Document) -> LeaseRecord:
+        """The record in a document."""
+        spec = value_at(document, "spec")
+        seconds = number_at(spec, "leaseDurationSeconds")
+        return LeaseRecord(
+            holder=text_at(spec, "holderIdentity") or "",
+            duration_ms=None if seconds is None else seconds * 1_000,
+            beat=json.dumps(spec, sort_keys=True).encode(),
+            published=metadata_of(document).annotations.get(LEADER),
+            document=document,
+        )
+
+    def held_by(self, candidate: str, lease_ms: int, now: str, leader: Leader | None = None) -> Document:
+        """The Lease that this candidate writes to be elected, or to renew. now: of its wall clock, for readers; leader:
+        its address; None: the one that is published stays, so that clients find the last leader meanwhile."""
+        spec = value_at(self.document, "spec")
+        changed: dict[str, Json] = dict(spec) if isinstance(spec, dict) else {}
+        if self.holder != candidate:
+            changed |= {"acquireTime": now, "leaseTransitions": (number_at(spec, "leaseTransitions") or 0) + 1}
+        changed |= {"holderIdentity": candidate, "leaseDurationSeconds": _seconds(lease_ms), "renewTime": now}
+        document = self.document | {"spec": changed}
+        if leader is not None:
+            document["metadata"] = _annotated(value_at(self.document, "metadata"), leader)
+        return document
+
+    def released(self, now: str) -> Document:
+        """The Lease that its holder writes to give up."""
+        spec = value_at(self.document, "spec")
+        kept: dict[str, Json] = dict(spec) if isinstance(spec, dict) else {}
+        return self.document | {"spec": kept | {"holderIdentity": "", "renewTime": now}}
+
+
+def new_lease(name: str, candidate: str, lease_ms: int, now: str, leader: Leader | None = None) -> Document:
+    """The Lease that a candidate creates if there is none."""
+    metadata: dict[str, Json] = {"name": name}
+    return {
+        "apiVersion": API,
+        "kind": KIND,
+        "metadata": metadata if leader is None else _annotated(metadata, leader),
+        "spec": {
+            "holderIdentity": candidate,
+            "leaseDurationSeconds": _seconds(lease_ms),
+            "acquireTime": now,
+            "renewTime": now,
+            "leaseTransitions": 0,
+        },
+    }
+
+
+def _annotated(metadata: Json, leader: Leader) -> Json:
+    kept: dict[str, Json] = dict(metadata) if isinstance(metadata, dict) else {}
+    annotations = value_at(kept, "annotations")
+    others: dict[str, Json] = dict(annotations) if isinstance(annotations, dict) else {}
+    return kept | {"annotations": others | {LEADER: leader.encoded().decode()}}
+
+
+def _seconds(lease_ms: int) -> int:
+    # whole seconds are what the API has: others never wait for less than the holder lives by
+    return -(-lease_ms // 1_000)
