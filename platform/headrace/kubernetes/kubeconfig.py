@@ -43,7 +43,6 @@ class KubeconfigAccess:
         """Reads the files, and calls the credential plugin that they name. Raises UserError."""
         with needs_library():
             from kubernetes.client import Configuration
-            from kubernetes.config.config_exception import ConfigException
             from kubernetes.config.kube_config import KubeConfigLoader, KubeConfigMerger
         settings = Configuration()
         # the client writes keys that stand in the kubeconfig to files, which a process that is killed would leave
@@ -61,9 +60,12 @@ class KubeconfigAccess:
                 )
                 loader.load_and_set(settings)
                 return KubeconfigCredentials(settings, _namespace(loader.current_context), _tls(settings))
-            except (ConfigException, OSError, ValueError, TypeError, KeyError, AttributeError) as error:
-                # the client checks no types: a kubeconfig with a text in the place of a list ends in any of these
-                raise UserError(f"the kubeconfig at {self.files} cannot be used: {error}") from error
+            except UserError:
+                raise
+            except Exception as error:
+                # the client checks no types: a text in the place of a list ends in an error of any kind
+                reason = " ".join(str(error).split())
+                raise UserError(f"the kubeconfig at {self.files} cannot be used: {reason}") from error
 
 
 class KubeconfigCredentials:

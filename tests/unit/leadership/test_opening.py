@@ -9,6 +9,7 @@ import pytest
 from headrace.core.errors import ExternalError, UserError
 from headrace.leadership.addresses import open_addresses
 from headrace.leadership.file_election import FileElector
+from headrace.leadership.kubernetes_election import LeaseAddress
 from headrace.leadership.leader import Leader
 from headrace.leadership.opening import LEASE_VARIABLE, is_election, lease_from, open_elector, open_locator
 from headrace.leadership.zookeeper_client import ZooKeeperAddress, zookeeper_client
@@ -22,6 +23,7 @@ def test_an_election_is_a_folder_or_a_path_in_zookeeper(tmp_path: Path) -> None:
     assert isinstance(open_elector("zookeeper://a,b/c", {}), ZooKeeperElector)
     assert is_election("file:///a")
     assert is_election("zookeeper://a/b")
+    assert is_election("kubernetes:///b")
     assert not is_election("http://a:1")
     assert not is_election("host:7070")
     parsed = ZooKeeperAddress.parsed("zookeeper://a,b:99,[::1]/x/y/")
@@ -35,6 +37,17 @@ def test_another_address_is_refused(url: str) -> None:
     with pytest.raises(UserError) as refused:
         open_elector(url, {})
     assert refused.value.remedy
+
+
+def test_a_lease_of_kubernetes_is_in_a_namespace_or_in_that_of_the_pod() -> None:
+    assert LeaseAddress.parsed("kubernetes://orders/leader-1.a") == LeaseAddress("orders", "leader-1.a")
+    assert LeaseAddress.parsed("kubernetes:///leader") == LeaseAddress("", "leader")
+
+
+@pytest.mark.parametrize("rest", ["a", "a/", "/", "A/b", "a/B", "a/b/c", "a.b/c", "a/b?x=1", "-a/b"])
+def test_a_name_that_kubernetes_does_not_have_is_refused(rest: str) -> None:
+    with pytest.raises(UserError, match="no address of an election"):
+        open_locator(f"kubernetes://{rest}", {})
 
 
 @pytest.mark.parametrize("lease", ["fast", "0s", "100ms"])
