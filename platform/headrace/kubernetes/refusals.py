@@ -9,6 +9,8 @@
     └── ForbiddenError        403: a right is missing, which the remedy names, or a quota is exhausted
     RejectedError             (UserError) 400, 422 and other 4xx: the document is invalid
 
+An API server that has just started may answer 403 until it has read the roles, seen for 50 ms.
+
 No answer is `core.errors.UnreachableError`. The server may have done then what was asked.
 """
 

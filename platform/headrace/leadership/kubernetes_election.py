@@ -26,7 +26,7 @@ import secrets
 import socket
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import Enum, auto
@@ -34,7 +34,14 @@ from enum import Enum, auto
 from headrace.core.errors import ExternalError, HeadraceError, UserError
 from headrace.kubernetes.collection import Collection
 from headrace.kubernetes.connection import Connection, open_connection
-from headrace.kubernetes.refusals import AlreadyExistsError, ConflictError, NotFoundError
+from headrace.kubernetes.documents import Document, Json
+from headrace.kubernetes.refusals import (
+    AlreadyExistsError,
+    ConflictError,
+    ForbiddenError,
+    NotFoundError,
+    UnauthorizedError,
+)
 from headrace.leadership.candidacy.lease_watch import LeaseWatch
 from headrace.leadership.elector import Elected, ElectorEvent, InDoubt, Lost, not_elected
 from headrace.leadership.leader import Leader
@@ -81,40 +88,58 @@ class LeaseAddress:
 
 
 class _Lease:
-    """Reads and writes the Lease. Thread-safe."""
+    """Reads and writes the Lease. Thread-safe. A right that is missing is an error that may be retried if it was there
+    before."""
 
     def __init__(self, address: LeaseAddress, environment: Mapping[str, str], request_s: float) -> None:
         self.connection: Connection = open_connection(environment)
         self.name = address.name
         self._leases = Collection(API, PLURAL, address.namespace or self.connection.namespace)
         self._request_s = request_s
+        self._was_allowed = False
 
     def read(self) -> LeaseRecord | None:
         """The Lease as it is now; None: there is none. Raises ExternalError."""
-        try:
-            return LeaseRecord.of(self.connection.get(self._leases, self.name, timeout_s=self._request_s))
-        except NotFoundError:
-            return None
+        with self._allowed():
+            try:
+                return LeaseRecord.of(self.connection.get(self._leases, self.name, timeout_s=self._request_s))
+            except NotFoundError:
+                return None
 
-    def write(self, record: LeaseRecord, document: Mapping[str, object]) -> None:
-        """Replaces the version that was read. Raises ConflictError if it is another one by now, or is gone."""
-        # a version of a deleted Lease is no condition for a new one of the same name, but its uid, in `document`, is
-        self.connection.replace(self._leases, self.name, document, timeout_s=self._request_s)
+    def write(self, document: Document) -> None:
+        """Replaces the version that was read. Raises ConflictError if it is another one by now, or is gone: `document`
+        has the version and the uid of what was read."""
+        with self._allowed():
+            self.connection.replace(self._leases, self.name, document, timeout_s=self._request_s)
 
-    def create(self, document: Mapping[str, object]) -> None:
+    def create(self, document: Document) -> None:
         """Creates it. Raises AlreadyExistsError."""
-        self.connection.create(self._leases, document, timeout_s=self._request_s)
+        with self._allowed():
+            self.connection.create(self._leases, document, timeout_s=self._request_s)
 
-    def require_rights(self, record: LeaseRecord | None, candidate: str, lease_ms: int) -> None:
-        """Raises ForbiddenError, which names the right, if the Lease may not be written. Writes nothing."""
-        with contextlib.suppress(ConflictError, AlreadyExistsError):
-            if record is None:
-                document = new_lease(self.name, candidate, lease_ms, _now())
-                self.connection.create(self._leases, document, dry_run=True, timeout_s=self._request_s)
-            else:
-                self.connection.replace(
-                    self._leases, self.name, record.document, dry_run=True, timeout_s=self._request_s
-                )
+    def require_rights(self, document: Document) -> None:
+        """Raises ForbiddenError, which names the right, if the Lease may not be read, created or written. Changes
+        nothing. document: a Lease that could be created."""
+        connection, limit_s = self.connection, self._request_s
+        self.read()
+        # rights come first: what exists is a conflict afterwards
+        with contextlib.suppress(AlreadyExistsError):
+            connection.create(self._leases, document, dry_run=True, timeout_s=limit_s)
+        metadata: dict[str, Json] = {"name": self.name, "resourceVersion": "1"}
+        with contextlib.suppress(ConflictError):
+            connection.replace(
+                self._leases, self.name, document | {"metadata": metadata}, dry_run=True, timeout_s=limit_s
+            )
+
+    @contextlib.contextmanager
+    def _allowed(self) -> Iterator[None]:
+        try:
+            yield
+        except (ForbiddenError, UnauthorizedError) as error:
+            # seen: an API server that has just started refuses everybody until it has read the roles
+            error.retry = self._was_allowed
+            raise
+        self._was_allowed = True
 
     def published(self) -> Leader | None:
         """The leader's address. Raises ExternalError."""
@@ -178,7 +203,7 @@ class KubernetesElector:
         """Begins the campaign. Raises ExternalError if the API does not answer or does not allow it to write the
         Lease; it may be called again then."""
         self._on_event = on_event
-        self._lease.require_rights(self._lease.read(), self._identity, self._lease_ms)
+        self._lease.require_rights(new_lease(self._lease.name, self._identity, self._lease_ms, _now()))
         for thread in self._threads:
             thread.start()
 
@@ -196,7 +221,7 @@ class KubernetesElector:
             if record is None or record.holder != self._identity or not self._believes():
                 raise not_elected()
             with contextlib.suppress(ConflictError):
-                self._lease.write(record, record.held_by(self._identity, self._lease_ms, _now(), leader))
+                self._lease.write(record.held_by(self._identity, self._lease_ms, _now(), leader))
                 self._leader = leader
                 return
         raise ExternalError("the Lease of the election is written to all the time by another program", retry=True)
@@ -210,8 +235,8 @@ class KubernetesElector:
         self._closing.set()
         begun = [each for each in self._threads if each.is_alive() and each is not threading.current_thread()]
         for thread in begun:
-            # the request that is under way, and those that release the Lease
-            thread.join((1 + 2 * CONFLICTS_MAX) * self._request_s)
+            # the requests that are under way, and those that release the Lease; a server that hangs has expired it
+            thread.join(4 * self._request_s)
         self._lease.connection.close()
 
     # ---- in the thread of requests -----------------------------------------------------------------------------------
@@ -253,7 +278,7 @@ class KubernetesElector:
         if record is None:
             self._lease.create(new_lease(self._lease.name, self._identity, self._lease_ms, _now(), self._leader))
         else:
-            self._lease.write(record, record.held_by(self._identity, self._lease_ms, _now(), self._leader))
+            self._lease.write(record.held_by(self._identity, self._lease_ms, _now(), self._leader))
 
     def _is_silent(self, record: LeaseRecord) -> bool:
         """Whether the holder has been silent for its lease. One that has woken up since the read is rejected."""
@@ -276,7 +301,7 @@ class KubernetesElector:
             if record is None or record.holder != self._identity:
                 return
             with contextlib.suppress(ConflictError):
-                self._lease.write(record, record.released(_now()))
+                self._lease.write(record.released(_now()))
                 return
 
     # ---- in the clock's thread ---------------------------------------------------------------------------------------
