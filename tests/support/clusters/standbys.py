@@ -45,7 +45,7 @@ class StandbyCluster(Cluster):
         self._environment = environment
         self.election = election
         self._arguments = arguments
-        self._locator = open_locator(election, dict(times))
+        self._locator = open_locator(election, {**times, **environment})
         self._processes: list[subprocess.Popen[bytes]] = []
         self._begun: dict[str, tuple[subprocess.Popen[bytes], Sequence[str], Sequence[str]]] = {}
         """Name -> its process, the prefix and the arguments."""
@@ -63,7 +63,8 @@ class StandbyCluster(Cluster):
         """A client that follows the leader."""
         if self._election_client is None:
             token = self.token_file.read_text().strip()
-            self._election_client = Client("", token, locator=open_locator(self.election, dict(self._times)))
+            locator = open_locator(self.election, {**self._times, **self._environment})
+            self._election_client = Client("", token, locator=locator)
         return self._election_client
 
     def start_coordinator(self, name: str, *arguments: str, prefix: Sequence[str] = ()) -> int:
