@@ -79,7 +79,7 @@ ENGINE = """
 from headrace.processes.template.process import preload
 preload(["headrace.worker.slot.main", "headrace.coordinator.connector_host.main"])
 """
-LIVE_HALVES = {"confluent_kafka", "fsspec", "grpc", "kafka", "psycopg", "s3fs", "sqlalchemy"}
+LIVE_HALVES = {"confluent_kafka", "fsspec", "grpc", "kafka", "kubernetes", "psycopg", "s3fs", "sqlalchemy", "urllib3"}
 """Clients of the world outside: they load when a job opens what needs them, never with a connector's config."""
 FOREIGN_LIBRARIES = ("cygrpc", "librdkafka", "cimpl", "psycopg")
 ENGINE_TASKS = {"python", "jemalloc_bg_thd", "polars-ooc-clea"}
@@ -165,6 +165,18 @@ def test_a_cluster_serves_before_it_loads_the_engine(role: str) -> None:
     assert "grpc" in loaded.modules
     engine = ENGINE_PACKAGES - {"orjson"} | {"headrace.operators", "headrace_connectors"}
     assert loaded.within(engine | (ON_DEMAND - {"asyncio", "grpc"})) == []
+
+
+ELECTION_IN_A_POD = """
+from headrace.kubernetes import pod, transport
+from headrace.leadership.kubernetes_election import KubernetesElector
+import urllib3
+"""
+
+
+def test_a_pod_loads_no_client_of_kubernetes() -> None:
+    loaded = loaded_by(ELECTION_IN_A_POD)
+    assert loaded.within({"kubernetes", "yaml", "requests", "httpx"}) == []
 
 
 COMMAND = """

@@ -1,4 +1,4 @@
-"""Where objects stand in the API: version, plural, namespace and name make a path. Pure."""
+"""Where objects stand in the API: version, plural, namespace and name make a path."""
 
 from __future__ import annotations
 
