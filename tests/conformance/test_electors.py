@@ -1,11 +1,13 @@
-"""Elections by the contract of `leadership.elector`: a file's, and one in a real ZooKeeper."""
+"""Elections by the contract of `leadership.elector`: of a folder, of a real ZooKeeper, and of a real API server.
+
+`test_lease_election` has what only a Lease can suffer.
+"""
 
 from __future__ import annotations
 
 import queue
 import signal
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping
 from functools import partial
 from pathlib import Path
 
@@ -14,37 +16,14 @@ import pytest
 from headrace.core.errors import ExternalError
 from headrace.leadership.elector import Elected, Elector, ElectorEvent, InDoubt, Lost
 from headrace.leadership.file_election import LOCK, FileElector
-from headrace.leadership.leader import Leader
-from headrace.leadership.opening import open_locator
+from headrace.leadership.opening import LEASE_VARIABLE, open_elector, open_locator
 from headrace.leadership.zookeeper_client import ZooKeeperAddress, zookeeper_client
 from headrace.leadership.zookeeper_election import ZooKeeperElector
+from support.leadership.candidates import ADDRESS, LATER, LEASE_MS, LONG_LEASE_MS, Make, candidates
+from support.leadership.lease_api import LeaseApi, lease_api, lease_name
 from support.leadership.zookeeper import ZooKeeper, zookeeper
 from support.patience import WAIT_SECONDS
 from support.processes.running import wait_until
-
-LEASE_MS = 2_000
-"""For candidates that have to lose or to supersede: what they watch is stopped on purpose."""
-LONG_LEASE_MS = 30_000
-ADDRESS = Leader("http://one:1", "one:2", 3)
-
-
-class Candidate:
-    """An elector whose events a test takes one by one."""
-
-    def __init__(self, elector: Elector) -> None:
-        self.elector = elector
-        self.events: queue.Queue[ElectorEvent] = queue.Queue()
-
-    def campaign(self) -> Candidate:
-        self.elector.campaign(self.events.put)
-        return self
-
-    def next(self) -> ElectorEvent:
-        """The next event; waits for it."""
-        return self.events.get(timeout=WAIT_SECONDS)
-
-
-Make = Callable[..., Candidate]
 
 
 @pytest.fixture(scope="module")
@@ -53,40 +32,41 @@ def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ZooKeeper]:
         yield started
 
 
-@contextmanager
-def candidates(make: Callable[[int], Elector]) -> Iterator[Make]:
-    made: list[Candidate] = []
-
-    def another(lease_ms: int = LONG_LEASE_MS) -> Candidate:
-        made.append(Candidate(make(lease_ms)))
-        return made[-1]
-
-    try:
-        yield another
-    finally:
-        for each in made:
-            each.elector.close()
+@pytest.fixture(scope="module")
+def api(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LeaseApi]:
+    with lease_api(tmp_path_factory.mktemp("k")) as started:
+        yield started
 
 
-@pytest.fixture(params=["file", "zookeeper"])
+@pytest.fixture(params=["file", "zookeeper", "kubernetes"])
 def kind(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
 
 @pytest.fixture
-def url(kind: str, request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    if kind == "file":
-        return f"file://{tmp_path}"
-    servers: ZooKeeper = request.getfixturevalue("servers")
-    return f"zookeeper://{servers.hosts}/{tmp_path.name}"
+def environment(kind: str, request: pytest.FixtureRequest) -> Mapping[str, str]:
+    if kind != "kubernetes":
+        return {}
+    api: LeaseApi = request.getfixturevalue("api")
+    return api.environment
 
 
 @pytest.fixture
-def make(kind: str, url: str, tmp_path: Path) -> Iterator[Make]:
+def url(kind: str, request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    match kind:
+        case "file":
+            return f"file://{tmp_path}"
+        case "zookeeper":
+            servers: ZooKeeper = request.getfixturevalue("servers")
+            return f"zookeeper://{servers.hosts}/{tmp_path.name}"
+        case _:
+            return f"kubernetes:///{lease_name(tmp_path)}"
+
+
+@pytest.fixture
+def make(url: str, environment: Mapping[str, str]) -> Iterator[Make]:
     def elector(lease_ms: int) -> Elector:
-        if kind == "file":
-            return FileElector(tmp_path, lease_ms)
-        return ZooKeeperElector(ZooKeeperAddress.parsed(url), {}, lease_ms)
+        return open_elector(url, {**environment, LEASE_VARIABLE: f"{lease_ms}ms"})
 
     with candidates(elector) as another:
         yield another
@@ -129,8 +109,8 @@ def test_who_gives_up_makes_room_for_the_next(make: Make) -> None:
     assert second.elector.find() == ADDRESS
 
 
-def test_clients_find_the_leader_that_published_last(make: Make, url: str) -> None:
-    locator = open_locator(url, {})
+def test_clients_find_the_leader_that_published_last(make: Make, url: str, environment: Mapping[str, str]) -> None:
+    locator = open_locator(url, environment)
     try:
         assert locator.find() is None
         first = make().campaign()
@@ -141,9 +121,8 @@ def test_clients_find_the_leader_that_published_last(make: Make, url: str) -> No
         second = make().campaign()
         first.elector.close()
         assert second.next() == Elected()
-        later = Leader("http://two:1", "two:2", 9)
-        second.elector.announce(later)
-        wait_until(lambda: locator.find() == later, "the later leader")
+        second.elector.announce(LATER)
+        wait_until(lambda: locator.find() == LATER, "the later leader")
     finally:
         locator.close()
 
@@ -201,7 +180,7 @@ def test_a_session_that_ended_is_lost_and_another_candidate_is_elected(servers: 
 def test_who_has_lost_does_not_take_the_place_of_the_next_leader(servers: ZooKeeper, tmp_path: Path) -> None:
     """It wakes in the midst of an announcement: its session is another one, or its node is gone."""
     address = ZooKeeperAddress.parsed(f"zookeeper://{servers.hosts}/{tmp_path.name}")
-    later, refused = Leader("http://two:1", "two:2", 9), queue.Queue[ExternalError]()
+    refused = queue.Queue[ExternalError]()
     with candidates(lambda lease_ms: ZooKeeperElector(address, {}, lease_ms)) as another:
         first, second = another(), another()
 
@@ -210,7 +189,7 @@ def test_who_has_lost_does_not_take_the_place_of_the_next_leader(servers: ZooKee
             if isinstance(event, Lost):
                 # the thread that would end its session is here
                 assert second.next() == Elected()
-                second.elector.announce(later)
+                second.elector.announce(LATER)
                 try:
                     first.elector.announce(ADDRESS)
                 except ExternalError as error:
@@ -231,7 +210,7 @@ def test_who_has_lost_does_not_take_the_place_of_the_next_leader(servers: ZooKee
         finally:
             client.stop()
             client.close()
-        assert second.elector.find() == later
+        assert second.elector.find() == LATER
 
 
 def test_a_connection_that_comes_back_in_time_leaves_the_leader(servers: ZooKeeper, tmp_path: Path) -> None:
