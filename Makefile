@@ -28,13 +28,14 @@ export PIP_NO_INPUT := 1
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup jars demo test test-all test-full libraries compiled durations sim chaos
+.PHONY: help setup jars kubernetes demo test test-all test-full libraries compiled durations sim chaos
 .PHONY: $(CHAOS_SEEDS:%=chaos-%) $(LEADER_SEEDS:%=chaos-leaders-%)
 .PHONY: kernels fuzz test-without-kernels lint lint-style lint-types lint-imports fmt bench bench-peers docs clean
 
 help:
 	@echo "make setup   a virtual environment in $(VENV) with headrace and all it takes to work on it"
 	@echo "make jars    the jars that tests run, of Kafka and Hadoop, into this user's cache"
+	@echo "make kubernetes  the programs of a Kubernetes for tests, built from Go modules into this user's cache"
 	@echo "make kernels  compile the C loops, which setup has done, anew"
 	@echo "make demo    real flights through a real Kafka broker into windowed results"
 	@echo "make test    lint, then the tests that a commit needs (TEST_PROCESSES=3: so many files at a time)"
@@ -73,6 +74,9 @@ endef
 
 jars: $(READY)
 	PYTHONPATH=tests $(BIN)/python -m support.jars
+
+kubernetes: $(READY)
+	PYTHONPATH=tests $(BIN)/python -m support.kubernetes.binaries
 
 demo: $(READY)
 	$(BIN)/headrace demo

@@ -6,7 +6,6 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
@@ -18,6 +17,8 @@ from headrace.resources.driver import ResourceDriver, WorkerPhase, WorkerReport
 from headrace.resources.worker_order import WORKER_ROLE, WorkerOrder
 from headrace.resources.worker_processes import WorkerProcesses
 from support.clusters.session import Cluster
+from support.kubernetes.control_cluster import ControlCluster, control_cluster
+from support.kubernetes.pods_without_nodes import pods_without_nodes
 from support.patience import CLUSTER_TIMES
 from support.processes.running import wait_until
 
@@ -28,8 +29,12 @@ NOWHERE = "127.0.0.1:1"
 class System(Protocol):
     """The system below a driver, as its tests see it."""
 
-    def driver(self, *, slots: int = 1, token: bool = True) -> ResourceDriver:
-        """Another driver of the same cluster. Without its token a worker ends at once."""
+    def driver(self, *, fails: bool = False) -> ResourceDriver:
+        """Another driver of the same cluster. fails: its workers end as soon as they run."""
+        ...
+
+    def work(self) -> None:
+        """Lets the system do what it has to do now."""
         ...
 
     def kill(self, worker: str) -> None:
@@ -41,24 +46,25 @@ class System(Protocol):
         ...
 
     def processes(self) -> int:
-        """How many workers run."""
+        """How many workers run or will."""
         ...
 
 
-@dataclass
 class Processes:
     """Processes of this host."""
 
-    folder: Path
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._cluster = Cluster(folder)
+        (folder / "token").write_text("a token\n")
 
-    def __post_init__(self) -> None:
-        self._cluster = Cluster(self.folder)
-        (self.folder / "token").write_text("a token\n")
-
-    def driver(self, *, slots: int = 1, token: bool = True) -> ResourceDriver:
-        order = WorkerOrder(NOWHERE, slots, "127.0.0.1", self.folder / ("token" if token else "none"))
+    def driver(self, *, fails: bool = False) -> ResourceDriver:
+        order = WorkerOrder(NOWHERE, 1, "127.0.0.1", self._folder / ("none" if fails else "token"))
         environment = {**os.environ, **CLUSTER_TIMES, "TMPDIR": str(self._cluster.temporary)}
         return WorkerProcesses(Home(self._cluster.home), order, environment)
+
+    def work(self) -> None:
+        """They run by themselves."""
 
     def kill(self, worker: str) -> None:
         (pid,) = (pid for pid, line in self._cluster.processes(WORKER_ROLE).items() if f"--id {worker} " in line)
@@ -72,9 +78,19 @@ class Processes:
         return len(self._cluster.processes(WORKER_ROLE))
 
 
-@pytest.fixture(params=["local"])
-def system(tmp_path: Path) -> System:
-    return Processes(tmp_path)
+@pytest.fixture(scope="module")
+def control(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlCluster]:
+    with control_cluster(tmp_path_factory.mktemp("k")) as running:
+        yield running
+
+
+@pytest.fixture(params=["local", "kubernetes"])
+def system(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[System]:
+    if request.param == "local":
+        yield Processes(tmp_path)
+        return
+    with pods_without_nodes(request.getfixturevalue("control")) as pods:
+        yield pods
 
 
 @pytest.fixture
@@ -84,7 +100,7 @@ def driver(system: System) -> Iterator[ResourceDriver]:
         yield opened
     finally:
         for each in opened.workers():
-            release(opened, each.worker)
+            release(system, opened, each.worker)
         assert not system.processes()
         opened.close()
 
@@ -94,25 +110,30 @@ def phase(driver: ResourceDriver, worker: str) -> WorkerPhase | None:
     return next((each.phase for each in driver.workers() if each.worker == worker), None)
 
 
-def wait_phase(driver: ResourceDriver, worker: str, wanted: WorkerPhase | None) -> None:
-    wait_until(lambda: phase(driver, worker) is wanted, f"{worker} is {wanted}")
+def wait_phase(system: System, driver: ResourceDriver, worker: str, wanted: WorkerPhase | None) -> None:
+    def has_it() -> bool:
+        system.work()
+        return phase(driver, worker) is wanted
+
+    wait_until(has_it, f"{worker} is {wanted}")
 
 
-def release(driver: ResourceDriver, worker: str) -> None:
+def release(system: System, driver: ResourceDriver, worker: str) -> None:
     """Releases it until nothing is left, as a cluster does."""
 
     def is_gone() -> bool:
         driver.release(worker)
+        system.work()
         return phase(driver, worker) is None
 
     wait_until(is_gone, f"{worker} is gone")
 
 
-def test_a_worker_is_listed_once_start_has_returned(driver: ResourceDriver) -> None:
+def test_a_worker_is_listed_once_start_has_returned(system: System, driver: ResourceDriver) -> None:
     assert driver.workers() == ()
     driver.start("w1-1")
     assert phase(driver, "w1-1") in {WorkerPhase.PENDING, WorkerPhase.RUNNING}
-    wait_phase(driver, "w1-1", WorkerPhase.RUNNING)
+    wait_phase(system, driver, "w1-1", WorkerPhase.RUNNING)
     driver.start("w1-2")
     assert [each.worker for each in driver.workers()] == ["w1-1", "w1-2"]
 
@@ -120,34 +141,34 @@ def test_a_worker_is_listed_once_start_has_returned(driver: ResourceDriver) -> N
 def test_a_worker_is_started_once(system: System, driver: ResourceDriver) -> None:
     for _ in range(2):
         driver.start("w1-1")
-    wait_phase(driver, "w1-1", WorkerPhase.RUNNING)
+    wait_phase(system, driver, "w1-1", WorkerPhase.RUNNING)
     assert system.processes() == 1
 
 
 def test_the_next_driver_lists_the_same_workers(system: System, driver: ResourceDriver) -> None:
     driver.start("w1-1")
-    wait_phase(driver, "w1-1", WorkerPhase.RUNNING)
+    wait_phase(system, driver, "w1-1", WorkerPhase.RUNNING)
     another = system.driver()
     assert another.workers() == (WorkerReport("w1-1", WorkerPhase.RUNNING),)
     another.start("w1-1")
-    release(another, "w1-1")
+    release(system, another, "w1-1")
     assert driver.workers() == ()
     another.close()
 
 
 def test_a_worker_that_dies_is_listed_until_it_is_released(system: System, driver: ResourceDriver) -> None:
     driver.start("w1-1")
-    wait_phase(driver, "w1-1", WorkerPhase.RUNNING)
+    wait_phase(system, driver, "w1-1", WorkerPhase.RUNNING)
     system.kill("w1-1")
-    wait_phase(driver, "w1-1", WorkerPhase.ENDED)
+    wait_phase(system, driver, "w1-1", WorkerPhase.ENDED)
     assert not system.processes(), "nothing restarts it"
-    release(driver, "w1-1")
+    release(system, driver, "w1-1")
 
 
 def test_a_worker_that_ends_by_itself_says_why(system: System, driver: ResourceDriver) -> None:
-    without = system.driver(token=False)
+    without = system.driver(fails=True)
     without.start("w1-1")
-    wait_phase(driver, "w1-1", WorkerPhase.ENDED)
+    wait_phase(system, driver, "w1-1", WorkerPhase.ENDED)
     (report,) = driver.workers()
     assert report.reason
     without.close()
@@ -156,8 +177,8 @@ def test_a_worker_that_ends_by_itself_says_why(system: System, driver: ResourceD
 def test_a_release_ends_the_process(system: System, driver: ResourceDriver) -> None:
     driver.release("w1-1")  # there is none
     driver.start("w1-1")
-    wait_phase(driver, "w1-1", WorkerPhase.RUNNING)
-    release(driver, "w1-1")
+    wait_phase(system, driver, "w1-1", WorkerPhase.RUNNING)
+    release(system, driver, "w1-1")
     assert not system.processes()
 
 

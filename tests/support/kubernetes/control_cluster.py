@@ -6,6 +6,7 @@ collected as anywhere; service accounts, Roles and tokens work. The processes en
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 from collections.abc import Iterator, Mapping, Sequence
@@ -30,7 +31,7 @@ class ControlCluster:
     """Running processes, by the name of their program. kubeconfig: of an administrator."""
 
     def __init__(self, folder: Path, programs: Path, ports: Mapping[str, int]) -> None:
-        self._folder = folder
+        self.folder = folder
         self._programs = programs
         self._keys = ClusterKeys(folder / "keys")
         self._ports = ports
@@ -50,6 +51,14 @@ class ControlCluster:
         """A connection of an administrator, which the caller closes."""
         return open_connection({}, kubeconfig=self.kubeconfig)
 
+    def kubeconfig_of(self, name: str, token: str) -> Path:
+        """A kubeconfig of whoever has that token."""
+        config = json.loads(self.kubeconfig.read_text())
+        config["users"] = [{"name": "admin", "user": {"token": token}}]
+        path = self.folder / f"{name}.kubeconfig"
+        path.write_text(json.dumps(config))
+        return path
+
     def start(self, program: str) -> None:
         """Starts one of its programs; does not wait until it answers."""
         command = {
@@ -59,8 +68,8 @@ class ControlCluster:
         }[program]()
         self._processes[program] = start_leashed(
             [str(self._programs / program), *command],
-            data=self._folder,
-            log=self._folder / f"{program}.log",
+            data=self.folder,
+            log=self.folder / f"{program}.log",
             environment=os.environ,
         )
 
@@ -70,7 +79,7 @@ class ControlCluster:
 
         def is_ready() -> bool:
             for program, process in self._processes.items():
-                assert process.is_alive(), (self._folder / f"{program}.log").read_text()[-2_000:]
+                assert process.is_alive(), (self.folder / f"{program}.log").read_text()[-2_000:]
             with suppress(HeadraceError):
                 connection.get(accounts, "default", timeout_s=5)
                 return True
@@ -105,7 +114,7 @@ class ControlCluster:
     def _etcd(self) -> Sequence[str]:
         client = f"http://{LOOPBACK}:{self._ports[ETCD]}"
         return (
-            *("--data-dir", str(self._folder / "etcd"), "--unsafe-no-fsync", "--log-level", "warn"),
+            *("--data-dir", str(self.folder / "etcd"), "--unsafe-no-fsync", "--log-level", "warn"),
             *("--listen-client-urls", client, "--advertise-client-urls", client),
             *("--listen-peer-urls", f"http://{LOOPBACK}:{self._ports['peers']}"),
         )
@@ -126,7 +135,7 @@ class ControlCluster:
             f"--service-cluster-ip-range={_SERVICES}",
             # it would publish an address on loopback, which it refuses
             "--endpoint-reconciler-type=none",
-            f"--cert-dir={self._folder / API_SERVER}",
+            f"--cert-dir={self.folder / API_SERVER}",
             "--profiling=false",
         )
 
@@ -141,8 +150,8 @@ class ControlCluster:
             "--use-service-account-credentials=false",
             f"--service-account-private-key-file={self._keys.accounts.key}",
             f"--root-ca-file={self._keys.authority.certificate}",
-            f"--cert-dir={self._folder / CONTROLLER_MANAGER}",
-            f"--flex-volume-plugin-dir={self._folder / 'volumes'}",
+            f"--cert-dir={self.folder / CONTROLLER_MANAGER}",
+            f"--flex-volume-plugin-dir={self.folder / 'volumes'}",
         )
 
 

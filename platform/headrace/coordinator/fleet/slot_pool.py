@@ -11,6 +11,7 @@ worker that is drained keeps its place until it is gone, and its slots are not g
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -103,7 +104,7 @@ class WorkerLoad:
 
 @dataclass(frozen=True, slots=True)
 class Demand:
-    """What the jobs need: `slots` that are held or requested; `workers` that can be granted."""
+    """What the jobs need: `slots` that each holds or requests; `workers` that can be granted."""
 
     slots: int
     workers: tuple[WorkerLoad, ...]
@@ -270,13 +271,16 @@ class SlotPool:
 
     def demand(self) -> Demand:
         """Returns what the jobs need, and the workers that are not drained, by id."""
-        held = sum(slot.use is SlotUse.HELD for slot in self._slots.values())
+        wanted = Counter(slot.holder[0] for slot in self._slots.values() if slot.holder is not None)
+        for request in self._queue:
+            # a job that requests slots gives those back that it still holds: they are of the attempt before
+            wanted[request.job] = max(wanted[request.job], request.count)
         workers = tuple(
             WorkerLoad(name, each.slots_max, each.is_idle())
             for name, each in sorted(self._workers.items())
             if not each.drained
         )
-        return Demand(held + sum(each.count for each in self._queue), workers)
+        return Demand(wanted.total(), workers)
 
     def validate(self) -> None:
         """Asserts the pool's invariants."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from headrace.resources.kubernetes.pod_report import ended_reason, pending_reason
+from headrace.resources.kubernetes.pod_report import end_of, pending_reason
 
 
 def coordinator_trouble(pods: Iterable[Mapping[str, Any]]) -> str:
@@ -18,13 +18,10 @@ def coordinator_trouble(pods: Iterable[Mapping[str, Any]]) -> str:
 
 
 def _trouble(status: Mapping[str, Any]) -> str:
-    if reason := pending_reason(status):
-        return reason
-    # a container that ends is started again, so what it says is in its last state
     for container in status.get("containerStatuses", []):
-        last = {"name": container.get("name"), "state": container.get("lastState", {})}
-        if "running" not in container.get("state", {}) and (
-            reason := ended_reason({"containerStatuses": [container]}) or ended_reason({"containerStatuses": [last]})
-        ):
-            return reason
-    return ""
+        state = container.get("state", {})
+        # a container that ends is started again after a pause that grows; its last end says why, the pause does not
+        last = end_of(container) or end_of({"state": container.get("lastState", {})})
+        if last is not None and "running" not in state:
+            return f"it has ended {container.get('restartCount', 0) + ('terminated' in state)} times: {last}"
+    return pending_reason(status)

@@ -10,23 +10,22 @@ is started again goes on with them.
 from __future__ import annotations
 
 import contextlib
-import os
 import secrets
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from headrace.core.errors import ExternalError, HeadraceError
+from headrace.core.errors import ExternalError
 from headrace.deployment.kubernetes.cluster_spec import KubernetesCluster
 from headrace.deployment.kubernetes.coordinator_pods import coordinator_trouble
 from headrace.deployment.kubernetes.manifests import config_map, deployment, secret, services
 from headrace.kubernetes.collection import Collection
 from headrace.kubernetes.connection import Connection
-from headrace.kubernetes.documents import metadata_of
+from headrace.kubernetes.documents import Document, metadata_of
 from headrace.kubernetes.refusals import AlreadyExistsError, NotFoundError
 from headrace.leadership.leader import Leader
-from headrace.leadership.opening import open_locator
+from headrace.leadership.lease_record import API, PLURAL, LeaseRecord
 from headrace.resources.kubernetes.labels import COORDINATOR, WORKER, selector_of
 
 MANAGER = "headrace"
@@ -65,6 +64,10 @@ class Deployer:
         Raises ExternalError: for what the API server refuses, and with the pods' reason if none leads in time. What was
         applied stays then, because the reason can be looked at and removed.
         """
+        if self._is_being_deleted(cluster.name, cluster.namespace):
+            # what is applied to an object that is being deleted goes with it
+            report("the cluster before it is being deleted")
+            self._wait_gone(cluster.name, cluster.namespace)
         for document in (config_map(cluster), *services(cluster)):
             self._apply(document)
         self._make_secret(cluster)
@@ -92,24 +95,20 @@ class Deployer:
         for kind, named in (("ConfigMap", name), ("Service", name), ("Service", f"{name}-control")):
             existed = self._delete(kind, named, namespace) or existed
         with contextlib.suppress(NotFoundError):
-            self._connection.delete(Collection("coordination.k8s.io/v1", "leases", namespace), name)
+            self._connection.delete(_leases(namespace), name)
         if with_secret:
             existed = self._delete("Secret", name, namespace) or existed
         return existed
 
     def view(self, name: str, namespace: str) -> ClusterView:
         """Returns what there is of a cluster."""
-        try:
-            self._connection.get(_collection("Deployment", namespace), name)
-            exists = True
-        except NotFoundError:
-            exists = False
+        exists = self._deployment(name, namespace) is not None
         coordinators = self._pods(name, namespace, COORDINATOR)
         return ClusterView(
             exists,
             {metadata_of(each).name: _phase(each) for each in coordinators},
             {metadata_of(each).name: _phase(each) for each in self._pods(name, namespace, WORKER)},
-            _leader(name, namespace),
+            self._leader(name, namespace),
             coordinator_trouble(coordinators),
         )
 
@@ -132,7 +131,7 @@ class Deployer:
         deadline_s, said = time.monotonic() + START_SECONDS, ""
         while True:
             pods = self._pods(cluster.name, cluster.namespace, COORDINATOR)
-            found = _leader(cluster.name, cluster.namespace)
+            found = self._leader(cluster.name, cluster.namespace)
             if found is not None and any(_address(pod) in found.url for pod in pods if _address(pod)):
                 return found
             trouble = coordinator_trouble(pods) or self._refused_pods(cluster)
@@ -147,6 +146,14 @@ class Deployer:
                 )
             time.sleep(LOOK_SECONDS)
 
+    def _leader(self, name: str, namespace: str) -> Leader | None:
+        """The leader as it has published its address in the Lease."""
+        try:
+            record = LeaseRecord.of(self._connection.get(_leases(namespace), name))
+        except NotFoundError:
+            return None
+        return None if record.published is None else Leader.decoded(record.published.encode(), f"Lease {name}")
+
     def _refused_pods(self, cluster: KubernetesCluster) -> str:
         """Why the Deployment has no pods, such as a quota or the namespace's Pod Security level."""
         status = self._connection.get(_collection("Deployment", cluster.namespace), cluster.name).get("status")
@@ -157,15 +164,30 @@ class Deployer:
         return ""
 
     def _wait_gone(self, name: str, namespace: str) -> None:
+        """Waits until the Deployment is gone, which is the last of what it owns to go, and every pod of a worker."""
         deadline_s = time.monotonic() + STOP_SECONDS
-        while left := [*self._pods(name, namespace, COORDINATOR), *self._pods(name, namespace, WORKER)]:
+        while left := self._left(name, namespace):
             if time.monotonic() > deadline_s:
-                names = ", ".join(metadata_of(each).name for each in left)
                 raise ExternalError(
-                    f"pods of {name} are still there after {STOP_SECONDS:g} s: {names}",
-                    remedy="their node may be lost: kubectl get nodes",
+                    f"of the cluster {name} there is still {', '.join(left)} after {STOP_SECONDS:g} s",
+                    remedy="the node of a pod may be lost: kubectl get nodes",
                 )
             time.sleep(LOOK_SECONDS)
+
+    def _left(self, name: str, namespace: str) -> list[str]:
+        pods = [*self._pods(name, namespace, COORDINATOR), *self._pods(name, namespace, WORKER)]
+        deployed = [] if self._deployment(name, namespace) is None else [f"Deployment {name}"]
+        return [*deployed, *(f"pod {metadata_of(each).name}" for each in pods)]
+
+    def _is_being_deleted(self, name: str, namespace: str) -> bool:
+        found = self._deployment(name, namespace)
+        return found is not None and metadata_of(found).is_deleted
+
+    def _deployment(self, name: str, namespace: str) -> Document | None:
+        try:
+            return self._connection.get(_collection("Deployment", namespace), name)
+        except NotFoundError:
+            return None
 
     def _pods(self, name: str, namespace: str, component: str) -> tuple[dict[str, Any], ...]:
         listed = self._connection.list(Collection("v1", "pods", namespace), labels=selector_of(name, component))
@@ -184,15 +206,8 @@ def _collection(kind: str, namespace: str) -> Collection:
     return Collection(api, plural, namespace)
 
 
-def _leader(name: str, namespace: str) -> Leader | None:
-    """The leader as it has published its address; None also where the Lease cannot be read now."""
-    locator = open_locator(f"kubernetes://{namespace}/{name}", os.environ)
-    try:
-        return locator.find()
-    except HeadraceError:
-        return None
-    finally:
-        locator.close()
+def _leases(namespace: str) -> Collection:
+    return Collection(API, PLURAL, namespace)
 
 
 def _phase(pod: Mapping[str, Any]) -> str:

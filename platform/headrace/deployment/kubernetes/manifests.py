@@ -81,11 +81,7 @@ def deployment(cluster: KubernetesCluster) -> Document:
 
 def worker_template(cluster: KubernetesCluster) -> Document:
     """The pod template of workers; a pod is made of it by `resources.kubernetes.worker_pod`."""
-    container = {
-        **_container(cluster, WORKER_CONTAINER, cluster.spec.workers),
-        # the last output of a worker that fails is the reason that users see
-        "terminationMessagePolicy": "FallbackToLogsOnError",
-    }
+    container = _container(cluster, WORKER_CONTAINER, cluster.spec.workers)
     spec = {
         **_pod_spec(container),
         "automountServiceAccountToken": False,
@@ -156,6 +152,8 @@ def _container(cluster: KubernetesCluster, name: str, size: CoordinatorPods | Wo
             "requests": {"cpu": size.cpu, "memory": size.memory},
             "limits": {"memory": size.memory},
         },
+        # the last output of a process that fails is the reason that users see
+        "terminationMessagePolicy": "FallbackToLogsOnError",
         "securityContext": {
             "allowPrivilegeEscalation": False,
             "readOnlyRootFilesystem": True,

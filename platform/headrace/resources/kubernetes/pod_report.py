@@ -34,7 +34,7 @@ def pod_report(pod: Mapping[str, Any]) -> WorkerReport:
     if phase == "Pending":
         return WorkerReport(name, WorkerPhase.PENDING, _short(pending_reason(status)))
     # its other containers may run on, or may have ended
-    ended = [_end_of(each) for each in status.get("containerStatuses", []) if each.get("name") == CONTAINER]
+    ended = [end_of(each) for each in status.get("containerStatuses", []) if each.get("name") == CONTAINER]
     for reason in ended:
         if reason is not None:
             return WorkerReport(name, WorkerPhase.ENDED, _short(reason))
@@ -60,7 +60,7 @@ def pending_reason(status: Mapping[str, Any]) -> str:
 
 def ended_reason(status: Mapping[str, Any]) -> str:
     """Why a pod has ended: its first container that failed, or else its worker's."""
-    ended = [(each.get("name"), _end_of(each), _exit_code(each)) for each in _containers(status)]
+    ended = [(each.get("name"), end_of(each), _exit_code(each)) for each in _containers(status)]
     for name, reason, code in ended:
         if reason is not None and code and name != CONTAINER:
             return f"container {name}: {reason}"
@@ -69,7 +69,7 @@ def ended_reason(status: Mapping[str, Any]) -> str:
     return next((reason for name, reason, _ in ended if name == CONTAINER and reason is not None), "")
 
 
-def _end_of(container: Mapping[str, Any]) -> str | None:
+def end_of(container: Mapping[str, Any]) -> str | None:
     """How a container has ended; None: it has not."""
     ended = container.get("state", {}).get("terminated")
     if ended is None:

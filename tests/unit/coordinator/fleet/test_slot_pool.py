@@ -6,7 +6,7 @@ import hypothesis.strategies as st
 from hypothesis import settings
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invariant, multiple, rule
 
-from headrace.coordinator.fleet.slot_pool import Changed, Grant, Holding, QueuedView, SlotPool
+from headrace.coordinator.fleet.slot_pool import Changed, Demand, Grant, Holding, QueuedView, SlotPool, WorkerLoad
 from headrace.rpc.messages import Address, SlotInfo
 from support.suite.properties import weighted
 
@@ -71,6 +71,31 @@ def test_a_job_that_asks_anew_stands_in_nobodys_way() -> None:
     assert not pool.request("changed", 1, 2)
     assert not pool.request("small", 1, 1)
     assert [grant.job for grant in pool.request("changed", 2, 1)] == ["small"]
+
+
+def test_demand_is_what_each_job_holds_or_requests() -> None:
+    pool = with_workers(a=2, b=1)
+    assert pool.demand() == Demand(0, (WorkerLoad("a", 2, idle=True), WorkerLoad("b", 1, idle=True)))
+    assert names(pool.request("job", 1, 2)) == ["a0", "b0"]
+    assert not pool.request("large", 1, 9)
+    assert pool.demand() == Demand(11, (WorkerLoad("a", 2, idle=False), WorkerLoad("b", 1, idle=False)))
+    # its next attempt, while slots of the one before are still exiting
+    assert not pool.request("job", 2, 2)
+    assert pool.demand().slots == 11
+
+
+def test_an_idle_worker_is_drained() -> None:
+    pool = with_workers(a=1, b=1)
+    assert names(pool.request("job", 1, 1)) == ["a0"]
+    pool.drain("a")
+    pool.drain("b")
+    pool.drain("unknown")
+    assert [each.worker for each in pool.demand().workers] == ["a"], "one that is in use stays"
+    assert not pool.request("other", 1, 1)
+    assert pool.view().slots_total == 1
+    pool.slot_up("b", info("b1"))
+    assert pool.view().slots_free == 0
+    assert pool.worker_lost("b") == Changed()
 
 
 def test_a_smaller_cluster_lets_others_pass() -> None:
@@ -171,6 +196,10 @@ class PoolMachine(RuleBasedStateMachine):
     @rule(worker=st.sampled_from("abc"))
     def lose(self, worker: str) -> None:
         self._changed(self.pool.worker_lost(worker))
+
+    @rule(worker=st.sampled_from("abc"))
+    def drain(self, worker: str) -> None:
+        self._changed(self.pool.drain(worker))
 
     @rule(job=st.sampled_from(["j1", "j2", "j3", "j4"]), count=st.integers(1, 6))
     def request(self, job: str, count: int) -> None:

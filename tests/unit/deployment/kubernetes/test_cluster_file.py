@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 
 from headrace.core.errors import UserError
 from headrace.deployment.kubernetes.cluster_file import BYTES_MAX, read_cluster_file
+from headrace.deployment.kubernetes.cluster_spec import ClusterSpec, CoordinatorPods, WorkerPods
+from headrace.spec.reading.wording import file_keys
+from support.repository import ROOT
 
 WHOLE = """\
 image: you/headrace:1
@@ -76,6 +80,16 @@ def test_what_is_wrong_is_said_with_its_place(tmp_path: Path, text: str | bytes,
         read_cluster_file(written(tmp_path, text))
     assert said in str(caught.value)
     assert "cluster.yaml" in str(caught.value)
+
+
+def test_the_page_describes_a_cluster_and_each_field(tmp_path: Path) -> None:
+    page = (ROOT / "docs/kubernetes.md").read_text()
+    (example,) = re.findall(r"^```yaml\n(.*?)^```$", page, re.DOTALL | re.MULTILINE)
+    assert read_cluster_file(written(tmp_path, example)).workers.slots == 2
+    table = page.partition("## The description")[2].partition("## What is applied")[0]
+    for model, prefix in ((ClusterSpec, ""), (CoordinatorPods, "coordinator."), (WorkerPods, "workers.")):
+        for key in set(file_keys(model)) - {"coordinator", "workers"}:
+            assert f"`{prefix}{key}`" in table or f"`.{key}`" in table, f"{prefix}{key}"
 
 
 def test_all_problems_are_said_at_once(tmp_path: Path) -> None:

@@ -1,0 +1,187 @@
+"""A cluster's objects on a real API server: what it admits, what belongs to what, what stays. No pod runs here."""
+
+from __future__ import annotations
+
+import base64
+import itertools
+from collections.abc import Iterator
+
+import pytest
+from ruamel.yaml import YAML
+
+from headrace.client.cluster_secret import token_in_secret
+from headrace.core.errors import ExternalError
+from headrace.deployment.kubernetes.cluster_file import cluster_spec
+from headrace.deployment.kubernetes.cluster_spec import KubernetesCluster
+from headrace.deployment.kubernetes.deployer import Deployer
+from headrace.deployment.kubernetes.manifests import WORKERS_FILE, worker_template
+from headrace.kubernetes.collection import Collection
+from headrace.kubernetes.connection import Connection, open_connection
+from headrace.kubernetes.documents import metadata_of, text_at, value_at
+from headrace.kubernetes.refusals import ForbiddenError, NotFoundError
+from headrace.kubernetes.transport import Request
+from headrace.resources.driver import WorkerPhase, WorkerReport
+from headrace.resources.kubernetes.worker_pods import WorkerPods
+from headrace.resources.kubernetes.workers_file import read_workers_file
+from headrace.resources.worker_order import WorkerOrder
+from support.kubernetes.control_cluster import ControlCluster
+from support.processes.running import wait_until
+from support.repository import ROOT
+
+ACCOUNT = "headrace-coordinator"
+_NUMBERS = itertools.count(1)
+_PLURALS = {"ServiceAccount": "serviceaccounts", "Role": "roles", "RoleBinding": "rolebindings"}
+
+
+class AppliedError(Exception):
+    """Everything is applied, and no coordinator leads."""
+
+
+@pytest.fixture
+def connection(control: ControlCluster) -> Iterator[Connection]:
+    opened = control.connection()
+    yield opened
+    opened.close()
+
+
+@pytest.fixture
+def namespace(connection: Connection) -> str:
+    """One at the restricted Pod Security level, with the account of coordinators."""
+    name = f"data-{next(_NUMBERS)}"
+    labels = {"pod-security.kubernetes.io/enforce": "restricted"}
+    connection.create(Collection("v1", "namespaces"), {"metadata": {"name": name, "labels": labels}})
+    for document in YAML(typ="safe").load_all((ROOT / "deploy/k8s/base/coordinator-account.yaml").read_text()):
+        if document["kind"] == "RoleBinding":
+            document["subjects"][0]["namespace"] = name
+        connection.create(Collection(document["apiVersion"], _PLURALS[document["kind"]], name), document)
+    accounts = Collection("v1", "serviceaccounts", name)
+    wait_until(lambda: len(connection.list(accounts).items) == 2, "the namespace's own account")
+    return name
+
+
+def cluster_in(namespace: str, **spec: object) -> KubernetesCluster:
+    document = {"image": "headrace:1", "ledger": "s3://bucket/flights", **spec}
+    return KubernetesCluster("flights", namespace, cluster_spec(document, "cluster.yaml"))
+
+
+def apply(connection: Connection, cluster: KubernetesCluster, until: str = "coordinators start") -> None:
+    """Starts it, until a line of progress contains the text: without nodes no coordinator leads."""
+
+    def report(line: str) -> None:
+        if until in line:
+            raise AppliedError
+
+    with pytest.raises(AppliedError):
+        Deployer(connection).start(cluster, report)
+
+
+def test_everything_is_admitted_at_the_restricted_level(connection: Connection, namespace: str) -> None:
+    apply(connection, cluster_in(namespace, coordinator={"replicas": 2}))
+    pods = Collection("v1", "pods", namespace)
+    wait_until(lambda: len(connection.list(pods).items) == 2, "two coordinators")
+    deployer = Deployer(connection)
+    view = deployer.view("flights", namespace)
+    assert set(view.coordinators.values()) == {"Pending"}
+    assert (view.exists, view.workers, view.leader) == (True, {}, None)
+
+
+def test_what_is_refused_is_said(connection: Connection, namespace: str) -> None:
+    template = {"spec": {"volumes": [{"name": "host", "hostPath": {"path": "/"}}]}}
+    cluster = cluster_in(namespace, coordinator={"podTemplate": template})
+    apply(connection, cluster, until='violates PodSecurity "restricted:latest"')
+
+
+def test_the_secret_is_made_once_and_outlives_the_cluster(
+    connection: Connection, namespace: str, control: ControlCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cluster, deployer = cluster_in(namespace), Deployer(connection)
+    secrets = Collection("v1", "secrets", namespace)
+    apply(connection, cluster)
+    made = value_at(connection.get(secrets, "flights"), "data")
+    apply(connection, cluster)
+    assert value_at(connection.get(secrets, "flights"), "data") == made
+    assert isinstance(made, dict)
+    assert made.keys() == {"token", "key"}
+    monkeypatch.setenv("KUBECONFIG", str(control.kubeconfig))
+    assert token_in_secret(cluster.election) == base64.b64decode(str(made["token"])).decode().strip()
+    assert deployer.stop("flights", namespace, with_secret=False)
+    assert value_at(connection.get(secrets, "flights"), "data") == made
+    assert deployer.stop("flights", namespace, with_secret=True)
+    with pytest.raises(NotFoundError):
+        connection.get(secrets, "flights")
+    assert token_in_secret(cluster.election) is None
+    assert not deployer.stop("flights", namespace, with_secret=True)
+
+
+def test_nothing_else_is_left_when_it_has_stopped(connection: Connection, namespace: str) -> None:
+    apply(connection, cluster_in(namespace))
+    Deployer(connection).stop("flights", namespace, with_secret=False)
+    kinds = {"pods": "v1", "services": "v1", "deployments": "apps/v1", "replicasets": "apps/v1"}
+
+    def left() -> list[str]:
+        found = [
+            each for kind, api in kinds.items() for each in connection.list(Collection(api, kind, namespace)).items
+        ]
+        maps = connection.list(Collection("v1", "configmaps", namespace)).items
+        names = [metadata_of(each).name for each in (*found, *maps)]
+        return [each for each in names if each != "kube-root-ca.crt"]
+
+    wait_until(lambda: not left(), "all of it is gone")
+
+
+def test_a_coordinator_may_do_what_it_has_to_and_nothing_else(
+    connection: Connection, namespace: str, control: ControlCluster
+) -> None:
+    cluster = cluster_in(namespace, workers={"podTemplate": {"metadata": {"labels": {"team": "x"}}}})
+    apply(connection, cluster)
+    own = _connection_of(control, connection, namespace)
+    maps = Collection("v1", "configmaps", namespace)
+    file = control.folder / f"{namespace}-{WORKERS_FILE}"
+    file.write_text(text_at(connection.get(maps, "flights"), "data", WORKERS_FILE) or "")
+    driver = WorkerPods(own, read_workers_file(file), WorkerOrder("flights-control:8481", 1), term=3)
+    driver.start("flights-w3-1")
+    # admitted at the restricted level, too
+    assert driver.workers() == (WorkerReport("flights-w3-1", WorkerPhase.PENDING),)
+    pod = connection.get(Collection("v1", "pods", namespace), "flights-w3-1")
+    assert metadata_of(pod).labels["team"] == "x"
+    assert value_at(pod, "spec", "serviceAccountName") == "default"
+    with pytest.raises(ForbiddenError):
+        own.list(Collection("v1", "secrets", namespace))
+    with pytest.raises(ForbiddenError):
+        own.get(maps, "flights")
+    # the pods of workers go with the Deployment
+    Deployer(connection).stop("flights", namespace, with_secret=False)
+    wait_until(lambda: driver.workers() == (), "its pods are gone")
+    with pytest.raises(ExternalError, match="there is no Deployment flights"):
+        WorkerPods(own, read_workers_file(file), WorkerOrder("flights-control:8481", 1), term=4).start("flights-w4-1")
+    driver.close()
+
+
+def test_a_template_that_the_api_server_refuses_is_an_error_of_the_start(
+    connection: Connection, namespace: str, control: ControlCluster
+) -> None:
+    apply(connection, cluster_in(namespace))
+    maps = Collection("v1", "configmaps", namespace)
+    file = control.folder / f"{namespace}-{WORKERS_FILE}"
+    wrong = worker_template(cluster_in(namespace, workers={"podTemplate": {"spec": {"nodeName": "Not A Name"}}}))
+    file.write_text(text_at(connection.get(maps, "flights"), "data", WORKERS_FILE) or "")
+    workers = read_workers_file(file)
+    driver = WorkerPods(
+        control.connection(),
+        type(workers)(workers.cluster, workers.namespace, workers.owner, wrong),
+        WorkerOrder("flights-control:8481", 1),
+        term=1,
+    )
+    with pytest.raises(ExternalError, match="nodeName"):
+        driver.start("flights-w1-1")
+    assert driver.workers() == ()
+    driver.close()
+
+
+def _connection_of(control: ControlCluster, connection: Connection, namespace: str) -> Connection:
+    """A connection of the coordinators' account."""
+    accounts = Collection("v1", "serviceaccounts", namespace)
+    request = Request("POST", accounts.path(ACCOUNT, "token"), {}, {"spec": {"expirationSeconds": 3_600}})
+    token = text_at(connection._transport.send(request, 30).content, "status", "token")
+    assert token is not None
+    return open_connection({}, kubeconfig=control.kubeconfig_of(namespace, token))
