@@ -35,7 +35,7 @@ unexport PYTHONDONTWRITEBYTECODE
 help:
 	@echo "make setup   a virtual environment in $(VENV) with headrace and all it takes to work on it"
 	@echo "make jars    the jars that tests run, of Kafka and Hadoop, into this user's cache"
-	@echo "make kubernetes  the programs of a Kubernetes for tests, built from Go modules into this user's cache"
+	@echo "make kubernetes  the programs of Kubernetes that tests run, built from Go modules into this user's cache: 6 minutes"
 	@echo "make kernels  compile the C loops, which setup has done, anew"
 	@echo "make demo    real flights through a real Kafka broker into windowed results"
 	@echo "make test    lint, then the tests that a commit needs (TEST_PROCESSES=3: so many files at a time)"
@@ -75,6 +75,7 @@ endef
 jars: $(READY)
 	PYTHONPATH=tests $(BIN)/python -m support.jars
 
+# with the Go of this machine, else with one that pip fetches
 kubernetes: $(READY)
 	PYTHONPATH=tests $(BIN)/python -m support.kubernetes.binaries
 

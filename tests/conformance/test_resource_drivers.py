@@ -17,7 +17,6 @@ from headrace.resources.driver import ResourceDriver, WorkerPhase, WorkerReport
 from headrace.resources.worker_order import WORKER_ROLE, WorkerOrder
 from headrace.resources.worker_processes import WorkerProcesses
 from support.clusters.session import Cluster
-from support.kubernetes.control_cluster import ControlCluster, control_cluster
 from support.kubernetes.pods_without_nodes import pods_without_nodes
 from support.patience import CLUSTER_TIMES
 from support.processes.running import wait_until
@@ -78,18 +77,12 @@ class Processes:
         return len(self._cluster.processes(WORKER_ROLE))
 
 
-@pytest.fixture(scope="module")
-def control(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlCluster]:
-    with control_cluster(tmp_path_factory.mktemp("k")) as running:
-        yield running
-
-
 @pytest.fixture(params=["local", "kubernetes"])
 def system(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[System]:
     if request.param == "local":
         yield Processes(tmp_path)
         return
-    with pods_without_nodes(request.getfixturevalue("control")) as pods:
+    with pods_without_nodes(request.getfixturevalue("kubernetes")) as pods:
         yield pods
 
 

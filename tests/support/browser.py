@@ -24,6 +24,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from support.missing_tool import skip_or_fail
 from support.processes.running import WAIT_SECONDS
 
 PROGRAMS = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
@@ -33,12 +34,10 @@ _HOP_BY_HOP = {"connection", "transfer-encoding", "date", "server"}
 
 def chromium() -> str:
     """The program. Skips the test where there is none; fails it in continuous integration, which has to have one."""
-    for name in PROGRAMS:
-        if (found := shutil.which(name)) is not None:
-            return found
-    if os.environ.get("CI", "").lower() in {"1", "true", "yes"}:
-        pytest.fail(f"there is no Chromium; {_REMEDY}", pytrace=False)
-    pytest.skip(f"there is no Chromium; {_REMEDY}")
+    found = next(filter(None, map(shutil.which, PROGRAMS)), None)
+    if found is None:
+        skip_or_fail(f"there is no Chromium; {_REMEDY}")
+    return found
 
 
 @contextmanager

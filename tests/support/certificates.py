@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import ipaddress
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -42,17 +43,24 @@ class Authority:
         self.certificate.write_bytes(signed.public_bytes(serialization.Encoding.PEM))
 
     def issue(
-        self, name: str, *, host: str = "127.0.0.1", password: str = "", lasts: datetime.timedelta = DAY
+        self,
+        name: str,
+        *,
+        host: str = "127.0.0.1",
+        other_hosts: Sequence[str] = (),
+        organization: str | None = None,
+        password: str = "",
+        lasts: datetime.timedelta = DAY,
     ) -> Issued:
-        """A certificate for `name` at `host`; the key is encrypted where there is a password.
+        """A certificate for `name` at `host` and other hosts; the key is encrypted where there is a password.
 
-        `lasts`: from now on; less than nothing: it has expired.
+        `organization`: which Kubernetes reads as a group. `lasts`: from now on; less than nothing: it has expired.
         """
         key = ec.generate_private_key(ec.SECP256R1())
-        names = [x509.IPAddress(ipaddress.ip_address(host))] if host[0].isdigit() else [x509.DNSName(host)]
+        hosts = [_host(each) for each in (host, *other_hosts)]
         signed = (
-            _certificate(_named(name), self._name, key.public_key(), lasts)
-            .add_extension(x509.SubjectAlternativeName(names), critical=False)
+            _certificate(_named(name, organization), self._name, key.public_key(), lasts)
+            .add_extension(x509.SubjectAlternativeName(hosts), critical=False)
             .sign(self._key, hashes.SHA256())
         )
         protection = (
@@ -69,8 +77,13 @@ class Authority:
         return issued
 
 
-def _named(name: str) -> x509.Name:
-    return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
+def _named(name: str, organization: str | None = None) -> x509.Name:
+    of = [] if organization is None else [x509.NameAttribute(NameOID.ORGANIZATION_NAME, organization)]
+    return x509.Name([*of, x509.NameAttribute(NameOID.COMMON_NAME, name)])
+
+
+def _host(host: str) -> x509.GeneralName:
+    return x509.IPAddress(ipaddress.ip_address(host)) if host[0].isdigit() else x509.DNSName(host)
 
 
 def tls_files_of(

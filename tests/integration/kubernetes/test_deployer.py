@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import base64
-import itertools
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
-from ruamel.yaml import YAML
 
 from headrace.client.cluster_secret import token_in_secret
 from headrace.core.errors import ExternalError
@@ -24,13 +23,9 @@ from headrace.resources.driver import WorkerPhase, WorkerReport
 from headrace.resources.kubernetes.worker_pods import WorkerPods
 from headrace.resources.kubernetes.workers_file import read_workers_file
 from headrace.resources.worker_order import WorkerOrder
-from support.kubernetes.control_cluster import ControlCluster
+from support.kubernetes.coordinator_account import ACCOUNT, make_account
+from support.kubernetes.kubernetes import Kubernetes
 from support.processes.running import wait_until
-from support.repository import ROOT
-
-ACCOUNT = "headrace-coordinator"
-_NUMBERS = itertools.count(1)
-_PLURALS = {"ServiceAccount": "serviceaccounts", "Role": "roles", "RoleBinding": "rolebindings"}
 
 
 class AppliedError(Exception):
@@ -38,25 +33,20 @@ class AppliedError(Exception):
 
 
 @pytest.fixture
-def connection(control: ControlCluster) -> Iterator[Connection]:
-    opened = control.connection()
+def connection(kubernetes: Kubernetes) -> Iterator[Connection]:
+    opened = kubernetes.connection()
     yield opened
     opened.close()
 
 
 @pytest.fixture
-def namespace(connection: Connection) -> str:
+def namespace(kubernetes: Kubernetes, connection: Connection) -> Iterator[str]:
     """One at the restricted Pod Security level, with the account of coordinators."""
-    name = f"data-{next(_NUMBERS)}"
-    labels = {"pod-security.kubernetes.io/enforce": "restricted"}
-    connection.create(Collection("v1", "namespaces"), {"metadata": {"name": name, "labels": labels}})
-    for document in YAML(typ="safe").load_all((ROOT / "deploy/k8s/base/coordinator-account.yaml").read_text()):
-        if document["kind"] == "RoleBinding":
-            document["subjects"][0]["namespace"] = name
-        connection.create(Collection(document["apiVersion"], _PLURALS[document["kind"]], name), document)
-    accounts = Collection("v1", "serviceaccounts", name)
-    wait_until(lambda: len(connection.list(accounts).items) == 2, "the namespace's own account")
-    return name
+    with kubernetes.namespace("data") as name:
+        labels = {"pod-security.kubernetes.io/enforce": "restricted"}
+        connection.patch(Collection("v1", "namespaces"), name, {"metadata": {"labels": labels}})
+        make_account(connection, name)
+        yield name
 
 
 def cluster_in(namespace: str, **spec: object) -> KubernetesCluster:
@@ -92,7 +82,7 @@ def test_what_is_refused_is_said(connection: Connection, namespace: str) -> None
 
 
 def test_the_secret_is_made_once_and_outlives_the_cluster(
-    connection: Connection, namespace: str, control: ControlCluster, monkeypatch: pytest.MonkeyPatch
+    connection: Connection, namespace: str, kubernetes: Kubernetes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cluster, deployer = cluster_in(namespace), Deployer(connection)
     secrets = Collection("v1", "secrets", namespace)
@@ -102,7 +92,7 @@ def test_the_secret_is_made_once_and_outlives_the_cluster(
     assert value_at(connection.get(secrets, "flights"), "data") == made
     assert isinstance(made, dict)
     assert made.keys() == {"token", "key"}
-    monkeypatch.setenv("KUBECONFIG", str(control.kubeconfig))
+    monkeypatch.setenv("KUBECONFIG", str(kubernetes.kubeconfig))
     assert token_in_secret(cluster.election) == base64.b64decode(str(made["token"])).decode().strip()
     assert deployer.stop("flights", namespace, with_secret=False)
     assert value_at(connection.get(secrets, "flights"), "data") == made
@@ -130,13 +120,13 @@ def test_nothing_else_is_left_when_it_has_stopped(connection: Connection, namesp
 
 
 def test_a_coordinator_may_do_what_it_has_to_and_nothing_else(
-    connection: Connection, namespace: str, control: ControlCluster
+    connection: Connection, namespace: str, kubernetes: Kubernetes, tmp_path: Path
 ) -> None:
     cluster = cluster_in(namespace, workers={"podTemplate": {"metadata": {"labels": {"team": "x"}}}})
     apply(connection, cluster)
-    own = _connection_of(control, connection, namespace)
+    own = _connection_of(kubernetes, connection, namespace, tmp_path)
     maps = Collection("v1", "configmaps", namespace)
-    file = control.folder / f"{namespace}-{WORKERS_FILE}"
+    file = tmp_path / WORKERS_FILE
     file.write_text(text_at(connection.get(maps, "flights"), "data", WORKERS_FILE) or "")
     driver = WorkerPods(own, read_workers_file(file), WorkerOrder("flights-control:8481", 1), term=3)
     driver.start("flights-w3-1")
@@ -158,16 +148,16 @@ def test_a_coordinator_may_do_what_it_has_to_and_nothing_else(
 
 
 def test_a_template_that_the_api_server_refuses_is_an_error_of_the_start(
-    connection: Connection, namespace: str, control: ControlCluster
+    connection: Connection, namespace: str, kubernetes: Kubernetes, tmp_path: Path
 ) -> None:
     apply(connection, cluster_in(namespace))
     maps = Collection("v1", "configmaps", namespace)
-    file = control.folder / f"{namespace}-{WORKERS_FILE}"
+    file = tmp_path / WORKERS_FILE
     wrong = worker_template(cluster_in(namespace, workers={"podTemplate": {"spec": {"nodeName": "Not A Name"}}}))
     file.write_text(text_at(connection.get(maps, "flights"), "data", WORKERS_FILE) or "")
     workers = read_workers_file(file)
     driver = WorkerPods(
-        control.connection(),
+        kubernetes.connection(),
         type(workers)(workers.cluster, workers.namespace, workers.owner, wrong),
         WorkerOrder("flights-control:8481", 1),
         term=1,
@@ -178,10 +168,10 @@ def test_a_template_that_the_api_server_refuses_is_an_error_of_the_start(
     driver.close()
 
 
-def _connection_of(control: ControlCluster, connection: Connection, namespace: str) -> Connection:
+def _connection_of(kubernetes: Kubernetes, connection: Connection, namespace: str, folder: Path) -> Connection:
     """A connection of the coordinators' account."""
     accounts = Collection("v1", "serviceaccounts", namespace)
     request = Request("POST", accounts.path(ACCOUNT, "token"), {}, {"spec": {"expirationSeconds": 3_600}})
     token = text_at(connection._transport.send(request, 30).content, "status", "token")
     assert token is not None
-    return open_connection({}, kubeconfig=control.kubeconfig_of(namespace, token))
+    return open_connection({}, kubeconfig=kubernetes.kubeconfig_of(token, folder / "coordinator.kubeconfig"))

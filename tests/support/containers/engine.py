@@ -5,7 +5,6 @@ Whatever tests make carries testcontainers' session label; at the session's end 
 
 from __future__ import annotations
 
-import os
 import socket
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -18,6 +17,7 @@ from testcontainers.core.config import ConnectionMode, testcontainers_config
 from testcontainers.core.docker_client import DockerClient, get_docker_host
 from testcontainers.core.labels import LABEL_SESSION_ID, SESSION_ID
 
+from support.missing_tool import skip_or_fail
 from support.processes.running import WAIT_SECONDS
 
 SESSION_LABEL = f"{LABEL_SESSION_ID}={SESSION_ID}"
@@ -44,11 +44,8 @@ def require_engine() -> None:
     testcontainers_config.ryuk_disabled = True
     testcontainers_config.connection_mode_override = ConnectionMode.docker_host
     trouble = _trouble()
-    if not trouble:
-        return
-    if os.environ.get("CI", "").lower() in {"1", "true", "yes"}:
-        pytest.fail(f"{trouble}; {_REMEDY}", pytrace=False)
-    pytest.skip(f"{trouble}; {_REMEDY}")
+    if trouble:
+        skip_or_fail(f"{trouble}; {_REMEDY}")
 
 
 def patient_client() -> DockerClient:

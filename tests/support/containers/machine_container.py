@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,7 +12,8 @@ from testcontainers.core.container import DockerContainer
 
 from support.containers.container_network import ContainerNetwork
 from support.containers.engine import ENGINE_SETTINGS
-from support.containers.machine_image import machine_folders, machine_image
+from support.containers.machine_image import machine_image
+from support.machine_root import machine_environment, machine_folders
 from support.processes.running import WAIT_SECONDS, wait_until
 
 STOP_SECONDS = int(WAIT_SECONDS)
@@ -143,7 +143,7 @@ def _described(config: ContainerConfig) -> DockerContainer:
     addresses = " ".join(network.address(config.name) for network in config.networks)
     container.with_command(["/bin/sh", "-c", _WHEN_WIRED, "sh", addresses, *config.command])
     container.with_tmpfs_mount("/tmp", "mode=1777").with_tmpfs_mount("/run", "mode=1777")
-    container.with_envs(**_environment(), **config.environment)
+    container.with_envs(**machine_environment(), **config.environment)
     first = config.networks[0]
     return container.with_kwargs(
         hostname=config.name,
@@ -152,8 +152,3 @@ def _described(config: ContainerConfig) -> DockerContainer:
         network=first.name,
         networking_config={first.name: first.endpoint(config.name)},
     )
-
-
-def _environment() -> dict[str, str]:
-    path = os.pathsep.join((str(Path(sys.executable).parent), "/usr/local/bin", "/usr/bin", "/bin"))
-    return {"PATH": path, "HOME": "/tmp", "LANG": "C.UTF-8", "PYTHONDONTWRITEBYTECODE": "1"}

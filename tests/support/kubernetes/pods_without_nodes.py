@@ -5,7 +5,6 @@ It writes into a pod's status what a kubelet writes there. Pods that run are in 
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -17,19 +16,17 @@ from headrace.resources.driver import ResourceDriver
 from headrace.resources.kubernetes.worker_pods import WorkerPods
 from headrace.resources.kubernetes.workers_file import OwnerName, WorkersFile
 from headrace.resources.worker_order import WorkerOrder
-from support.kubernetes.control_cluster import ControlCluster
+from support.kubernetes.kubernetes import Kubernetes
 from support.processes.running import wait_until
 
 CLUSTER, FAILS = "flights", "test/fails"
-NAMESPACES = Collection("v1", "namespaces")
-_NUMBERS = itertools.count(1)
 
 
 class PodsWithoutNodes:
     """A namespace of its own, with a Deployment that has no pods."""
 
-    def __init__(self, control: ControlCluster, connection: Connection, namespace: str) -> None:
-        self._control = control
+    def __init__(self, kubernetes: Kubernetes, connection: Connection, namespace: str) -> None:
+        self._kubernetes = kubernetes
         self._connection = connection
         self.namespace = namespace
         self._pods = Collection("v1", "pods", namespace)
@@ -42,7 +39,7 @@ class PodsWithoutNodes:
         owner = OwnerName("apps/v1", "Deployment", "deployments", CLUSTER)
         workers = WorkersFile(CLUSTER, self.namespace, owner, template)
         order = WorkerOrder(f"{CLUSTER}-control:8481", 1)
-        return WorkerPods(self._control.connection(), workers, order, term=1)
+        return WorkerPods(self._kubernetes.connection(), workers, order, term=1)
 
     def work(self) -> None:
         """Lets pending pods run, and those end that are to fail."""
@@ -89,20 +86,16 @@ class PodsWithoutNodes:
 
 
 @contextmanager
-def pods_without_nodes(control: ControlCluster) -> Iterator[PodsWithoutNodes]:
+def pods_without_nodes(kubernetes: Kubernetes) -> Iterator[PodsWithoutNodes]:
     """In a namespace of its own, which is deleted at the end."""
-    namespace = f"pods-{next(_NUMBERS)}"
-    connection = control.connection()
-    connection.create(NAMESPACES, {"metadata": {"name": namespace}})
+    connection = kubernetes.connection()
     labels = {"app": CLUSTER}
     template = {"metadata": {"labels": labels}, "spec": {"containers": [{"name": "c", "image": "headrace:1"}]}}
     spec = {"replicas": 0, "selector": {"matchLabels": labels}, "template": template}
-    connection.create(Collection("apps/v1", "deployments", namespace), {"metadata": {"name": CLUSTER}, "spec": spec})
-    accounts = Collection("v1", "serviceaccounts", namespace)
-    # pods are refused until it is there
-    wait_until(lambda: bool(connection.list(accounts).items), "the namespace's service account")
     try:
-        yield PodsWithoutNodes(control, connection, namespace)
+        with kubernetes.namespace("pods") as namespace:
+            deployments = Collection("apps/v1", "deployments", namespace)
+            connection.create(deployments, {"metadata": {"name": CLUSTER}, "spec": spec})
+            yield PodsWithoutNodes(kubernetes, connection, namespace)
     finally:
-        connection.delete(NAMESPACES, namespace)
         connection.close()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
@@ -54,11 +53,7 @@ class LeaseApi:
                 "subjects": [{"kind": "ServiceAccount", "name": account, "namespace": NAMESPACE}],
             },
         )
-        config = json.loads(self._cluster.kubeconfig.read_text())
-        for user in config["users"]:
-            user["user"] = {"token": self.token(account)}
-        path = self._folder / f"{account}.kubeconfig"
-        path.write_text(json.dumps(config))
+        path = self._cluster.kubeconfig_of(self.token(account), self._folder / f"{account}.kubeconfig")
         return {"KUBECONFIG": str(path)}
 
     def token(self, account: str) -> str:

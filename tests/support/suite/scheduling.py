@@ -1,6 +1,7 @@
 """Hands out test files to the processes of pytest-xdist, longest first; replaces its `--dist loadfile`.
 
-A file is never divided, so module fixtures stay what they are.
+Files that would wait for a build come last while it goes on. A file is never divided, so module fixtures stay what they
+are.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from support.suite.deferral import undeferred
 from support.suite.durations import COMMIT, FULL, durations, next_file
 
 if TYPE_CHECKING:
@@ -36,7 +38,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadFil
             # a process that has died leaves its files to the others
             done = self.assigned_work.get(node)
             last = next(reversed(done)) if done else None
-            chosen = next_file(list(self.workqueue), seconds, processes=len(self.nodes), last=last)
+            chosen = next_file(undeferred(list(self.workqueue)), seconds, processes=len(self.nodes), last=last)
             self.workqueue.move_to_end(chosen, last=False)
             super()._assign_work_unit(node)
 

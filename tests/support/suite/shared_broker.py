@@ -6,22 +6,19 @@ ends with the controller however that ends. Test processes ask for its address o
 
 from __future__ import annotations
 
-import json
 import shutil
-import socket
 import tempfile
 import threading
-from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from headrace.core.errors import ExternalError, HeadraceError
 from headrace_dev.broker import BrokerConfig, EmbeddedBroker
 from support.kafka.broker import broker_config
-from support.patience import BROKER_SESSION, WAIT_SECONDS
+from support.patience import BROKER_SESSION
 from support.suite import BROKER_LOG, is_controller
+from support.suite.answering_socket import Answer, AnsweringSocket, asked
 
 _HEAP_MB = 1024
 _ADDRESS = "broker_socket"
@@ -35,7 +32,7 @@ class SharedBroker:
         self._lock = threading.Lock()
         self._folder: Path | None = None
         self._broker: EmbeddedBroker | None = None
-        self._listener: socket.socket | None = None
+        self._socket: AnsweringSocket | None = None
 
     @property
     def folder(self) -> Path:
@@ -57,40 +54,22 @@ class SharedBroker:
 
     def listen(self) -> str:
         """Answers test processes from now on; returns the socket's path."""
-        if self._listener is None:
-            self._listener = socket.socket(socket.AF_UNIX)
-            self._listener.bind(str(self.folder / "ask"))
-            self._listener.listen()
-            threading.Thread(target=self._answer, args=(self._listener,), name="shared-broker", daemon=True).start()
+        if self._socket is None:
+            self._socket = AnsweringSocket(self.folder / "ask", self._answer)
         return str(self.folder / "ask")
 
     def end(self) -> None:
         """Kills the broker and removes everything of it."""
-        if self._listener is not None:
-            # a thread in accept() does not notice that the socket is closed
-            with suppress(OSError):
-                self._listener.shutdown(socket.SHUT_RDWR)
-            self._listener.close()
+        if self._socket is not None:
+            self._socket.close()
         with self._lock:
             if self._broker is not None:
                 self._broker.kill()
         if self._folder is not None:
             shutil.rmtree(self._folder, ignore_errors=True)
 
-    def _answer(self, listener: socket.socket) -> None:
-        while True:
-            try:
-                asking, _ = listener.accept()
-            except OSError:
-                return  # closed
-            with asking, suppress(OSError):
-                asking.sendall(json.dumps(self._answer_of_one()).encode())
-
-    def _answer_of_one(self) -> dict[str, object]:
-        try:
-            data, port = self.place()
-        except HeadraceError as error:
-            return {"error": str(error)}
+    def _answer(self) -> Answer:
+        data, port = self.place()
         return {"data": str(data), "port": port}
 
 
@@ -123,18 +102,8 @@ def broker(pytestconfig: pytest.Config) -> EmbeddedBroker:
     if is_controller(pytestconfig):
         data, port = pytestconfig.stash[_SHARED].place()
     else:
-        data, port = _asked(pytestconfig.workerinput[_ADDRESS])  # type: ignore[attr-defined]
+        answer = asked(pytestconfig.workerinput[_ADDRESS])  # type: ignore[attr-defined]
+        data, port = Path(str(answer["data"])), int(str(answer["port"]))
     found = EmbeddedBroker(BrokerConfig(data, port=port))
     pytestconfig.stash[BROKER_LOG] = found.log
     return found
-
-
-def _asked(address: str) -> tuple[Path, int]:
-    with socket.socket(socket.AF_UNIX) as asking:
-        asking.settimeout(WAIT_SECONDS)
-        asking.connect(address)
-        with asking.makefile("rb") as answers:
-            answer = json.loads(answers.read())
-    if "error" in answer:
-        raise ExternalError(answer["error"])
-    return Path(answer["data"]), int(answer["port"])

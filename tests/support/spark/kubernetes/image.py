@@ -14,7 +14,8 @@ from pathlib import Path
 
 from headrace_dev.broker.java import find_java
 from support.containers.engine import SESSION_LABEL, engine_client
-from support.containers.machine_image import machine_folders, machine_image
+from support.containers.machine_image import machine_image
+from support.machine_root import machine_folders
 from support.repository import ROOT
 
 RECIPE = ROOT / "deploy" / "spark"

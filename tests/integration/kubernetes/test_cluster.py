@@ -1,0 +1,115 @@
+"""A cluster of pods runs a job exactly once: pods are killed, workers come and go, and nothing is left at the end."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from headrace_dev.broker import EmbeddedBroker
+from support.clusters.kafka_flow import Flow, exact_flow
+from support.kafka.broker import broker_config
+from support.kubernetes.coordinator_account import make_account
+from support.kubernetes.node_cluster import NodeCluster
+from support.kubernetes.pod_cluster import PodCluster, pod_cluster
+from support.patience import BROKER_SESSION
+from support.processes.running import wait_until
+
+SLOTS = 2
+
+
+@pytest.fixture(scope="module")
+def cluster(nodes: NodeCluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[PodCluster]:
+    monkeypatch = pytest.MonkeyPatch()
+    for name, value in nodes.environment.items():
+        # clients in this process
+        monkeypatch.setenv(name, value)
+    with pod_cluster(nodes, tmp_path_factory.mktemp("c")) as running:
+        yield running
+    monkeypatch.undo()
+
+
+@pytest.fixture(scope="module")
+def broker_here(nodes: NodeCluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedBroker]:
+    """Listens where pods reach it, and this test too."""
+    config = broker_config(tmp_path_factory.mktemp("b") / "kafka", settings=BROKER_SESSION)
+    with EmbeddedBroker(replace(config, host=nodes.here)) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def flow(cluster: PodCluster, broker_here: EmbeddedBroker) -> Iterator[Flow]:
+    assert not cluster.workers(), "no job needs any"
+    with exact_flow(cluster, broker_here, exactly_once=True) as running:
+        yield running
+    wait_until(lambda: not cluster.workers(), "all workers are released")
+
+
+@pytest.mark.broker
+def test_a_job_gets_the_pods_that_it_needs(cluster: PodCluster, flow: Flow) -> None:
+    assert len(cluster.workers()) == SLOTS
+    assert sorted(cluster.hosts_of(flow.job)) == sorted(cluster.workers())
+    status = cluster.headrace(
+        "cluster", "status", "--target", "kubernetes", "--name", "flights", "-n", cluster.namespace, "--json"
+    )
+    assert status.code == 0, status.err
+    assert set(status.json["workers"].values()) == {"Running"}
+    assert len(status.json["coordinators"]) == 2
+
+
+@pytest.mark.broker
+def test_a_worker_that_is_killed_is_replaced(cluster: PodCluster, flow: Flow) -> None:
+    with flow.recovering("worker pod killed"):
+        cluster.kill_pod(cluster.workers()[0])
+        flow.wait_other_attempt()
+    wait_until(lambda: len(cluster.workers()) == SLOTS, "its substitute is there, and nothing else")
+
+
+@pytest.mark.broker
+def test_a_standby_takes_over_from_a_leader_that_is_killed(cluster: PodCluster, flow: Flow) -> None:
+    leader, before = cluster.leader(), sorted(cluster.workers())
+    with flow.recovering("leader pod killed"):
+        cluster.kill_pod(leader)
+        wait_until(lambda: len(cluster.coordinators()) == 2 and cluster.leader() not in {"", leader}, "another leader")
+    assert sorted(cluster.workers()) == before
+
+
+@pytest.mark.broker
+def test_more_slots_are_more_pods(cluster: PodCluster, flow: Flow) -> None:
+    for parallelism in (4, SLOTS):
+        done = cluster.headrace("rescale", flow.job, "--parallelism", str(parallelism))
+        assert done.code == 0, done.err
+        cluster.wait_state(flow.job, "RUNNING")
+        wait_until(lambda count=parallelism: len(cluster.workers()) == count, "as many workers as slots")  # type: ignore[misc]
+        flow.settle()
+
+
+@pytest.mark.broker
+def test_a_savepoint_and_what_the_job_logged(cluster: PodCluster, flow: Flow) -> None:
+    done = cluster.headrace("savepoint", flow.job)
+    assert done.code == 0, done.err
+    assert "/ledger/checkpoints/savepoints/" in done.out
+    logged = cluster.headrace("logs", flow.job)
+    assert logged.code == 0, logged.err
+    assert "RUNNING" in logged.out
+    assert "has joined with 1 slots" in cluster.pod_log(cluster.leader())
+
+
+def test_an_image_that_is_missing_is_named(nodes: NodeCluster, tmp_path: Path) -> None:
+    with nodes.namespace("none") as namespace:
+        cluster = PodCluster(nodes, namespace, tmp_path)
+        make_account(cluster.connection, namespace)
+        (tmp_path / "c.yaml").write_text("image: none:1\nimagePullPolicy: Never\nledger: /ledger\n")
+        named = ("--target", "kubernetes", "--name", "flights", "-n", namespace)
+        starting = cluster.begin("cluster", "start", *named, "--config", str(tmp_path / "c.yaml"))
+
+        def is_named() -> bool:
+            return "ErrImageNeverPull" in cluster.headrace("cluster", "status", *named).err
+
+        wait_until(is_named, "the status names the image")
+        starting.kill()
+        starting.communicate()
+        cluster.end()
+        cluster.connection.close()

@@ -1,0 +1,156 @@
+"""A cluster of headrace whose processes are pods, as a user has it: started and stopped by the command line."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from headrace.client.discovery import connect
+from headrace.client.http import Client
+from headrace.kubernetes.collection import Collection
+from headrace.kubernetes.connection import Connection
+from headrace.kubernetes.documents import metadata_of, text_at
+from headrace.leadership.lease_record import API, PLURAL, LeaseRecord
+from headrace.resources.kubernetes.labels import COORDINATOR, WORKER, selector_of
+from support.clusters.session import Cluster
+from support.kubernetes.coordinator_account import make_account
+from support.kubernetes.image_archive import MACHINE_IMAGE
+from support.kubernetes.machine_pod import machine_container, machine_volumes
+from support.kubernetes.node_cluster import NodeCluster
+from support.patience import CLUSTER_TIMES
+
+NAME = "flights"
+_LEDGER = "/ledger"
+
+
+class PodCluster(Cluster):
+    """The cluster `flights` in a namespace. Its pods run this machine's Python; its ledger is a folder of the node."""
+
+    def __init__(self, nodes: NodeCluster, namespace: str, folder: Path) -> None:
+        super().__init__(folder)
+        self._nodes = nodes
+        self.namespace = namespace
+        self.address = f"kubernetes://{namespace}/{NAME}"
+        self.connection: Connection = nodes.connection()
+        self._pods = Collection("v1", "pods", namespace)
+
+    def environment(self) -> Mapping[str, str]:
+        """Clients find the leader by its Lease."""
+        return {**super().environment(), **self._nodes.environment, "HEADRACE_COORDINATOR": self.address}
+
+    @property
+    def client(self) -> Client:
+        """A client that follows the leader."""
+        if self._client is None:
+            self._client = connect(self.address)
+        return self._client
+
+    def start(self, workers: int = 4, slots: int = 1) -> None:
+        """Starts it with two coordinators, and at most so many workers."""
+        ledger = self.folder / "ledger"
+        ledger.mkdir(exist_ok=True)
+        ledger.chmod(0o777)  # pods run as a user of their own
+        description = {
+            "image": MACHINE_IMAGE,
+            "imagePullPolicy": "Never",
+            "ledger": _LEDGER,
+            "env": dict(CLUSTER_TIMES),
+            "coordinator": {"replicas": 2, "cpu": "50m", "podTemplate": self._template("coordinator", ledger)},
+            "workers": {
+                "slots": slots,
+                "max": workers,
+                "idle": "1s",
+                "cpu": "50m",
+                "memory": "1Gi",
+                "podTemplate": self._template("worker", ledger),
+            },
+        }
+        self.apply(description)
+
+    def apply(self, description: Mapping[str, Any]) -> None:
+        """Starts what is described."""
+        file = self.folder / "cluster.yaml"
+        file.write_text(json.dumps(description))  # JSON is YAML
+        done = self.headrace("cluster", "start", *self._named, "--config", str(file))
+        assert done.code == 0, done.err
+
+    def stop(self) -> None:
+        """Stops it, with everything of it."""
+        done = self.headrace("cluster", "stop", *self._named, "--with-secret")
+        assert done.code == 0, done.err
+
+    def workers(self) -> list[str]:
+        """Names of the workers' pods that are not being deleted."""
+        return self._named_pods(WORKER)
+
+    def coordinators(self) -> list[str]:
+        """Names of the coordinators' pods that are not being deleted."""
+        return self._named_pods(COORDINATOR)
+
+    def leader(self) -> str:
+        """The pod that holds the Lease; empty: it is gone, and no other one has been elected yet."""
+        record = LeaseRecord.of(self.connection.get(Collection(API, PLURAL, self.namespace), NAME))
+        return next((each for each in self.coordinators() if record.holder.startswith(each)), "")
+
+    def kill_pod(self, name: str) -> None:
+        """Deletes a pod without a grace time: its processes are killed."""
+        self.connection.delete(self._pods, name, grace_s=0)
+
+    def pod_log(self, name: str) -> str:
+        """What a pod has printed."""
+        with self.connection.logs(self._pods, name) as lines:
+            return b"\n".join(lines).decode()
+
+    def phases(self) -> Mapping[str, str | None]:
+        """Pod -> phase."""
+        return {metadata_of(each).name: text_at(each, "status", "phase") for each in self._listed("")}
+
+    def remains(self) -> list[str]:
+        """Whatever a stopped cluster must not leave behind."""
+        kinds = {"pods": "v1", "services": "v1", "secrets": "v1", "deployments": "apps/v1", PLURAL: API}
+        left = [
+            f"{kind} {metadata_of(each).name}"
+            for kind, api in kinds.items()
+            for each in self.connection.list(Collection(api, kind, self.namespace)).items
+        ]
+        return [*super().remains(), *left]
+
+    @property
+    def _named(self) -> tuple[str, ...]:
+        return ("--target", "kubernetes", "--name", NAME, "--namespace", self.namespace)
+
+    def _named_pods(self, component: str) -> list[str]:
+        found = map(metadata_of, self._listed(selector_of(NAME, component)))
+        return [each.name for each in found if not each.is_deleted]
+
+    def _listed(self, labels: str) -> tuple[Any, ...]:
+        return self.connection.list(self._pods, labels=labels).items
+
+    def _template(self, container: str, ledger: Path) -> Mapping[str, Any]:
+        """Lets a container run this machine's headrace, and write into the folder of the ledger."""
+        machine = machine_container(["python", "-m", "headrace"])
+        mount = {"name": "ledger", "mountPath": _LEDGER}
+        own = {"name": container, "command": machine["command"], "env": machine["env"]}
+        return {
+            "spec": {
+                "containers": [{**own, "volumeMounts": [*machine["volumeMounts"], mount]}],
+                "volumes": [*machine_volumes(), {"name": "ledger", "hostPath": {"path": str(ledger)}}],
+            }
+        }
+
+
+@contextmanager
+def pod_cluster(nodes: NodeCluster, folder: Path) -> Iterator[PodCluster]:
+    """One with two coordinators and up to four workers, in a namespace of its own; checked for what it leaves."""
+    with nodes.namespace("flights") as namespace:
+        cluster = PodCluster(nodes, namespace, folder)
+        make_account(cluster.connection, namespace)
+        try:
+            cluster.start()
+            yield cluster
+        finally:
+            cluster.end()
+            cluster.connection.close()

@@ -1,0 +1,115 @@
+"""One Kubernetes control plane for a whole run, started when the first test needs it; as `shared_broker`.
+
+It takes 420 MB and 4 s of a processor to start, so test processes share it: namespaces keep their tests apart. A test
+that kills or suspends a server of it starts its own. Everything of Kubernetes is imported when it is needed: each run
+loads this module.
+"""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+import threading
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from support.suite import is_controller
+from support.suite.answering_socket import Answer, AnsweringSocket, asked
+
+if TYPE_CHECKING:
+    from support.kubernetes.kubernetes import Credentials, Kubernetes
+
+_ADDRESS = "kubernetes_socket"
+
+
+class SharedKubernetes:
+    """The cluster in the controller. Methods may be called from any thread."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._undo = ExitStack()
+        self._credentials: Credentials | None = None
+        self._folder: Path | None = None
+        self._socket: AnsweringSocket | None = None
+
+    @property
+    def folder(self) -> Path:
+        """A new temporary folder, with a short name."""
+        if self._folder is None:
+            self._folder = Path(tempfile.mkdtemp(prefix="headrace-tests-"))
+        return self._folder
+
+    def credentials(self) -> Credentials:
+        """Starts the cluster at the first call."""
+        from support.kubernetes.control_cluster import control_cluster
+
+        with self._lock:
+            if self._credentials is None:
+                starting = control_cluster(self.folder / "kubernetes")
+                self._credentials = self._undo.enter_context(starting).credentials
+            return self._credentials
+
+    def listen(self) -> str:
+        """Answers test processes from now on; returns the socket's path."""
+        if self._socket is None:
+            self._socket = AnsweringSocket(self.folder / "ask", self._answer)
+        return str(self.folder / "ask")
+
+    def end(self) -> None:
+        """Kills the cluster and removes everything of it."""
+        if self._socket is not None:
+            self._socket.close()
+        with self._lock:
+            self._undo.close()
+        if self._folder is not None:
+            shutil.rmtree(self._folder, ignore_errors=True)
+
+    def _answer(self) -> Answer:
+        return self.credentials().document()
+
+
+_SHARED = pytest.StashKey[SharedKubernetes]()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if is_controller(config):
+        config.stash[_SHARED] = SharedKubernetes()
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node: object) -> None:
+    """Tells a test process of pytest-xdist, before it starts, where to ask."""
+    node.workerinput[_ADDRESS] = node.config.stash[_SHARED].listen()  # type: ignore[attr-defined]
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    if _SHARED in config.stash:
+        config.stash[_SHARED].end()
+
+
+@pytest.fixture(scope="session")
+def kubernetes(pytestconfig: pytest.Config) -> Iterator[Kubernetes]:
+    """The run's control plane, which all test processes share; no pod runs there. Tests use `namespace`."""
+    from support.kubernetes.kubernetes import Credentials, Kubernetes
+    from support.kubernetes.recipe import CONTROL
+    from support.kubernetes.requirements import require_binaries
+
+    binaries = require_binaries(CONTROL)
+    if is_controller(pytestconfig):
+        credentials = pytestconfig.stash[_SHARED].credentials()
+    else:
+        credentials = Credentials.of(asked(pytestconfig.workerinput[_ADDRESS]))  # type: ignore[attr-defined]
+    shared = Kubernetes(binaries, credentials)
+    yield shared
+    shared.close()
+
+
+@pytest.fixture
+def namespace(kubernetes: Kubernetes) -> Iterator[str]:
+    """A new namespace of the shared control plane."""
+    with kubernetes.namespace() as name:
+        yield name
