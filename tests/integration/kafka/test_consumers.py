@@ -101,14 +101,15 @@ def test_topics_and_partitions_are_kept_apart(broker: EmbeddedBroker) -> None:
 
 def test_memory_stays_flat(broker: EmbeddedBroker, long_topic: str) -> None:
     """A message that is not released keeps its whole batch: 60,000 of them are over 6 MB a round, 60 MB in ten. In a
-    process of its own, for what others have left free would hide it, or count as growth."""
+    process of its own, for what others have left free would hide it, or count as growth. On a busy machine buffers of
+    several rounds may be there at a time, 30 MB of them: the least of the last rounds counts."""
     script = f"""
 import psutil
 from headrace.connect.source import SourceContext, Split, SplitId
 from headrace.core.types import schema_of
 from headrace_connectors.kafka import KafkaSourceConfig
 config = KafkaSourceConfig.model_validate({{"brokers": {broker.bootstrap!r}, "topic": {long_topic!r}}})
-for _ in range(15):
+for _ in range(25):
     reader = config.open_reader(SourceContext("p", "n", schema_of({{"v": "string"}}), "raw"))
     reader.assign([Split(SplitId({long_topic!r}, 0), 0, {MANY})])
     rows = 0
@@ -121,7 +122,7 @@ for _ in range(15):
     done = subprocess.run([sys.executable, "-c", script], timeout=WAIT_S, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     used = [int(line) for line in done.stdout.split()]
-    assert used[-1] - used[4] < 30 << 20, used
+    assert min(used[15:]) - used[4] < 30 << 20, used
 
 
 @pytest.mark.usefixtures("consumer_kind")

@@ -12,8 +12,8 @@ from pathlib import Path
 
 from support.machine_root import machine_root
 
-PAUSE_IMAGE = "docker.io/headrace/pause:1"
-MACHINE_IMAGE = "docker.io/headrace/machine:1"
+PAUSE_IMAGE = "headrace/pause:1"
+MACHINE_IMAGE = "headrace/machine:1"
 """Of pods that run programs of this machine, which are mounted: `machine_pod`."""
 _ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
 
