@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Annotated
 
 import typer
@@ -68,6 +68,26 @@ def renames_of(given: Sequence[str] | None) -> dict[str, str]:
         if renames.setdefault(old, new) != new:
             raise UserError(f"--rename gives {old!r} two names: {renames[old]!r} and {new!r}")
     return renames
+
+
+def duration_ms(option: str, text: str) -> int:
+    """The duration that an option was given, in ms. Raises UserError, which names the option."""
+    from headrace.core.config import parse_duration_ms
+    from headrace.core.errors import UserError
+
+    try:
+        return parse_duration_ms(text)
+    except ValueError as error:
+        raise UserError(f"{option}: {error}") from error
+
+
+def given_option(context: typer.Context, names: Iterable[str]) -> str | None:
+    """The first of these parameters that the command line gives, as `--option`; variables do not count."""
+    for name in names:
+        source = context.get_parameter_source(name)
+        if source is not None and source.name == "COMMANDLINE":
+            return "--" + name.replace("_", "-")
+    return None
 
 
 def print_table(head: Sequence[str], rows: Sequence[Sequence[str]], left: int = 1) -> None:

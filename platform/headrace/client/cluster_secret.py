@@ -4,30 +4,22 @@ from __future__ import annotations
 
 import base64
 import os
-from urllib.parse import urlsplit
 
 from headrace.core.errors import ExternalError, HeadraceError
 from headrace.kubernetes.collection import Collection
 from headrace.kubernetes.connection import open_connection
 from headrace.kubernetes.documents import text_at
 from headrace.kubernetes.refusals import NotFoundError
-
-SCHEME = "kubernetes"
-
-
-def is_on_kubernetes(address: str) -> bool:
-    """Whether the address names an election on Kubernetes."""
-    return urlsplit(address).scheme == SCHEME
+from headrace.leadership.kubernetes_election import LeaseAddress
 
 
 def token_in_secret(address: str) -> str | None:
     """The token of the cluster `kubernetes://NAMESPACE/NAME`; None: there is no such Secret. Raises HeadraceError."""
-    parts = urlsplit(address)
+    lease = LeaseAddress.parsed(address)
     connection = open_connection(os.environ)
     try:
-        name = parts.path.strip("/")
-        secrets = Collection("v1", "secrets", parts.netloc or connection.namespace)
-        found = text_at(connection.get(secrets, name), "data", "token")
+        secrets = Collection("v1", "secrets", lease.namespace or connection.namespace)
+        found = text_at(connection.get(secrets, lease.name), "data", "token")
         return None if found is None else base64.b64decode(found).decode().strip()
     except NotFoundError:
         return None

@@ -17,6 +17,7 @@ import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
 from headrace.client.token_files import given_token, read_token
 from headrace.core.errors import UnreachableError
@@ -86,9 +87,11 @@ def connect(url: str | None = None) -> Client:
 
 
 def _token_on_kubernetes(address: str) -> str | None:
-    from headrace.client.cluster_secret import is_on_kubernetes, token_in_secret
+    if urlsplit(address).scheme != "kubernetes":
+        return None
+    from headrace.client.cluster_secret import token_in_secret
 
-    return token_in_secret(address) if is_on_kubernetes(address) else None
+    return token_in_secret(address)
 
 
 def authority_of(home: Home) -> Path | None:

@@ -144,9 +144,7 @@ class _Lease:
     def published(self) -> Leader | None:
         """The leader's address. Raises ExternalError."""
         record = self.read()
-        if record is None or record.published is None:
-            return None
-        return Leader.decoded(record.published.encode(), self._leases.describe(self.name))
+        return None if record is None else record.leader(self._leases.describe(self.name))
 
 
 class KubernetesLocator:

@@ -53,6 +53,10 @@ class LeaseRecord:
             document=document,
         )
 
+    def leader(self, place: str) -> Leader | None:
+        """The published address; None: there is none. place: named in errors. Raises ExternalError."""
+        return None if self.published is None else Leader.decoded(self.published.encode(), place)
+
     def held_by(self, candidate: str, lease_ms: int, now: str, leader: Leader | None = None) -> Document:
         """The Lease that this candidate writes to be elected, or to renew. now: of its wall clock, for readers; leader:
         its address; None: the one that is published stays, so that clients find the last leader meanwhile."""

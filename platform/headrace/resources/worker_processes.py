@@ -56,8 +56,7 @@ class WorkerProcesses:
                 make_private_folder(folder)
                 # before the process: what is started and not recorded would be nobody's
                 _write(folder, None)
-                arguments = self._order.arguments(worker)
-                command = ModuleCommand("headrace", arguments, ("-X", self._mark))
+                command = worker_module(self._home, self._order, worker)
                 _write(folder, start_module(command, Surroundings(self._home.root, folder / LOG, self._environment)))
             except (OSError, HeadraceError) as error:
                 raise ExternalError(f"worker {worker} cannot be started: {error}", retry=True) from error
@@ -101,18 +100,24 @@ class WorkerProcesses:
             pid = json.loads((folder / RECORD).read_text())["pid"]
         except (OSError, ValueError, KeyError):
             return None
-        return None if pid is None else MarkedProcess(pid, (WORKER_ROLE, folder.name, self._mark))
-
-    @property
-    def _mark(self) -> str:
-        # Python ignores unknown -X options: this one distinguishes the workers of two homes
-        return f"headrace-home={self._home.root}"
+        return None if pid is None else MarkedProcess(pid, (WORKER_ROLE, folder.name, home_mark(self._home)))
 
     def _prune(self) -> None:
         """Deletes the folders of the workers that ended first."""
         ended = [each.parent for each in self._folder.glob(f"*/{LOG}") if not (each.parent / RECORD).exists()]
         for folder in sorted(ended, key=lambda each: each.stat().st_mtime)[:-ENDED_KEPT]:
             shutil.rmtree(folder, ignore_errors=True)
+
+
+def worker_module(home: Home, order: WorkerOrder, worker: str) -> ModuleCommand:
+    """The command of a worker of this home."""
+    # Python ignores unknown -X options: this one only distinguishes the workers of two homes
+    return ModuleCommand("headrace", order.arguments(worker), ("-X", home_mark(home)))
+
+
+def home_mark(home: Home) -> str:
+    """The argument that only workers of this home have."""
+    return f"headrace-home={home.root}"
 
 
 def _write(folder: Path, pid: int | None) -> None:

@@ -8,6 +8,8 @@ from typing import Annotated
 
 import typer
 
+from headrace.cli.arguments import given_option
+
 
 class ClusterTarget(StrEnum):
     """Where the cluster's processes are: on this host, or pods."""
@@ -48,9 +50,7 @@ def require_target_options(context: typer.Context, target: ClusterTarget) -> Non
     from headrace.core.errors import UserError
 
     is_local = target is ClusterTarget.LOCAL
-    for name in _OF_KUBERNETES if is_local else _OF_THIS_HOST:
-        source = context.get_parameter_source(name)
-        if source is not None and source.name == "COMMANDLINE":
-            option = "--" + name.replace("_", "-")
-            remedy = "give --target kubernetes too" if is_local else "its --config FILE describes the cluster"
-            raise UserError(f"{option} means nothing with --target {target}", remedy=remedy)
+    option = given_option(context, _OF_KUBERNETES if is_local else _OF_THIS_HOST)
+    if option is not None:
+        remedy = "give --target kubernetes too" if is_local else "its --config FILE describes the cluster"
+        raise UserError(f"{option} means nothing with --target {target}", remedy=remedy)

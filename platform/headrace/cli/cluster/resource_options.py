@@ -2,22 +2,16 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-
-class ResourcesName(StrEnum):
-    """The system that has the workers."""
-
-    LOCAL = "local"
-    KUBERNETES = "kubernetes"
-
+from headrace.cli.arguments import duration_ms
+from headrace.resources.target import ResourceTarget
 
 Resources = Annotated[
-    ResourcesName | None,
+    ResourceTarget | None,
     typer.Option(
         "--resources",
         help="Start the workers that jobs need: as processes of this host (local), or as pods (kubernetes). "
@@ -59,11 +53,11 @@ WorkerAddress = Annotated[
 ]
 
 
-def pod_arguments(resources: ResourcesName | None, file: Path | None, address: str | None) -> tuple[str, ...]:
+def pod_arguments(resources: ResourceTarget | None, file: Path | None, address: str | None) -> tuple[str, ...]:
     """The arguments of the coordinator's process about workers that are pods. Raises UserError."""
     from headrace.core.errors import UserError
 
-    if (file is not None) != (resources is ResourcesName.KUBERNETES):
+    if (file is not None) != (resources is ResourceTarget.KUBERNETES):
         raise UserError(
             "--workers-file and --resources kubernetes go together",
             remedy="give both: `headrace cluster start --target kubernetes` does",
@@ -75,7 +69,7 @@ def pod_arguments(resources: ResourcesName | None, file: Path | None, address: s
 
 
 def resource_arguments(
-    resources: ResourcesName | None,
+    resources: ResourceTarget | None,
     slots: int | None,
     workers_min: int | None,
     workers_max: int | None,
@@ -91,7 +85,7 @@ def resource_arguments(
         if named:
             raise UserError(f"{named[0]} means nothing without --resources", remedy="give --resources too")
         return ()
-    idle_ms = None if idle is None else _idle_ms(idle)
+    idle_ms = None if idle is None else duration_ms("--worker-idle", idle)
     sizes = {"slots": slots or 1, "workers_min": workers_min, "workers_max": workers_max, "idle_ms": idle_ms}
     config = ProvisioningConfig(**{name: size for name, size in sizes.items() if size is not None})
     return (
@@ -99,13 +93,3 @@ def resource_arguments(
         *("--workers-min", str(config.workers_min), "--workers-max", str(config.workers_max)),
         *("--worker-idle-ms", str(config.idle_ms)),
     )
-
-
-def _idle_ms(text: str) -> int:
-    from headrace.core.config import parse_duration_ms
-    from headrace.core.errors import UserError
-
-    try:
-        return parse_duration_ms(text)
-    except ValueError as error:
-        raise UserError(f"--worker-idle: {error}") from error

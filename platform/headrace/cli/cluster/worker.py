@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from headrace.cli.arguments import duration_ms
 from headrace.cli.cluster.tls_options import TlsCa, TlsCert, TlsKey
 from headrace.cli.errors import reporting_errors
 
@@ -71,7 +72,7 @@ def worker(
         tls=checked_files(tls_cert, tls_key, tls_ca),
         times=times_from(os.environ),
         memory_limit_bytes=None if memory_limit is None else _size_bytes(memory_limit),
-        reconnect_for_ms=None if reconnect_for is None else _duration_ms(reconnect_for),
+        reconnect_for_ms=None if reconnect_for is None else duration_ms("--reconnect-for", reconnect_for),
         starter=starter,
     )
     try:
@@ -106,13 +107,3 @@ def _size_bytes(text: str) -> int:
     if match is None:
         raise UserError(f"--memory-limit {text!r} is no size", remedy="write a number with k, m or g, such as 4g")
     return int(float(match[1]) * _UNITS[match[2].lower()])
-
-
-def _duration_ms(text: str) -> int:
-    from headrace.core.config import parse_duration_ms
-    from headrace.core.errors import UserError
-
-    try:
-        return parse_duration_ms(text)
-    except ValueError as error:
-        raise UserError(f"--reconnect-for: {error}") from error

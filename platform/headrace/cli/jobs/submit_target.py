@@ -6,6 +6,8 @@ from collections.abc import Mapping
 
 import typer
 
+from headrace.cli.arguments import given_option
+
 ON_SPARK: Mapping[str, str] = {
     "mode": "Spark runs the job, whatever clusters of headrace there are: leave it out",
     "claim": "on Spark a savepoint's files stay the savepoint's: leave it out",
@@ -32,9 +34,8 @@ def require_fitting(context: typer.Context, *, spark: bool) -> None:
     """
     from headrace.core.errors import UserError
 
-    for name, remedy in (ON_SPARK if spark else ELSEWHERE).items():
-        source = context.get_parameter_source(name)
-        if source is not None and source.name == "COMMANDLINE":
-            option = "--" + name.replace("_", "-")
+    remedies = ON_SPARK if spark else ELSEWHERE
+    for name, remedy in remedies.items():
+        if (option := given_option(context, [name])) is not None:
             place = "with --target spark" if spark else "without --target spark"
             raise UserError(f"{option} means nothing {place}", remedy=remedy)

@@ -119,7 +119,8 @@ class Dispatcher:
         known = self._known(reference)
         if known.driver is not None:
             status = running_status(known.submission, known.driver)
-            return waiting.with_reason(status, self._fleet.view(), self._fleet.provisioning())
+            own = self._fleet.provisioning()
+            return status if own is None else waiting.with_reason(status, self._fleet.view(), own)
         left = job_status.left_status(known.submission, known.history, known.entry.why)
         match known.entry.phase:
             case Phase.ENDED if known.result is not None:

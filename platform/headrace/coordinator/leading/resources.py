@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
-from enum import StrEnum
 from pathlib import Path
 from typing import assert_never
 
@@ -14,14 +13,8 @@ from headrace.core.errors import UserError
 from headrace.core.network.hosts import LOOPBACK, is_loopback
 from headrace.core.settings import Home
 from headrace.resources.driver import ResourceDriver
+from headrace.resources.target import ResourceTarget
 from headrace.resources.worker_order import WorkerOrder
-
-
-class ResourceTarget(StrEnum):
-    """The system that has the workers. LOCAL: processes of the coordinator's host; KUBERNETES: pods."""
-
-    LOCAL = "local"
-    KUBERNETES = "kubernetes"
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,9 +21,9 @@ def provisioning_info(view: ProvisioningView | None) -> ProvisioningInfo | None:
     return ProvisioningInfo(slots_max=view.slots_max, expected=expected, trouble=view.trouble or None)
 
 
-def with_reason(status: JobStatus, pool: PoolView, view: ProvisioningView | None) -> JobStatus:
+def with_reason(status: JobStatus, pool: PoolView, view: ProvisioningView) -> JobStatus:
     """Returns the status with what the system says about missing workers, if the job waits for them."""
-    if view is None or not any(each.job == status.job_id for each in pool.queued):
+    if not any(each.job == status.job_id for each in pool.queued):
         return status
     text = "; ".join(_reasons(status.job_id, pool, view))
     return status if not text else status.model_copy(update={"message": f"{status.message or 'waiting'}; {text}"})

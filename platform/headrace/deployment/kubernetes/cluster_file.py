@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from headrace.core.errors import UserError
+from headrace.core.errors import Problem, UserError
 from headrace.deployment.kubernetes.cluster_spec import ClusterSpec
-from headrace.spec.reading.findings import Finding, FindingsError
+from headrace.spec.reading.findings import FindingsError
 from headrace.spec.reading.wording import read_model
 
 BYTES_MAX = 1 << 20
@@ -30,16 +30,11 @@ def cluster_spec(document: object, where: str) -> ClusterSpec:
         spec = read_model(ClusterSpec, document)
         _ = spec.workers.provisioning
     except FindingsError as error:
-        raise UserError("\n".join(_text(finding, where) for finding in error.findings)) from error
+        problems = (Problem(each.message, each.path, remedy=each.remedy) for each in error.findings)
+        raise UserError("\n".join(f"{where}: {problem}" for problem in problems)) from error
     except UserError as error:
         raise UserError(f"{where}: workers: {error.message}", remedy=error.remedy) from error
     return spec
-
-
-def _text(finding: Finding, where: str) -> str:
-    place = ".".join(finding.path)
-    text = f"{where}: {place}: {finding.message}" if place else f"{where}: {finding.message}"
-    return f"{text}\n  {finding.remedy}" if finding.remedy else text
 
 
 def _document(text: bytes, path: Path) -> object:

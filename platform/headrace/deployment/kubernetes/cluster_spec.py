@@ -1,5 +1,5 @@
-"""The description of a cluster on Kubernetes: what a file for `headrace cluster start --target kubernetes` holds, and
-the `spec` of a `HeadraceCluster`. Data and its checks only.
+"""The description of a cluster on Kubernetes: what a file for `headrace cluster start --target kubernetes` holds. Data
+and its checks only.
 """
 
 from __future__ import annotations

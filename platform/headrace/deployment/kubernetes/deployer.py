@@ -19,7 +19,7 @@ from typing import Any
 from headrace.core.errors import ExternalError
 from headrace.deployment.kubernetes.cluster_spec import KubernetesCluster
 from headrace.deployment.kubernetes.coordinator_pods import coordinator_trouble
-from headrace.deployment.kubernetes.manifests import config_map, deployment, secret, services
+from headrace.deployment.kubernetes.manifests import control_service, deployment, owned_documents, secret
 from headrace.kubernetes.collection import Collection
 from headrace.kubernetes.connection import Connection
 from headrace.kubernetes.documents import Document, metadata_of
@@ -27,6 +27,7 @@ from headrace.kubernetes.refusals import AlreadyExistsError, NotFoundError
 from headrace.leadership.leader import Leader
 from headrace.leadership.lease_record import API, PLURAL, LeaseRecord
 from headrace.resources.kubernetes.labels import COORDINATOR, WORKER, selector_of
+from headrace.resources.kubernetes.worker_pod import Owner
 
 MANAGER = "headrace"
 """The owner of fields in server-side apply."""
@@ -64,24 +65,18 @@ class Deployer:
         Raises ExternalError: for what the API server refuses, and with the pods' reason if none leads in time. What was
         applied stays then, because the reason can be looked at and removed.
         """
-        if self._is_being_deleted(cluster.name, cluster.namespace):
+        before = self._deployment(cluster.name, cluster.namespace)
+        if before is not None and metadata_of(before).is_deleted:
             # what is applied to an object that is being deleted goes with it
             report("the cluster before it is being deleted")
             self._wait_gone(cluster.name, cluster.namespace)
-        for document in (config_map(cluster), *services(cluster)):
-            self._apply(document)
+            before = None
+        # before the pods that mount it, and again once it can belong to the Deployment
+        self._apply_owned(cluster, before)
         self._make_secret(cluster)
-        deployed = metadata_of(self._apply(deployment(cluster)))
-        owner = {
-            "apiVersion": "apps/v1",
-            "kind": "Deployment",
-            "name": cluster.name,
-            "uid": deployed.uid,
-            "blockOwnerDeletion": False,
-        }
-        for document in (config_map(cluster), *services(cluster)):
-            owned = {**document["metadata"], "ownerReferences": [owner]}
-            self._apply({**document, "metadata": owned})
+        deployed = self._apply(deployment(cluster))
+        if before is None:
+            self._apply_owned(cluster, deployed)
         return self._wait_leader(cluster, report)
 
     def stop(self, name: str, namespace: str, *, with_secret: bool) -> bool:
@@ -92,7 +87,7 @@ class Deployer:
         existed = self._delete("Deployment", name, namespace, propagation="Foreground")
         self._wait_gone(name, namespace)
         # of a start that was interrupted: nothing owned them yet
-        for kind, named in (("ConfigMap", name), ("Service", name), ("Service", f"{name}-control")):
+        for kind, named in (("ConfigMap", name), ("Service", name), ("Service", control_service(name))):
             existed = self._delete(kind, named, namespace) or existed
         with contextlib.suppress(NotFoundError):
             self._connection.delete(_leases(namespace), name)
@@ -119,6 +114,15 @@ class Deployer:
         collection = _collection(document["kind"], metadata["namespace"])
         applied: dict[str, Any] = self._connection.apply(collection, metadata["name"], document, manager=MANAGER)
         return applied
+
+    def _apply_owned(self, cluster: KubernetesCluster, deployed: Document | None) -> None:
+        """Applies what belongs to the Deployment; None: there is none yet."""
+        for document in owned_documents(cluster):
+            metadata = document["metadata"]
+            if deployed is not None:
+                owner = Owner("apps/v1", "Deployment", cluster.name, metadata_of(deployed).uid)
+                metadata = {**metadata, "ownerReferences": [dict(owner.reference())]}
+            self._apply({**document, "metadata": metadata})
 
     def _make_secret(self, cluster: KubernetesCluster) -> None:
         token, key = (secrets.token_urlsafe(_SECRET_BYTES) for _ in range(2))
@@ -152,7 +156,7 @@ class Deployer:
             record = LeaseRecord.of(self._connection.get(_leases(namespace), name))
         except NotFoundError:
             return None
-        return None if record.published is None else Leader.decoded(record.published.encode(), f"Lease {name}")
+        return record.leader(f"Lease {name}")
 
     def _refused_pods(self, cluster: KubernetesCluster) -> str:
         """Why the Deployment has no pods, such as a quota or the namespace's Pod Security level."""
@@ -178,10 +182,6 @@ class Deployer:
         pods = [*self._pods(name, namespace, COORDINATOR), *self._pods(name, namespace, WORKER)]
         deployed = [] if self._deployment(name, namespace) is None else [f"Deployment {name}"]
         return [*deployed, *(f"pod {metadata_of(each).name}" for each in pods)]
-
-    def _is_being_deleted(self, name: str, namespace: str) -> bool:
-        found = self._deployment(name, namespace)
-        return found is not None and metadata_of(found).is_deleted
 
     def _deployment(self, name: str, namespace: str) -> Document | None:
         try:

@@ -32,9 +32,14 @@ _SECRET_FILES = {"token": 0o440, "key": 0o440}
 Document = dict[str, Any]
 
 
-def cluster_documents(cluster: KubernetesCluster) -> tuple[Document, ...]:
-    """What is applied for a cluster, in order, without its Secret."""
-    return (config_map(cluster), *services(cluster), deployment(cluster))
+def owned_documents(cluster: KubernetesCluster) -> tuple[Document, ...]:
+    """What belongs to the cluster's Deployment."""
+    return (config_map(cluster), *services(cluster))
+
+
+def control_service(name: str) -> str:
+    """The name of the Service of the control plane of a cluster."""
+    return f"{name}-control"
 
 
 def secret(cluster: KubernetesCluster, *, token: str, key: str) -> Document:
@@ -59,7 +64,7 @@ def services(cluster: KubernetesCluster) -> tuple[Document, Document]:
     return (
         {**_object(cluster, "v1", "Service", cluster.name), "spec": {"selector": selector, "ports": [rest]}},
         {
-            **_object(cluster, "v1", "Service", f"{cluster.name}-control"),
+            **_object(cluster, "v1", "Service", control_service(cluster.name)),
             "spec": {"clusterIP": "None", "selector": selector, "ports": [control]},
         },
     )
@@ -94,7 +99,7 @@ def worker_template(cluster: KubernetesCluster) -> Document:
 
 def worker_order_address(cluster: KubernetesCluster) -> str:
     """The control plane's address for workers: the leader is the only one that listens there."""
-    return f"{cluster.name}-control.{cluster.namespace}.svc:{CONTROL_PORT}"
+    return f"{control_service(cluster.name)}.{cluster.namespace}.svc:{CONTROL_PORT}"
 
 
 def _coordinator_template(cluster: KubernetesCluster) -> Document:

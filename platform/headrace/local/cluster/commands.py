@@ -12,9 +12,11 @@ from headrace.core.network.hosts import LOOPBACK
 from headrace.core.settings import Home
 from headrace.local.cluster.record import ClusterRecord
 from headrace.processes.detached import ModuleCommand
+from headrace.resources.worker_order import WORKER_ROLE, WorkerOrder
+from headrace.resources.worker_processes import home_mark, worker_module
 from headrace.tls.files import CERT_VARIABLE, KEY_VARIABLE, TlsFiles
 
-COORDINATOR_ROLE, WORKER_ROLE, SLOT_ROLE = "headrace-coordinator", "headrace-worker", "headrace-slot"
+COORDINATOR_ROLE, SLOT_ROLE = "headrace-coordinator", "headrace-slot"
 
 
 def coordinator_command(home: Home, record: ClusterRecord) -> ModuleCommand:
@@ -35,11 +37,7 @@ def worker_command(home: Home, worker: str, record: ClusterRecord) -> ModuleComm
     """Returns the command of a worker on this host, which dials the coordinator, or the leader of an election."""
     election = record.election
     coordinator, host = (record.grpc, LOOPBACK) if election is None else (election.url, election.host)
-    own = ("--id", worker, "--coordinator", coordinator, "--slots", str(record.slots), "--host", host)
-    # Python ignores unknown -X options: this one only distinguishes the workers of two homes
-    mark = ("-X", _home_mark(home))
-    token = ("--token-file", str(token_file(home)))
-    return ModuleCommand("headrace", (WORKER_ROLE, *own, *token, *_tls(record.tls)), mark)
+    return worker_module(home, WorkerOrder(coordinator, record.slots, host, token_file(home), record.tls), worker)
 
 
 def coordinator_marks(home: Home) -> tuple[str, ...]:
@@ -49,7 +47,7 @@ def coordinator_marks(home: Home) -> tuple[str, ...]:
 
 def worker_marks(home: Home, worker: str) -> tuple[str, ...]:
     """Returns the arguments that only this worker has."""
-    return (WORKER_ROLE, worker, _home_mark(home))
+    return (WORKER_ROLE, worker, home_mark(home))
 
 
 def log_file(home: Home, name: str) -> Path:
@@ -72,7 +70,3 @@ def _tls(tls: TlsFiles | None) -> tuple[str, ...]:
 
 def _port(address: str) -> str:
     return address.rpartition(":")[2]
-
-
-def _home_mark(home: Home) -> str:
-    return f"headrace-home={home.root}"

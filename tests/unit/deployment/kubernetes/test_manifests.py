@@ -11,7 +11,7 @@ import pytest
 from headrace.core.errors import UserError
 from headrace.deployment.kubernetes.cluster_file import cluster_spec
 from headrace.deployment.kubernetes.cluster_spec import KubernetesCluster
-from headrace.deployment.kubernetes.manifests import cluster_documents, deployment, secret, worker_template
+from headrace.deployment.kubernetes.manifests import deployment, owned_documents, secret, worker_template
 
 
 def cluster_of(name: str = "flights", **spec: Any) -> KubernetesCluster:
@@ -20,6 +20,10 @@ def cluster_of(name: str = "flights", **spec: Any) -> KubernetesCluster:
 
 
 CLUSTER = cluster_of(coordinator={"replicas": 2}, workers={"slots": 2, "max": 8})
+
+
+def cluster_documents(cluster: KubernetesCluster) -> tuple[dict[str, Any], ...]:
+    return (*owned_documents(cluster), deployment(cluster))
 
 
 def kinds(cluster: KubernetesCluster = CLUSTER) -> list[tuple[str, str]]:
