@@ -8,6 +8,7 @@ from __future__ import annotations
 import queue
 import signal
 from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager
 from functools import partial
 from pathlib import Path
 
@@ -19,11 +20,15 @@ from headrace.leadership.file_election import LOCK, FileElector
 from headrace.leadership.opening import LEASE_VARIABLE, open_elector, open_locator
 from headrace.leadership.zookeeper_client import ZooKeeperAddress, zookeeper_client
 from headrace.leadership.zookeeper_election import ZooKeeperElector
+from support.leadership.breakable_way import BreakableWay, breakable_way
 from support.leadership.candidates import ADDRESS, LATER, LEASE_MS, LONG_LEASE_MS, Make, candidates
 from support.leadership.lease_api import LeaseApi, lease_api, lease_name
-from support.leadership.zookeeper import ZooKeeper, zookeeper
+from support.leadership.zookeeper import LOOPBACK, ZooKeeper, zookeeper
 from support.patience import WAIT_SECONDS
 from support.processes.running import wait_until
+
+LEASE_WITH_A_TRY_MORE_MS = 15_000
+"""A third of it is the limit of a handshake."""
 
 
 @pytest.fixture(scope="module")
@@ -214,14 +219,28 @@ def test_who_has_lost_does_not_take_the_place_of_the_next_leader(servers: ZooKee
 
 
 def test_a_connection_that_comes_back_in_time_leaves_the_leader(servers: ZooKeeper, tmp_path: Path) -> None:
-    address = ZooKeeperAddress.parsed(f"zookeeper://{servers.hosts}/{tmp_path.name}")
-    with candidates(lambda lease_ms: ZooKeeperElector(address, {}, lease_ms)) as another:
+    with breakable_way(servers.ports[0]) as way, _candidates_behind(way, tmp_path) as another:
         leader = another().campaign()
         assert leader.next() == Elected()
-        servers.servers[1].kill()
-        servers.servers[1].wait()
+        way.cut()
         assert isinstance(leader.next(), InDoubt)
-        servers.start(1)
+        way.open()
         assert leader.next() == Elected()
         leader.elector.announce(ADDRESS)
         assert leader.elector.find() == ADDRESS
+
+
+def test_a_handshake_that_is_swallowed_does_not_cost_the_leadership(servers: ZooKeeper, tmp_path: Path) -> None:
+    """As a server that starts may do, and a host that is lost."""
+    with breakable_way(servers.ports[0]) as way, _candidates_behind(way, tmp_path) as another:
+        leader = another(LEASE_WITH_A_TRY_MORE_MS).campaign()
+        assert leader.next() == Elected()
+        way.cut()
+        assert isinstance(leader.next(), InDoubt)
+        way.open(swallowed=1)
+        assert leader.next() == Elected()
+
+
+def _candidates_behind(way: BreakableWay, tmp_path: Path) -> AbstractContextManager[Make]:
+    address = ZooKeeperAddress.parsed(f"zookeeper://{LOOPBACK}:{way.port}/{tmp_path.name}")
+    return candidates(lambda lease_ms: ZooKeeperElector(address, {}, lease_ms))

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from headrace.core.errors import ExternalError, UserError
+from headrace.leadership.zookeeper_connecting import connecting_handler, repeated
 
 if TYPE_CHECKING:
     from kazoo.client import KazooClient
@@ -62,7 +63,8 @@ def zookeeper_client(address: ZooKeeperAddress, environment: Mapping[str, str], 
         options["sasl_options"] = _sasl(given["SASL"])
     if "CA" in given:
         options |= {"use_ssl": True, "ca": given["CA"], "certfile": given.get("CERT"), "keyfile": given.get("KEY")}
-    return KazooClient(address.hosts, timeout=session_ms / 1_000, **options)
+    hosts, session_s = repeated(address.hosts), session_ms / 1_000
+    return KazooClient(hosts, timeout=session_s, handler=connecting_handler(session_s / len(hosts)), **options)
 
 
 def unreachable(address: ZooKeeperAddress, error: BaseException | None = None) -> ExternalError:

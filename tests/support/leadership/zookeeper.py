@@ -28,6 +28,7 @@ clientPort={port}
 clientPortAddress={host}
 admin.enableServer=false
 minSessionTimeout=1000
+maxSessionTimeout=40000
 4lw.commands.whitelist=srvr
 {servers}"""
 
