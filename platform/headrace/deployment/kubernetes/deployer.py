@@ -70,14 +70,20 @@ class Deployer:
             # what is applied to an object that is being deleted goes with it
             report("the cluster before it is being deleted")
             self._wait_gone(cluster.name, cluster.namespace)
-            before = None
+        self.apply(cluster)
+        return self._wait_leader(cluster, report)
+
+    def apply(self, cluster: KubernetesCluster) -> None:
+        """Applies the cluster's objects, and does not wait. Whoever has just deleted a cluster of that name waits until
+        it is gone: what is applied to an object that is being deleted goes with it. Raises ExternalError.
+        """
+        before = self._deployment(cluster.name, cluster.namespace)
         # before the pods that mount it, and again once it can belong to the Deployment
         self._apply_owned(cluster, before)
         self._make_secret(cluster)
         deployed = self._apply(deployment(cluster))
         if before is None:
             self._apply_owned(cluster, deployed)
-        return self._wait_leader(cluster, report)
 
     def stop(self, name: str, namespace: str, *, with_secret: bool) -> bool:
         """Deletes the cluster's objects, and waits until its pods are gone. Returns whether there was a cluster.
