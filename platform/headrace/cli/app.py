@@ -71,6 +71,7 @@ VERBS = (
     _Verb("audit", "output.audit", "audit", "prove a job's output against what it wrote"),
     _Verb("coordinator", "cluster.coordinator", "coordinator", "run a coordinator in the foreground"),
     _Verb("worker", "cluster.worker", "worker", "run a worker in the foreground"),
+    _Verb("attend", "cluster.attend", "attend", "attend the cluster of one job", hidden=True),
     _Verb(WORKER_ROLE, "cluster.worker", "worker", hidden=True),
     _Verb("cluster", "cluster.cluster", "app", "a session cluster on this host"),
     _Verb("state", "output.state", "app", "look inside a checkpoint or savepoint"),

@@ -78,8 +78,8 @@ def connect(url: str | None = None) -> Client:
             remedy="headrace cluster start starts one; --coordinator URL or HEADRACE_COORDINATOR names another",
         )
     if is_election(named):
-        # each coordinator of the election has put the cluster's token into its home
-        token = given_token() or read_token(token_file(home)) or _token_on_kubernetes(named)
+        # each coordinator of an election on hosts has put the cluster's token into its home
+        token = given_token() or _token_on_kubernetes(named) or read_token(token_file(home))
         return Client("", token, authority=authority_of(home), locator=open_locator(named, os.environ))
     recorded = _recorded_as(home, named)
     token = given_token() or (None if recorded is None else _token_of(*recorded))

@@ -45,6 +45,7 @@ from headrace.kubernetes.refusals import (
 from headrace.leadership.candidacy.lease_watch import LeaseWatch
 from headrace.leadership.elector import Elected, ElectorEvent, InDoubt, Lost, not_elected
 from headrace.leadership.leader import Leader
+from headrace.leadership.lease_owner import OwnerOfLease
 from headrace.leadership.lease_record import API, PLURAL, LeaseRecord, new_lease
 
 LOG = logging.getLogger("headrace.leadership")
@@ -94,7 +95,9 @@ class _Lease:
     def __init__(self, address: LeaseAddress, environment: Mapping[str, str], request_s: float) -> None:
         self.connection: Connection = open_connection(environment)
         self.name = address.name
-        self._leases = Collection(API, PLURAL, address.namespace or self.connection.namespace)
+        self._namespace = address.namespace or self.connection.namespace
+        self._leases = Collection(API, PLURAL, self._namespace)
+        self._owner = OwnerOfLease.of(environment)
         self._request_s = request_s
         self._was_allowed = False
 
@@ -113,8 +116,10 @@ class _Lease:
             self.connection.replace(self._leases, self.name, document, timeout_s=self._request_s)
 
     def create(self, document: Document) -> None:
-        """Creates it. Raises AlreadyExistsError."""
+        """Creates it, as what belongs to its owner if the environment names one. Raises AlreadyExistsError."""
         with self._allowed():
+            if self._owner is not None:
+                document = self._owner.own(self.connection, self._namespace, document, timeout_s=self._request_s)
             self.connection.create(self._leases, document, timeout_s=self._request_s)
 
     def require_rights(self, document: Document) -> None:

@@ -50,36 +50,53 @@ class PodCluster(Cluster):
 
     def start(self, workers: int = 4, slots: int = 1) -> None:
         """Starts it with two coordinators, and at most so many workers."""
-        ledger = self.folder / "ledger"
-        ledger.mkdir(exist_ok=True)
-        ledger.chmod(0o777)  # pods run as a user of their own
-        description = {
+        self.apply(self.description(workers, slots))
+
+    @property
+    def ledger(self) -> Path:
+        """The folder of the ledger here; pods see it as `/ledger`."""
+        return self.folder / "ledger"
+
+    def description(self, workers: int = 4, slots: int = 1, coordinators: int = 2) -> Mapping[str, Any]:
+        """What is in its file. workers: at most."""
+        self.ledger.mkdir(exist_ok=True)
+        self.ledger.chmod(0o777)  # pods run as a user of their own
+        return {
             "image": MACHINE_IMAGE,
             "imagePullPolicy": "Never",
             "ledger": _LEDGER,
             "env": dict(CLUSTER_TIMES),
-            "coordinator": {"replicas": 2, "cpu": "50m", "podTemplate": self._template("coordinator", ledger)},
+            "afterEnd": "6s",
+            "attendant": {"cpu": "50m"},
+            "coordinator": {
+                "replicas": coordinators,
+                "cpu": "50m",
+                "podTemplate": self._template("coordinator", "attendant"),
+            },
             "workers": {
                 "slots": slots,
                 "max": workers,
                 "idle": "1s",
                 "cpu": "50m",
                 "memory": "1Gi",
-                "podTemplate": self._template("worker", ledger),
+                "podTemplate": self._template("worker"),
             },
         }
-        self.apply(description)
+
+    def write(self, description: Mapping[str, Any]) -> str:
+        """The file with a description."""
+        file = self.folder / "cluster.yaml"
+        file.write_text(json.dumps(description))  # JSON is YAML
+        return str(file)
 
     def apply(self, description: Mapping[str, Any]) -> None:
         """Starts what is described."""
-        file = self.folder / "cluster.yaml"
-        file.write_text(json.dumps(description))  # JSON is YAML
-        done = self.headrace("cluster", "start", *self._named, "--config", str(file))
+        done = self.headrace("cluster", "start", *self.named, "--config", self.write(description))
         assert done.code == 0, done.err
 
     def stop(self) -> None:
         """Stops it, with everything of it."""
-        done = self.headrace("cluster", "stop", *self._named, "--with-secret")
+        done = self.headrace("cluster", "stop", *self.named, "--with-secret")
         assert done.code == 0, done.err
 
     def workers(self) -> list[str]:
@@ -119,7 +136,8 @@ class PodCluster(Cluster):
         return [*super().remains(), *left]
 
     @property
-    def _named(self) -> tuple[str, ...]:
+    def named(self) -> tuple[str, ...]:
+        """The options that name it."""
         return ("--target", "kubernetes", "--name", NAME, "--namespace", self.namespace)
 
     def _named_pods(self, component: str) -> list[str]:
@@ -129,15 +147,15 @@ class PodCluster(Cluster):
     def _listed(self, labels: str) -> tuple[Any, ...]:
         return self.connection.list(self._pods, labels=labels).items
 
-    def _template(self, container: str, ledger: Path) -> Mapping[str, Any]:
-        """Lets a container run this machine's headrace, and write into the folder of the ledger."""
+    def _template(self, *containers: str) -> Mapping[str, Any]:
+        """Lets containers run this machine's headrace, and write into the folder of the ledger."""
         machine = machine_container(["python", "-m", "headrace"])
         mount = {"name": "ledger", "mountPath": _LEDGER}
-        own = {"name": container, "command": machine["command"], "env": machine["env"]}
+        own = {"command": machine["command"], "env": machine["env"], "volumeMounts": [*machine["volumeMounts"], mount]}
         return {
             "spec": {
-                "containers": [{**own, "volumeMounts": [*machine["volumeMounts"], mount]}],
-                "volumes": [*machine_volumes(), {"name": "ledger", "hostPath": {"path": str(ledger)}}],
+                "containers": [{"name": each, **own} for each in containers],
+                "volumes": [*machine_volumes(), {"name": "ledger", "hostPath": {"path": str(self.ledger)}}],
             }
         }
 

@@ -26,7 +26,7 @@ def start(name: str | None, namespace: str | None, config: Path | None, *, as_js
     if config is None:
         raise UserError("nothing describes the cluster", remedy="give --config FILE, with at least image and ledger")
     spec = read_cluster_file(config)
-    with _deployer(namespace) as (deployer, used):
+    with open_deployer(namespace) as (deployer, used):
         cluster = KubernetesCluster(_required(name), used, spec)
         leader = deployer.start(cluster, report=lambda line: typer.echo(line, err=True))
     if as_json:
@@ -37,7 +37,7 @@ def start(name: str | None, namespace: str | None, config: Path | None, *, as_js
 
 def stop(name: str | None, namespace: str | None, *, with_secret: bool, as_json: bool) -> None:
     """Deletes a cluster."""
-    with _deployer(namespace) as (deployer, used):
+    with open_deployer(namespace) as (deployer, used):
         existed = deployer.stop(_required(name), used, with_secret=with_secret)
     if as_json:
         print_json({"stopped": existed})
@@ -49,7 +49,7 @@ def stop(name: str | None, namespace: str | None, *, with_secret: bool, as_json:
 
 def status(name: str | None, namespace: str | None, *, as_json: bool) -> None:
     """Shows a cluster's pods; exit code 3 if no coordinator leads."""
-    with _deployer(namespace) as (deployer, used):
+    with open_deployer(namespace) as (deployer, used):
         view = deployer.view(_required(name), used)
     leads = view.exists and view.leader is not None
     if as_json:
@@ -78,7 +78,7 @@ def status(name: str | None, namespace: str | None, *, as_json: bool) -> None:
 
 
 @contextmanager
-def _deployer(namespace: str | None) -> Iterator[tuple[Deployer, str]]:
+def open_deployer(namespace: str | None) -> Iterator[tuple[Deployer, str]]:
     """A deployer, and the namespace: the given one, else that of the kubeconfig's context."""
     from headrace.deployment.kubernetes.deployer import Deployer
     from headrace.kubernetes.connection import open_connection

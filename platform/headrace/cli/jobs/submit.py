@@ -18,6 +18,7 @@ from headrace.cli.arguments import (
     Rename,
     Set,
 )
+from headrace.cli.cluster.cluster_target import ClusterConfig, ClusterName, Namespace
 from headrace.cli.cluster.election_options import Ha, Host, KeyFile, Ledger, election_of
 from headrace.cli.errors import reporting_errors
 from headrace.cli.jobs.submission import LocalPlan, load_to_submit, submit_to_session, travelling_code
@@ -34,6 +35,7 @@ from headrace.cli.jobs.submit_options import (
     TargetOption,
     Wait,
 )
+from headrace.cli.jobs.submit_pods import PodPlace, run_alone_on_pods, run_application_on_pods
 from headrace.cli.jobs.submit_target import require_fitting
 from headrace.cli.origin_options import OriginOptions
 from headrace.cli.output.verdicts import tell_verdicts
@@ -72,10 +74,13 @@ def submit(
     coordinator: Coordinator = None,
     master: Master = None,
     conf: Conf = None,
+    name: ClusterName = None,
+    namespace: Namespace = None,
+    config: ClusterConfig = None,
     as_json: Json = False,
 ) -> None:
     """Submit a pipeline to a cluster; prints the job id. With --target spark this process stays: it is the driver."""
-    require_fitting(context, spark=target is Target.SPARK)
+    require_fitting(context, target, mode)
     origin = OriginOptions(
         path=from_savepoint,
         rename=rename,
@@ -89,14 +94,20 @@ def submit(
         return
     _require_built(target)
     election = election_of(ha, ledger, key_file, host)
+    pods = PodPlace(name, namespace, config) if target is Target.KUBERNETES else None
     if mode is Mode.APPLICATION:
-        run_application(file, parallelism, election, wait=wait, as_json=as_json)
+        if pods is not None:
+            run_application_on_pods(file, pods, wait=wait, as_json=as_json)
+        else:
+            run_application(file, parallelism, election, wait=wait, as_json=as_json)
         return
     if election is not None and mode is Mode.SESSION:
         raise UserError(
             "--ha means nothing to a cluster that runs",
             remedy="--mode per-job makes a cluster for this job; --coordinator URL names one that runs",
         )
+    if pods is not None and mode is Mode.SESSION:
+        coordinator = pods.running()
     loaded = load_to_submit(file, set_, parallelism)
     plan = LocalPlan(loaded)
     if from_savepoint is not None:
@@ -109,7 +120,9 @@ def submit(
             "allow_duplicate": allow_duplicate,
         }
     )
-    if mode is Mode.PER_JOB:
+    if mode is Mode.PER_JOB and pods is not None:
+        run_alone_on_pods(request, pods, name=plan.compiled.pipeline.name, wait=wait, as_json=as_json)
+    elif mode is Mode.PER_JOB:
         run_alone(plan.compiled, request, election, wait=wait, as_json=as_json)
     else:
         submit_to_session(request, plan, coordinator, wait=wait, as_json=as_json)
@@ -157,6 +170,6 @@ def _request(loaded: Loaded, origin: OriginOptions) -> SubmitRequest:
 
 
 def _require_built(target: Target) -> None:
-    if target is not Target.STANDALONE:
-        remedy = "use standalone: a cluster of your own hosts"
+    if target is Target.YARN:
+        remedy = "use standalone, a cluster of your own hosts, or kubernetes"
         raise UserError(f"--target {target} is not in this version", remedy=remedy)

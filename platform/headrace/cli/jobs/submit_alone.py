@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from headrace.local.cluster import Election
     from headrace.local.engine.compile import Compiled
 
-THE_JOB = "per-job"
-"""Key of the only submission of a cluster with an election that serves one job."""
 SLOTS = 4
 """Default slots of an application's cluster (`--parallelism`)."""
 
@@ -29,6 +27,7 @@ def run_alone(
     """Starts a cluster with the job's number of slots, and submits the job there. With an election, which other hosts
     may have joined before, the job is submitted unless it is there.
     """
+    from headrace.attendance.attendant import THE_JOB
     from headrace.core.settings import Home
     from headrace.local.cluster import start, stop
     from headrace.local.cluster.attendant import attend, own_home
@@ -68,10 +67,12 @@ def run_application(file: str, slots: int | None, election: Election | None, *, 
     """Starts a cluster, and a Python program beside it that submits its jobs there. With an election, which other hosts
     may have joined before, the program runs beside the coordinator that leads.
     """
+    from headrace.attendance.attendant import Attendant
     from headrace.core.errors import UserError
     from headrace.core.settings import Home
     from headrace.local.cluster import start, stop
-    from headrace.local.cluster.attendant import Attendant, attend, own_home
+    from headrace.local.cluster.attendant import attend, own_home, run_program
+    from headrace.local.cluster.home_part import HomePart
 
     program = Path(file).resolve()
     if program.suffix != ".py" or not program.is_file():
@@ -88,7 +89,7 @@ def run_application(file: str, slots: int | None, election: Election | None, *, 
             print_json(document)
         return
     try:
-        code = Attendant(own).program([str(program)])
+        code = run_program(Attendant(HomePart(own)), own, [str(program)])
     except KeyboardInterrupt:
         stop(own)
         raise typer.Exit(INTERRUPTED) from None

@@ -3,39 +3,66 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import assert_never
 
 import typer
 
 from headrace.cli.arguments import given_option
+from headrace.cli.jobs.submit_options import Mode, Target
 
+_NO_COORDINATOR = dict.fromkeys(("ha", "ledger", "key_file", "host"), "there is no coordinator: leave it out")
+_OF_SPARK = dict.fromkeys(("master", "conf"), "it is for Spark: give --target spark too")
+_OF_KUBERNETES = dict.fromkeys(("name", "namespace", "config"), "it is for Kubernetes: give --target kubernetes too")
 ON_SPARK: Mapping[str, str] = {
     "mode": "Spark runs the job, whatever clusters of headrace there are: leave it out",
     "claim": "on Spark a savepoint's files stay the savepoint's: leave it out",
     "take_over": "the same command takes a job on Spark over by itself: leave it out",
     "allow_duplicate": "the same command goes on with the job that runs: leave it out",
     "wait": "this process is the driver and stays until the job has ended: leave it out",
-    "ha": "there is no coordinator: leave it out",
-    "ledger": "there is no coordinator: leave it out",
-    "key_file": "there is no coordinator: leave it out",
-    "host": "there is no coordinator: leave it out",
     "coordinator": "Spark is found by --master: give that one",
+    **_NO_COORDINATOR,
+    **_OF_KUBERNETES,
 }
 """Options without meaning with --target spark: parameter -> remedy."""
-ELSEWHERE: Mapping[str, str] = {
-    "master": "it says where Spark runs: give --target spark too",
-    "conf": "these are settings of Spark: give --target spark too",
+ON_KUBERNETES: Mapping[str, str] = {
+    **dict.fromkeys(("ha", "ledger", "key_file", "host"), "--config FILE describes the cluster"),
+    "coordinator": "the cluster is found by --name and --namespace: give these",
+    **_OF_SPARK,
 }
-"""Options that only have a meaning with --target spark."""
+ON_HOSTS: Mapping[str, str] = {**_OF_SPARK, **_OF_KUBERNETES}
+APPLICATION_ON_KUBERNETES: Mapping[str, str] = {
+    "parallelism": "its jobs get the workers that they need, up to workers.max of --config",
+}
 
 
-def require_fitting(context: typer.Context, *, spark: bool) -> None:
+def require_fitting(context: typer.Context, target: Target, mode: Mode) -> None:
     """Raises UserError for the first command line option that the target does not take. Variables of the environment
     (HEADRACE_COORDINATOR) are ignored, because other commands use them, too.
     """
     from headrace.core.errors import UserError
 
-    remedies = ON_SPARK if spark else ELSEWHERE
-    for name, remedy in remedies.items():
+    for name, remedy in _refused(target, mode).items():
         if (option := given_option(context, [name])) is not None:
-            place = "with --target spark" if spark else "without --target spark"
-            raise UserError(f"{option} means nothing {place}", remedy=remedy)
+            raise UserError(f"{option} means nothing {_place(name, target)}", remedy=remedy)
+
+
+def _refused(target: Target, mode: Mode) -> Mapping[str, str]:
+    match target:
+        case Target.SPARK:
+            return ON_SPARK
+        case Target.KUBERNETES if mode is Mode.APPLICATION:
+            return {**ON_KUBERNETES, **APPLICATION_ON_KUBERNETES}
+        case Target.KUBERNETES:
+            return ON_KUBERNETES
+        case Target.STANDALONE | Target.YARN:
+            return ON_HOSTS
+        case _:
+            assert_never(target)
+
+
+def _place(name: str, target: Target) -> str:
+    if name in _OF_SPARK:
+        return f"without --target {Target.SPARK}"
+    if name in _OF_KUBERNETES:
+        return f"without --target {Target.KUBERNETES}"
+    return f"with --target {target}"

@@ -15,6 +15,7 @@ from headrace.coordinator.provisioning.config import ProvisioningConfig
 from headrace.core.config import Duration
 from headrace.core.errors import UserError
 from headrace.deployment.kubernetes.pod_template import checked_template
+from headrace.deployment.kubernetes.work import Work
 from headrace.spec.model import FileModel
 
 CLUSTER_NAME = re.compile(r"[a-z]([-a-z0-9]{0,38}[a-z0-9])?\Z")
@@ -47,8 +48,17 @@ class CoordinatorPods(FileModel):
     cpu: Quantity = Field(default="500m", description="requested, not limited")
     memory: Quantity = Field(default="1Gi", description="requested and limited")
     pod_template: PodTemplate = Field(
-        default_factory=dict, alias="podTemplate", description="merged into ours; the container is `coordinator`"
+        default_factory=dict,
+        alias="podTemplate",
+        description="merged into ours; the containers are `coordinator` and, in a cluster of one job, `attendant`",
     )
+
+
+class AttendantPods(FileModel):
+    """The container beside each coordinator of a cluster of its own, in which an application's program runs."""
+
+    cpu: Quantity = Field(default="100m", description="requested, not limited")
+    memory: Quantity = Field(default="512Mi", description="requested and limited")
 
 
 class WorkerPods(FileModel):
@@ -85,16 +95,22 @@ class ClusterSpec(FileModel):
     )
     coordinator: CoordinatorPods = Field(default_factory=CoordinatorPods)
     workers: WorkerPods = Field(default_factory=WorkerPods)
+    attendant: AttendantPods = Field(default_factory=AttendantPods)
+    after_end_ms: Duration = Field(
+        default=60_000, ge=0, alias="afterEnd", description="a cluster of one job answers so long after the job's end"
+    )
     env: dict[str, str] = Field(default_factory=dict, description="variables of every process; no secrets")
 
 
 @dataclass(frozen=True, slots=True)
 class KubernetesCluster:
-    """A cluster of headrace in a namespace. name: of its objects."""
+    """A cluster of headrace in a namespace. name: of its objects; work: what it serves, if it is the cluster of one job
+    or application."""
 
     name: str
     namespace: str
     spec: ClusterSpec
+    work: Work | None = None
 
     def __post_init__(self) -> None:
         if not CLUSTER_NAME.match(self.name):

@@ -1,10 +1,10 @@
 """Starts, inspects and stops a cluster on Kubernetes. Blocking; every step may be repeated.
 
-    start   ConfigMap, Services; the Secret, unless there is one; the Deployment; the others become the Deployment's
+    start   ConfigMap, Services, the work; the Secret, unless there is one; the Deployment; the others become its own
     stop    the Deployment with its pods and all that it owns, then the Lease; the Secret stays, unless it is to go
 
 The Secret outlives the cluster: without its key nobody can read the jobs of the ledger, and a cluster of that name that
-is started again goes on with them.
+is started again goes on with them. A cluster that serves one job or application is not started again: its Secret goes.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from headrace.core.errors import ExternalError
+from headrace.deployment.kubernetes.attendant_pods import work_secret
 from headrace.deployment.kubernetes.cluster_spec import KubernetesCluster
 from headrace.deployment.kubernetes.coordinator_pods import coordinator_trouble
 from headrace.deployment.kubernetes.manifests import control_service, deployment, owned_documents, secret
@@ -84,6 +85,9 @@ class Deployer:
         deployed = self._apply(deployment(cluster))
         if before is None:
             self._apply_owned(cluster, deployed)
+        if cluster.work is not None:
+            owned = {"metadata": {"ownerReferences": [_reference(cluster, deployed)]}}
+            self._connection.patch(_collection("Secret", cluster.namespace), cluster.name, owned)
 
     def stop(self, name: str, namespace: str, *, with_secret: bool) -> bool:
         """Deletes the cluster's objects, and waits until its pods are gone. Returns whether there was a cluster.
@@ -93,7 +97,13 @@ class Deployer:
         existed = self._delete("Deployment", name, namespace, propagation="Foreground")
         self._wait_gone(name, namespace)
         # of a start that was interrupted: nothing owned them yet
-        for kind, named in (("ConfigMap", name), ("Service", name), ("Service", control_service(name))):
+        unowned = (
+            ("ConfigMap", name),
+            ("Service", name),
+            ("Service", control_service(name)),
+            ("Secret", work_secret(name)),
+        )
+        for kind, named in unowned:
             existed = self._delete(kind, named, namespace) or existed
         with contextlib.suppress(NotFoundError):
             self._connection.delete(_leases(namespace), name)
@@ -126,8 +136,7 @@ class Deployer:
         for document in owned_documents(cluster):
             metadata = document["metadata"]
             if deployed is not None:
-                owner = Owner("apps/v1", "Deployment", cluster.name, metadata_of(deployed).uid)
-                metadata = {**metadata, "ownerReferences": [dict(owner.reference())]}
+                metadata = {**metadata, "ownerReferences": [_reference(cluster, deployed)]}
             self._apply({**document, "metadata": metadata})
 
     def _make_secret(self, cluster: KubernetesCluster) -> None:
@@ -205,6 +214,10 @@ class Deployer:
         except NotFoundError:
             return False
         return True
+
+
+def _reference(cluster: KubernetesCluster, deployed: Document) -> dict[str, Any]:
+    return dict(Owner("apps/v1", "Deployment", cluster.name, metadata_of(deployed).uid).reference())
 
 
 def _collection(kind: str, namespace: str) -> Collection:

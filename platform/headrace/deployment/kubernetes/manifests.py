@@ -1,40 +1,48 @@
 """The objects of a cluster on Kubernetes. Pure.
 
-    Deployment NAME ── owns ──> the pods of coordinators, and those of workers, which coordinators make
-    Service NAME              the REST API, at any coordinator: a standby sends clients to the leader
-    Service NAME-control      the control plane for workers; headless, because only the leader listens
-    ConfigMap NAME            what workers are made of: no secret is in it
-    Secret NAME               the token and the ledger's key: made once, never replaced
-
-Containers pass the restricted Pod Security level: no root, no privileges, a read-only file system. What they write is
-in volumes that end with the pod.
+Deployment NAME ── owns ──> the pods of coordinators, and those of workers, which coordinators make
+Service NAME              the REST API, at any coordinator: a standby sends clients to the leader
+Service NAME-control      the control plane for workers; headless, because only the leader listens
+ConfigMap NAME            what workers are made of: no secret is in it
+Secret NAME               the token and the ledger's key: made once, never replaced
+Secret NAME-work          of a cluster of its own: what it serves
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import Any
 
-from headrace.deployment.kubernetes.cluster_spec import CoordinatorPods, KubernetesCluster, WorkerPods
+from headrace.deployment.kubernetes.attendant_pods import (
+    attendant_container,
+    ledger_of,
+    secret_data,
+    work_secret,
+    work_volume,
+)
+from headrace.deployment.kubernetes.cluster_spec import KubernetesCluster
+from headrace.deployment.kubernetes.containers import SECRET_FOLDER, Document, base_container, base_pod
 from headrace.deployment.kubernetes.pod_template import merged
+from headrace.leadership.lease_owner import OWNER_VARIABLE, OwnerOfLease
 from headrace.resources.kubernetes.labels import COORDINATOR, labels_of
 from headrace.resources.kubernetes.worker_pod import CONTAINER as WORKER_CONTAINER
 from headrace.resources.kubernetes.workers_file import OwnerName, WorkersFile
 
 REST_PORT, CONTROL_PORT = 8480, 8481
 COORDINATOR_CONTAINER = "coordinator"
-CONFIG_FOLDER, SECRET_FOLDER, HOME_FOLDER = "/etc/headrace/config", "/etc/headrace/secret", "/var/lib/headrace"
+CONFIG_FOLDER = "/etc/headrace/config"
 WORKERS_FILE = "workers.json"
 COORDINATOR_GRACE_SECONDS, WORKER_GRACE_SECONDS = 60, 60
-USER = 10001
 _SECRET_FILES = {"token": 0o440, "key": 0o440}
-Document = dict[str, Any]
 
 
 def owned_documents(cluster: KubernetesCluster) -> tuple[Document, ...]:
     """What belongs to the cluster's Deployment."""
-    return (config_map(cluster), *services(cluster))
+    shared = (config_map(cluster), *services(cluster))
+    if cluster.work is None:
+        return shared
+    work = {**_object(cluster, "v1", "Secret", work_secret(cluster.name)), **secret_data(cluster.work)}
+    return (*shared, work)
 
 
 def control_service(name: str) -> str:
@@ -86,9 +94,9 @@ def deployment(cluster: KubernetesCluster) -> Document:
 
 def worker_template(cluster: KubernetesCluster) -> Document:
     """The pod template of workers; a pod is made of it by `resources.kubernetes.worker_pod`."""
-    container = _container(cluster, WORKER_CONTAINER, cluster.spec.workers)
+    container = base_container(cluster.spec, WORKER_CONTAINER, cluster.spec.workers)
     spec = {
-        **_pod_spec(container),
+        **base_pod(container),
         "automountServiceAccountToken": False,
         "enableServiceLinks": False,
         "terminationGracePeriodSeconds": WORKER_GRACE_SECONDS,
@@ -106,7 +114,7 @@ def _coordinator_template(cluster: KubernetesCluster) -> Document:
     provisioning = cluster.spec.workers.provisioning
     arguments = (
         *("coordinator", "--host", "0.0.0.0", "--port", str(REST_PORT), "--grpc-port", str(CONTROL_PORT)),
-        *("--ha", cluster.election, "--ledger", cluster.spec.ledger, "--key-file", f"{SECRET_FOLDER}/key"),
+        *("--ha", cluster.election, "--ledger", _ledger(cluster), "--key-file", f"{SECRET_FOLDER}/key"),
         *("--token-file", f"{SECRET_FOLDER}/token", "--advertise", "$(POD_IP)"),
         *("--resources", "kubernetes", "--workers-file", f"{CONFIG_FOLDER}/{WORKERS_FILE}"),
         *("--worker-address", worker_order_address(cluster), "--worker-slots", str(provisioning.slots)),
@@ -115,7 +123,7 @@ def _coordinator_template(cluster: KubernetesCluster) -> Document:
     )
     probe = {"tcpSocket": {"port": "rest"}, "periodSeconds": 5, "timeoutSeconds": 5}
     container = {
-        **_container(cluster, COORDINATOR_CONTAINER, cluster.spec.coordinator),
+        **base_container(cluster.spec, COORDINATOR_CONTAINER, cluster.spec.coordinator),
         "args": list(arguments),
         "ports": [
             {"name": "rest", "containerPort": REST_PORT},
@@ -128,62 +136,27 @@ def _coordinator_template(cluster: KubernetesCluster) -> Document:
     container["env"] = [
         *container["env"],
         {"name": "POD_IP", "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}},
+        {"name": OWNER_VARIABLE, "value": OwnerOfLease("apps/v1", "deployments", cluster.name).text},
     ]
     container["volumeMounts"] = [
         *container["volumeMounts"],
         {"name": "config", "mountPath": CONFIG_FOLDER, "readOnly": True},
     ]
+    attendants = () if cluster.work is None else (attendant_container(cluster, cluster.work, REST_PORT),)
     spec = {
-        **_pod_spec(container),
+        **base_pod(container, *attendants),
         "serviceAccountName": cluster.spec.service_account,
         "enableServiceLinks": False,
         "terminationGracePeriodSeconds": COORDINATOR_GRACE_SECONDS,
     }
     config = {"name": "config", "configMap": {"name": cluster.name}}
-    spec["volumes"] = [*spec["volumes"], config, _secret_volume(cluster, "token", "key")]
+    work = [] if cluster.work is None else [work_volume(cluster)]
+    spec["volumes"] = [*spec["volumes"], config, _secret_volume(cluster, "token", "key"), *work]
     return {"metadata": {"labels": {}}, "spec": spec}
 
 
-def _container(cluster: KubernetesCluster, name: str, size: CoordinatorPods | WorkerPods) -> Document:
-    spec = cluster.spec
-    pull = {} if spec.image_pull_policy is None else {"imagePullPolicy": spec.image_pull_policy}
-    environment = {"HEADRACE_HOME": HOME_FOLDER, "HOME": HOME_FOLDER, "PYTHONUNBUFFERED": "1", **spec.env}
-    return {
-        "name": name,
-        "image": spec.image,
-        **pull,
-        "env": [{"name": variable, "value": value} for variable, value in environment.items()],
-        "resources": {
-            "requests": {"cpu": size.cpu, "memory": size.memory},
-            "limits": {"memory": size.memory},
-        },
-        # the last output of a process that fails is the reason that users see
-        "terminationMessagePolicy": "FallbackToLogsOnError",
-        "securityContext": {
-            "allowPrivilegeEscalation": False,
-            "readOnlyRootFilesystem": True,
-            "capabilities": {"drop": ["ALL"]},
-        },
-        "volumeMounts": [
-            {"name": "home", "mountPath": HOME_FOLDER},
-            {"name": "temporary", "mountPath": "/tmp"},
-            {"name": "secret", "mountPath": SECRET_FOLDER, "readOnly": True},
-        ],
-    }
-
-
-def _pod_spec(container: Document) -> Document:
-    return {
-        "containers": [container],
-        "securityContext": {
-            "runAsNonRoot": True,
-            "runAsUser": USER,
-            "runAsGroup": USER,
-            "fsGroup": USER,
-            "seccompProfile": {"type": "RuntimeDefault"},
-        },
-        "volumes": [{"name": "home", "emptyDir": {}}, {"name": "temporary", "emptyDir": {}}],
-    }
+def _ledger(cluster: KubernetesCluster) -> str:
+    return cluster.spec.ledger if cluster.work is None else ledger_of(cluster.spec, cluster.name)
 
 
 def _secret_volume(cluster: KubernetesCluster, *files: str) -> Document:

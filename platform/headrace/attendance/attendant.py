@@ -1,0 +1,126 @@
+"""Waits for the job of a cluster, or runs its program, and stops this part of the cluster at the end.
+
+    job      waits until the job has ended
+    program  runs it beside the coordinator that leads, as a child; the jobs that it submits run on that cluster
+
+A cluster may have several parts, each with an attendant: the program runs beside the coordinator that leads, and is
+started again beside the next one. Each attendant stops its part when it sees the end. A request to end that comes
+before ends job or program, unless another part has the cluster go on.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING, NamedTuple
+
+from headrace.attendance.program import Program
+from headrace.client.models import FINAL_STATES
+from headrace.core.errors import ExternalError, HeadraceError
+
+if TYPE_CHECKING:
+    from headrace.attendance.part import Part
+
+THE_JOB = "per-job"
+"""Key of the only submission of a cluster that serves one job and may have several parts."""
+LOOK_SECONDS = 1.0
+LINGER_SECONDS = 3.0
+"""How long a cluster is there after the end of its job: a command that waits for the job reads its end."""
+_CANCEL_SECONDS = 30.0
+
+
+class _View(NamedTuple):
+    """leads: the coordinator of this part leads; exit_code: of the program, as the cluster has recorded it."""
+
+    leads: bool
+    exit_code: int | None
+
+
+class Attendant:
+    """Attends one part of a cluster. Blocking. linger_s: how long the part answers after the end of its job."""
+
+    def __init__(self, part: Part, *, linger_s: float = LINGER_SECONDS) -> None:
+        self._part = part
+        self._linger_s = linger_s
+        self._asked_to_end = threading.Event()
+
+    def ask_to_end(self) -> None:
+        """Called by a signal handler: requests an orderly end."""
+        self._asked_to_end.set()
+
+    def job(self, job: str) -> str:
+        """Waits until the job has ended. Returns the state that it was seen in last; empty: in none."""
+        state = ""
+        try:
+            while state not in FINAL_STATES and not self._asked_to_end.wait(LOOK_SECONDS):
+                state = self._state(job) or state
+            if state in FINAL_STATES:
+                self._asked_to_end.wait(self._linger_s)
+            elif not self._part.has_others:
+                # otherwise the job goes on elsewhere
+                self._cancel(job)
+        finally:
+            self._part.stop(is_done=state in FINAL_STATES)
+        return state
+
+    def program(self, command: Sequence[str]) -> int:
+        """Runs the program to its end, or sees it end beside another leader. Returns its exit code."""
+        program = Program(command, self._part.environment())
+        code: int | None = None
+        try:
+            code = self._attended(program)
+        finally:
+            ended = program.end()
+            self._part.stop(is_done=code is not None)
+        # asked to end before the program had ended
+        return (ended or 0) if code is None else code
+
+    def _attended(self, program: Program) -> int | None:
+        """Runs the program wherever this part's coordinator leads; returns its exit code, None if asked to end."""
+        while True:
+            self._part.keep_alive()
+            view = self._view()
+            if view is not None and view.exit_code is not None:
+                return view.exit_code
+            # nobody answers: the program goes on, because its coordinator is being restarted
+            if view is not None:
+                self._follow(program, leads=view.leads)
+            if self._asked_to_end.wait(LOOK_SECONDS):
+                return None
+
+    def _follow(self, program: Program, *, leads: bool) -> None:
+        """Starts or ends the program, or records its end, which is then seen by all attendants of the cluster."""
+        if not leads:
+            # the attendant of the new leader starts it again there
+            program.end()
+        elif not program.has_started:
+            program.start()
+        elif (code := program.exit_code) is not None:
+            with suppress(ExternalError), self._part.leader() as client:
+                client.end_application(code)
+
+    def _view(self) -> _View | None:
+        try:
+            with self._part.coordinator() as client:
+                # a standby answers this itself, and is sent on to the leader with the next request
+                leads = client.health().status == "ok"
+                return _View(leads, client.cluster().application_exit_code)
+        except ExternalError:
+            return None
+
+    def _state(self, job: str) -> str | None:
+        self._part.keep_alive()
+        try:
+            with self._part.leader() as client:
+                return client.status(job).state
+        except ExternalError:
+            return None  # the coordinator is being restarted: the next poll shows the state
+
+    def _cancel(self, job: str) -> None:
+        try:
+            with self._part.leader() as client:
+                client.wait_trigger(client.cancel(job), timeout_s=_CANCEL_SECONDS)
+        except HeadraceError as error:
+            sys.stderr.write(f"job {job} could not be canceled: {error}\n")

@@ -1,0 +1,65 @@
+"""`headrace attend`: the attendant in a pod of a cluster that serves one job or application. Its manifest calls it."""
+
+from __future__ import annotations
+
+import signal
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from headrace.cli.arguments import duration_ms
+from headrace.cli.errors import FAILED, reporting_errors
+from headrace.core.errors import ExternalError, UserError
+
+if TYPE_CHECKING:
+    from headrace.attendance.part import Part
+
+RETRY_SECONDS = 1.0
+TRIES_MAX = 600
+"""Tries to submit, while coordinators start."""
+
+
+@reporting_errors()
+def attend(
+    election: Annotated[str, typer.Option(metavar="URL", help="By which the leader is found.")],
+    coordinator: Annotated[str, typer.Option(metavar="URL", help="The coordinator in the same pod.")],
+    token_file: Annotated[Path, typer.Option(help="A file with the cluster's secret.")],
+    deployment: Annotated[str, typer.Option(help="The cluster's Deployment, which is deleted at the end.")],
+    linger: Annotated[str, typer.Option(metavar="DURATION", help="How long the cluster answers after the end.")],
+    request: Annotated[Path | None, typer.Option(help="A file with the job.")] = None,
+    program: Annotated[str | None, typer.Option(help="A Python program that submits jobs.")] = None,
+) -> None:
+    """Serve one job, or run one program, on the cluster of this pod; then delete the cluster."""
+    from headrace.attendance.attendant import Attendant
+    from headrace.deployment.kubernetes.pod_part import PodPart
+
+    if (request is None) == (program is None):
+        raise UserError("an attendant serves one job or one program", remedy="give --request or --program")
+    part = PodPart(election, coordinator, token_file, deployment)
+    attendant = Attendant(part, linger_s=duration_ms("--linger", linger) / 1_000)
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: attendant.ask_to_end())
+    if request is not None:
+        state = attendant.job(_submitted(part, request))
+        typer.echo(f"the job is {state or 'not known'}", err=True)
+        raise typer.Exit(0 if state == "FINISHED" else FAILED)
+    raise typer.Exit(attendant.program([str(program)]))
+
+
+def _submitted(part: Part, file: Path) -> str:
+    """Submits the job, once whoever does it and how often, and returns its id. Raises UserError for a job that the
+    coordinator refuses, ExternalError if none answers."""
+    from headrace.client.models import SubmitRequest
+
+    request = SubmitRequest.model_validate_json(file.read_bytes())
+    for tried in range(1, TRIES_MAX + 1):
+        try:
+            with part.leader() as client:
+                return client.submit(request)
+        except ExternalError:
+            if tried == TRIES_MAX:
+                raise
+            time.sleep(RETRY_SECONDS)
+    raise AssertionError  # the last try returns or raises

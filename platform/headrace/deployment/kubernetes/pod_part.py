@@ -1,0 +1,72 @@
+"""The part that a pod has in the cluster that an attendant attends: a coordinator, in the container beside it."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from headrace.client.discovery import COORDINATOR_VARIABLE
+from headrace.client.http import Client
+from headrace.client.submission import APPLICATION_VARIABLE
+from headrace.client.token_files import TOKEN_FILE_VARIABLE, required_token
+from headrace.kubernetes.collection import Collection
+from headrace.kubernetes.connection import open_connection
+from headrace.kubernetes.refusals import NotFoundError
+from headrace.leadership.kubernetes_election import LeaseAddress
+from headrace.leadership.opening import open_locator
+
+ANSWER_SECONDS = 5.0
+"""Patience with the coordinator of the same pod."""
+
+
+@dataclass(frozen=True, slots=True)
+class PodPart:
+    """By the contract of `attendance.part`.
+
+    election         URL by which the leader is found
+    coordinator_url  of the coordinator in this pod
+    token_file       of the cluster
+    deployment       the cluster's: its deletion ends the cluster
+    """
+
+    election: str
+    coordinator_url: str
+    token_file: Path
+    deployment: str
+
+    @property
+    def has_others(self) -> bool:
+        """Another pod replaces this one."""
+        return True
+
+    def keep_alive(self) -> None:
+        """The kubelet restarts the coordinator."""
+
+    def coordinator(self) -> Client:
+        """Opens a client of the coordinator in this pod."""
+        return Client(self.coordinator_url, required_token(self.token_file), answer_s=ANSWER_SECONDS)
+
+    def leader(self) -> Client:
+        """Opens a client of the coordinator that leads."""
+        return Client("", required_token(self.token_file), locator=open_locator(self.election, os.environ))
+
+    def environment(self) -> Mapping[str, str]:
+        """Returns the environment of the program, which finds its jobs when it is started again."""
+        own = {COORDINATOR_VARIABLE: self.election, APPLICATION_VARIABLE: str(os.getpid())}
+        return {**os.environ, **own, TOKEN_FILE_VARIABLE: str(self.token_file)}
+
+    def stop(self, *, is_done: bool) -> None:
+        """Deletes the cluster if its work is done. Raises ExternalError."""
+        if not is_done:
+            return
+        connection = open_connection(os.environ)
+        try:
+            namespace = LeaseAddress.parsed(self.election).namespace or connection.namespace
+            # the attendant of another pod may have been faster
+            with contextlib.suppress(NotFoundError):
+                connection.delete(Collection("apps/v1", "deployments", namespace), self.deployment)
+        finally:
+            connection.close()
