@@ -235,7 +235,8 @@ ToSlot = (
 class Register:
     """First message of a stream. A worker that reconnects sends the same id, with its slots as they are now.
 
-    busy  slots that run an attempt (a coordinator that does not know the attempt kills them)
+    busy      slots that run an attempt (a coordinator that does not know the attempt kills them)
+    draining  it has sent WorkerDraining, maybe to another coordinator
     """
 
     worker: str
@@ -245,6 +246,7 @@ class Register:
     version: str
     idle: tuple[SlotInfo, ...] = ()
     busy: tuple[SlotInfo, ...] = ()
+    draining: bool | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -281,7 +283,14 @@ class WorkerLeaving:
     """The worker ends on request; its slots end now."""
 
 
-FromWorker = Register | Heartbeat | SlotUp | SlotDown | SlotMessage | WorkerLeaving
+@dataclass(frozen=True, slots=True)
+class WorkerDraining:
+    """The worker is going to end as soon as no attempt runs in its slots. It gets no other one, and jobs move from it
+    to others after a checkpoint. Later registrations of the worker repeat it.
+    """
+
+
+FromWorker = Register | Heartbeat | SlotUp | SlotDown | SlotMessage | WorkerLeaving | WorkerDraining
 
 
 @dataclass(frozen=True, slots=True)

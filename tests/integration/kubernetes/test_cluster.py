@@ -68,6 +68,16 @@ def test_a_worker_that_is_killed_is_replaced(cluster: PodCluster, flow: Flow) ->
 
 
 @pytest.mark.broker
+def test_a_pod_that_is_evicted_hands_its_jobs_over_first(cluster: PodCluster, flow: Flow) -> None:
+    failures = len(cluster.client.exceptions(flow.job))
+    with flow.recovering("worker pod evicted"):
+        cluster.evict_pod(cluster.workers()[0])
+        flow.wait_other_attempt()
+    assert len(cluster.client.exceptions(flow.job)) == failures, "the job has moved from a checkpoint, and not failed"
+    wait_until(lambda: len(cluster.workers()) == SLOTS, "its substitute is there, and nothing else")
+
+
+@pytest.mark.broker
 def test_a_standby_takes_over_from_a_leader_that_is_killed(cluster: PodCluster, flow: Flow) -> None:
     leader, before = cluster.leader(), sorted(cluster.workers())
     with flow.recovering("leader pod killed"):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -23,7 +25,8 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StandbyCluster
     folder = tmp_path_factory.mktemp("s")
     election = f"file://{folder}/shared"
     # one: workers are processes of the host whose coordinator has started them
-    with standby_cluster(folder, election, RESOURCES, coordinators=1, workers=0, times=STANDBY_TIMES) as running:
+    times = {**STANDBY_TIMES, "HEADRACE_DRAIN": "60s"}
+    with standby_cluster(folder, election, RESOURCES, coordinators=1, workers=0, times=times) as running:
         yield running
 
 
@@ -49,6 +52,18 @@ def test_a_worker_that_is_killed_is_replaced(cluster: StandbyCluster, flow: Flow
     with flow.recovering("worker killed"):
         kill(next(iter(before)))
         flow.wait_other_attempt()
+    wait_until(lambda: len(cluster.processes(WORKER)) == SLOTS, "its substitute is there, and nothing else")
+
+
+def test_a_worker_that_is_to_end_hands_its_jobs_over_first(cluster: StandbyCluster, flow: Flow) -> None:
+    """As at the eviction of a pod, or the drain of a node."""
+    failures = len(cluster.client.exceptions(flow.job))
+    leaving = next(iter(cluster.processes(WORKER)))
+    with flow.recovering("worker drained"):
+        os.kill(leaving, signal.SIGTERM)
+        flow.wait_other_attempt()
+    wait_gone(leaving)
+    assert len(cluster.client.exceptions(flow.job)) == failures, "the job has moved from a checkpoint, and not failed"
     wait_until(lambda: len(cluster.processes(WORKER)) == SLOTS, "its substitute is there, and nothing else")
 
 

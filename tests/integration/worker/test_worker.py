@@ -37,6 +37,7 @@ from headrace.rpc.messages import (
     StopWorker,
     ToSlot,
     TriggerEpoch,
+    WorkerDraining,
     WorkerLeaving,
 )
 from headrace.spec.reading.read import pipeline_from_dict
@@ -352,6 +353,50 @@ def test_a_worker_goes_at_sigterm_and_leaves_nothing(tmp_path: Path) -> None:
         assert server.lost()[0].clean
         assert [path.name for path in (tmp_path / "tmp").iterdir()] == []
         assert sorted(path.name for path in worker.folder.iterdir()) == ["lock", "logs"]
+
+
+def test_a_worker_that_is_drained_goes_when_its_attempt_has_left(tmp_path: Path) -> None:
+    with ServerInThread(CONTROL_TIMES) as server, drained(server, tmp_path, drain_ms=600_000) as worker:
+        slot = deployed(server, tmp_path)
+        worker.drain()
+        worker.drain()
+        wait_until(lambda: WorkerDraining() in server.said(), "the coordinator knows")
+        assert server.said().count(WorkerDraining()) == 1
+        # it is kept as long as its attempt runs
+        assert is_running(slot.pid) and not worker.wait(0)
+        tell(server, slot, CancelSlot())
+        assert worker.wait(WAIT_SECONDS)
+        assert list(server.slots()) == [], "no other slot has been started"
+
+
+def test_a_worker_that_is_drained_says_so_to_the_next_coordinator(tmp_path: Path) -> None:
+    with reserved_port() as port:
+        with ServerInThread(CONTROL_TIMES, port) as server:
+            given = replace(config(server, tmp_path), drain_ms=600_000)
+            worker = Supervisor(given)
+            worker.start()
+            deployed(server, tmp_path)
+            worker.drain()
+            wait_until(lambda: WorkerDraining() in server.said(), "the first one knows")
+        with ServerInThread(CONTROL_TIMES, port) as successor:
+            wait_until(lambda: bool(successor.connected()), "it registers there")
+            assert successor.connected()[0].register.draining
+            worker.stop()
+
+
+def test_a_worker_that_cannot_be_drained_in_time_ends_all_the_same(tmp_path: Path) -> None:
+    with ServerInThread(CONTROL_TIMES) as server, drained(server, tmp_path, drain_ms=1) as worker:
+        deployed(server, tmp_path)
+        worker.drain()
+        assert worker.wait(WAIT_SECONDS)
+        wait_until(lambda: bool(server.lost()), "it is gone")
+        assert server.lost()[0].clean
+
+
+@contextmanager
+def drained(server: ServerInThread, folder: Path, *, drain_ms: int) -> Iterator[Supervisor]:
+    with supervised(replace(config(server, folder), drain_ms=drain_ms)) as worker:
+        yield worker
 
 
 def test_a_worker_ends_on_the_coordinator_s_word(tmp_path: Path) -> None:

@@ -367,6 +367,8 @@ def _user_event(words: list[str]) -> on.Event:
             return on.CancelAsked(request)
         case ["rescale", request, parallelism]:
             return on.RescaleAsked(request, int(parallelism))
+        case ["leaving", index]:
+            return on.SlotLeaving(int(index), f"worker-{index}")
         case ["suspend"]:
             return on.Suspend("the coordinator ends")
         case ["replaced"]:

@@ -116,6 +116,10 @@ class PodCluster(Cluster):
         """Deletes a pod without a grace time: its processes are killed."""
         self.connection.delete(self._pods, name, grace_s=0)
 
+    def evict_pod(self, name: str) -> None:
+        """Has a pod end in its grace time, as an eviction or the drain of a node does."""
+        self.connection.delete(self._pods, name)
+
     def pod_log(self, name: str) -> str:
         """What a pod has printed."""
         with self.connection.logs(self._pods, name) as lines:

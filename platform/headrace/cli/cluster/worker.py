@@ -42,6 +42,14 @@ def worker(
     reconnect_for: Annotated[
         str | None, typer.Option(metavar="DURATION", help="End after this time without a coordinator, such as 5m.")
     ] = None,
+    drain: Annotated[
+        str | None,
+        typer.Option(
+            envvar="HEADRACE_DRAIN",
+            metavar="DURATION",
+            help="At SIGTERM its jobs take a checkpoint and move to other workers first, for at most this time.",
+        ),
+    ] = None,
     tls_cert: TlsCert = None,
     tls_key: TlsKey = None,
     tls_ca: TlsCa = None,
@@ -73,6 +81,7 @@ def worker(
         times=times_from(os.environ),
         memory_limit_bytes=None if memory_limit is None else _size_bytes(memory_limit),
         reconnect_for_ms=None if reconnect_for is None else duration_ms("--reconnect-for", reconnect_for),
+        drain_ms=0 if drain is None else duration_ms("--drain", drain),
         starter=starter,
     )
     try:

@@ -138,6 +138,12 @@ class AttemptSlots:
             failure = Failure(reason, Domain.EXTERNAL.value, retry=True, worker=worker)
             self._post(on.SlotFailed(index, failure))
 
+    def slot_leaving(self, attempt: int, slot: str, worker: str) -> None:
+        """Called when the worker of one of the attempt's slots is going to end."""
+        index = self._index(slot)
+        if index is not None and attempt == self.granted_for:
+            self._post(on.SlotLeaving(index, worker))
+
     def slot_message(self, slot: str, payload: bytes) -> None:
         """Receives an encoded FromSlot message of one of the attempt's slots. Drops messages of other attempts."""
         index = self._index(slot)

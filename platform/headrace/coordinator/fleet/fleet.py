@@ -27,6 +27,7 @@ from headrace.rpc.messages import (
     SlotUp,
     StopWorker,
     ToSlot,
+    WorkerDraining,
     WorkerLeaving,
 )
 from headrace.rpc.server import ControlServer, WorkerConnected, WorkerDisconnected, WorkerEvent, WorkerMessage
@@ -53,6 +54,10 @@ class SlotHolder(Protocol):
 
     def slot_lost(self, attempt: int, slot: str, worker: str, reason: str) -> None:
         """Called when one of its slots is gone."""
+        ...
+
+    def slot_leaving(self, attempt: int, slot: str, worker: str) -> None:
+        """Called when the worker of one of its slots is going to end."""
         ...
 
 
@@ -231,6 +236,8 @@ class Fleet:
                     f"worker {worker} joined anew without it",
                     worker,
                 )
+                if register.draining:
+                    self._leaving(worker)
             case WorkerMessage(worker, message):
                 self._on_message(worker, message)
             case WorkerDisconnected(worker, reason, clean):
@@ -257,10 +264,22 @@ class Fleet:
                 holder = self._holders.get(self._by_slot.get(slot, ""))
                 if holder is not None:
                     holder.slot_message(slot, payload)
+            case WorkerDraining():
+                self._leaving(worker)
             case Register() | Heartbeat() | WorkerLeaving():
                 pass
             case _:
                 assert_never(message)
+
+    def _leaving(self, worker: str) -> None:
+        LOG.info("worker %s is going to end: its jobs move to others", worker)
+        leaving = self._pool.leave(worker)
+        for held in leaving.held:
+            holder = self._holders.get(held.job)
+            if holder is not None:
+                holder.slot_leaving(held.attempt, held.slot, worker)
+        self._granted(leaving.grants)
+        self._demand_changed()
 
     def _changed(self, changed: Changed, reason: str, worker: str) -> None:
         for slot in changed.strangers:

@@ -5,8 +5,9 @@
 
 A slot is used once: its process exits with the attempt, and the worker starts a replacement with a new id. A request is
 granted all of its slots or none. Requests are granted in the order of their arrival, with one exception: a request for
-more slots than the whole cluster has waits for further workers, and later requests are granted before it. An idle
-worker that is drained keeps its place until it is gone, and its slots are not granted any more.
+more slots than the whole cluster has waits for further workers, and later requests are granted before it. A worker that
+is drained keeps its place until it is gone, and its slots are not granted any more: an idle one that the coordinator
+releases, or one that leaves, whose slots are held until their attempts have moved.
 """
 
 from __future__ import annotations
@@ -71,6 +72,14 @@ class Changed:
     lost: tuple[Holding, ...] = ()
     grants: tuple[Grant, ...] = ()
     strangers: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Leaving:
+    """The consequences of a worker's wish to leave. held: slots of it that attempts hold; grants: as of `Changed`."""
+
+    held: tuple[Holding, ...] = ()
+    grants: tuple[Grant, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,6 +223,16 @@ class SlotPool:
         # the cluster is smaller now, as when a worker is lost
         return Changed(grants=self._serve())
 
+    def leave(self, worker: str) -> Leaving:
+        """Grants no slot of a worker any more, whether it is idle or not. Unknown workers are ignored."""
+        known = self._workers.get(worker)
+        if known is None:
+            return Leaving()
+        known.drained = True
+        held = [slot for slot in known.slots.values() if slot.holder is not None]
+        holdings = tuple(Holding(*slot.holder, slot.place.slot, worker) for slot in held if slot.holder is not None)
+        return Leaving(holdings, self._serve())
+
     # ---- jobs ----------------------------------------------------------------------------------------------------
 
     def request(self, job: str, attempt: int, count: int) -> tuple[Grant, ...]:
@@ -289,7 +308,6 @@ class SlotPool:
         for name, slot in self._slots.items():
             assert slot.place.slot == name
             assert (slot.use is SlotUse.HELD) == (slot.holder is not None), f"{name} is {slot.use}"
-            assert slot.holder is None or not self._workers[slot.place.worker].drained, f"{name} is of a drained worker"
         assert len({each.job for each in self._queue}) == len(self._queue), "a job waits once"
         waiting = next((each for each in self._queue if each.count <= self._capacity()), None)
         assert waiting is None or waiting.count > len(self._free()), f"{waiting} could be served"

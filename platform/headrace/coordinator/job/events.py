@@ -162,6 +162,14 @@ class SlotDeclined:
 
 
 @dataclass(frozen=True, slots=True)
+class SlotLeaving:
+    """The worker of slot `index` is going to end, as soon as no attempt runs there."""
+
+    index: int
+    worker: str
+
+
+@dataclass(frozen=True, slots=True)
 class SlotReported:
     """The slot's periodic status."""
 
@@ -298,6 +306,7 @@ Event = (
     | SlotAcked
     | SlotDeclined
     | SlotReported
+    | SlotLeaving
     | Described
     | DescribeFailed
     | Committed

@@ -42,6 +42,7 @@ class Job:
     splits         all splits that enumerators resolved
     stop           the requested stop; a failure does not undo it
     rescale        the rescale that waits until its new attempt runs
+    leaving        a worker that is going to end and has a slot of the attempt; empty: none
     message        the current wait, as text for users
     output         sink -> its committed output at `restored`, or the position at which its output began
     names          sink -> names that the attempt's writers may use: those of its record, and their successors
@@ -65,6 +66,7 @@ class Job:
     rescale: Request | None = None
     failure: Failure | None = None
     savepoint: str | None = None
+    leaving: str = ""
     message: str = ""
     output: dict[str, OutputTotal] = field(default_factory=dict)
     names: dict[str, tuple[str, ...]] = field(default_factory=dict)
@@ -119,6 +121,7 @@ class Job:
     def release(self) -> None:
         """Requests the end of the attempt's slots."""
         self.releasing += 1
+        self.leaving = ""
         self.do(ReleaseSlots())
 
     def take_journal(self, read: JournalRead) -> None:

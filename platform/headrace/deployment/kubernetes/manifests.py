@@ -12,7 +12,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from typing import Any
 
+from headrace.deployment.kubernetes.attendant_pods import CONTAINER as ATTENDANT_CONTAINER
 from headrace.deployment.kubernetes.attendant_pods import (
     attendant_container,
     ledger_of,
@@ -22,7 +24,7 @@ from headrace.deployment.kubernetes.attendant_pods import (
 )
 from headrace.deployment.kubernetes.cluster_spec import KubernetesCluster
 from headrace.deployment.kubernetes.containers import SECRET_FOLDER, Document, base_container, base_pod
-from headrace.deployment.kubernetes.pod_template import merged
+from headrace.deployment.kubernetes.pod_template import merged, without_container
 from headrace.leadership.lease_owner import OWNER_VARIABLE, OwnerOfLease
 from headrace.resources.kubernetes.labels import COORDINATOR, labels_of
 from headrace.resources.kubernetes.worker_pod import CONTAINER as WORKER_CONTAINER
@@ -33,6 +35,9 @@ COORDINATOR_CONTAINER = "coordinator"
 CONFIG_FOLDER = "/etc/headrace/config"
 WORKERS_FILE = "workers.json"
 COORDINATOR_GRACE_SECONDS, WORKER_GRACE_SECONDS = 60, 60
+WORKER_DRAIN_SECONDS = 45
+"""Part of a worker's grace time in which jobs move to other workers; in the rest its processes end."""
+_DRAIN_VARIABLE = "HEADRACE_DRAIN"
 _SECRET_FILES = {"token": 0o440, "key": 0o440}
 
 
@@ -80,7 +85,11 @@ def services(cluster: KubernetesCluster) -> tuple[Document, Document]:
 
 def deployment(cluster: KubernetesCluster) -> Document:
     """The coordinators."""
-    template = merged(_coordinator_template(cluster), cluster.spec.coordinator.pod_template)
+    users: Mapping[str, Any] = cluster.spec.coordinator.pod_template
+    if cluster.work is None:
+        # one description serves clusters with and without an attendant
+        users = without_container(users, ATTENDANT_CONTAINER)
+    template = merged(_coordinator_template(cluster), users)
     template["metadata"]["labels"] = {**template["metadata"]["labels"], **labels_of(cluster.name, COORDINATOR)}
     spec = {
         "replicas": cluster.spec.coordinator.replicas,
@@ -95,6 +104,8 @@ def deployment(cluster: KubernetesCluster) -> Document:
 def worker_template(cluster: KubernetesCluster) -> Document:
     """The pod template of workers; a pod is made of it by `resources.kubernetes.worker_pod`."""
     container = base_container(cluster.spec, WORKER_CONTAINER, cluster.spec.workers)
+    if _DRAIN_VARIABLE not in cluster.spec.env:
+        container["env"] = [*container["env"], {"name": _DRAIN_VARIABLE, "value": f"{WORKER_DRAIN_SECONDS}s"}]
     spec = {
         **base_pod(container),
         "automountServiceAccountToken": False,

@@ -67,6 +67,15 @@ def merged(ours: Mapping[str, Any], users: Mapping[str, Any]) -> dict[str, Any]:
     return found
 
 
+def without_container(template: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    """Returns the template without the container of that name."""
+    spec = template.get("spec", {})
+    if not _are_mappings(spec.get("containers")):
+        return template
+    others = [each for each in spec["containers"] if each.get("name") != name]
+    return {**template, "spec": {**spec, "containers": others}}
+
+
 def _are_mappings(value: object) -> bool:
     return isinstance(value, list) and all(isinstance(each, Mapping) for each in value)
 

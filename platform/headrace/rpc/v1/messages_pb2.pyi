@@ -778,7 +778,8 @@ class Register(_message.Message):
 
     First message of a stream. A worker that reconnects sends the same id, with its slots as they are now.
 
-    busy  slots that run an attempt (a coordinator that does not know the attempt kills them)
+    busy      slots that run an attempt (a coordinator that does not know the attempt kills them)
+    draining  it has sent WorkerDraining, maybe to another coordinator
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -790,11 +791,13 @@ class Register(_message.Message):
     VERSION_FIELD_NUMBER: _builtins.int
     IDLE_FIELD_NUMBER: _builtins.int
     BUSY_FIELD_NUMBER: _builtins.int
+    DRAINING_FIELD_NUMBER: _builtins.int
     worker: _builtins.str
     host: _builtins.str
     pid: _builtins.int
     slots_max: _builtins.int
     version: _builtins.str
+    draining: _builtins.bool
     @_builtins.property
     def idle(self) -> _containers.RepeatedCompositeFieldContainer[Global___SlotInfo]: ...
     @_builtins.property
@@ -809,12 +812,15 @@ class Register(_message.Message):
         version: _builtins.str = ...,
         idle: _abc.Iterable[Global___SlotInfo] | None = ...,
         busy: _abc.Iterable[Global___SlotInfo] | None = ...,
+        draining: _builtins.bool | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_draining", b"_draining", "draining", b"draining"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["busy", b"busy", "host", b"host", "idle", b"idle", "pid", b"pid", "slots_max", b"slots_max", "version", b"version", "worker", b"worker"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_draining", b"_draining", "busy", b"busy", "draining", b"draining", "host", b"host", "idle", b"idle", "pid", b"pid", "slots_max", b"slots_max", "version", b"version", "worker", b"worker"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
+    _WhichOneofReturnType__draining: _TypeAlias = _typing.Literal["draining"]  # noqa: Y015
+    _WhichOneofArgType__draining: _TypeAlias = _typing.Literal["_draining", b"_draining"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__draining) -> _WhichOneofReturnType__draining | None: ...
 
 Global___Register: _TypeAlias = Register  # noqa: Y015
 
@@ -926,6 +932,25 @@ class WorkerLeaving(_message.Message):
 Global___WorkerLeaving: _TypeAlias = WorkerLeaving  # noqa: Y015
 
 @_typing.final
+class WorkerDraining(_message.Message):
+    """The worker is going to end as soon as no attempt runs in its slots. It gets no other one, and jobs move from it
+    to others after a checkpoint. Later registrations of the worker repeat it.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    def __init__(
+        self,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___WorkerDraining: _TypeAlias = WorkerDraining  # noqa: Y015
+
+@_typing.final
 class FromWorker(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -935,6 +960,7 @@ class FromWorker(_message.Message):
     SLOT_DOWN_FIELD_NUMBER: _builtins.int
     SLOT_MESSAGE_FIELD_NUMBER: _builtins.int
     WORKER_LEAVING_FIELD_NUMBER: _builtins.int
+    WORKER_DRAINING_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def register(self) -> Global___Register: ...
     @_builtins.property
@@ -947,6 +973,8 @@ class FromWorker(_message.Message):
     def slot_message(self) -> Global___SlotMessage: ...
     @_builtins.property
     def worker_leaving(self) -> Global___WorkerLeaving: ...
+    @_builtins.property
+    def worker_draining(self) -> Global___WorkerDraining: ...
     def __init__(
         self,
         *,
@@ -956,12 +984,13 @@ class FromWorker(_message.Message):
         slot_down: Global___SlotDown | None = ...,
         slot_message: Global___SlotMessage | None = ...,
         worker_leaving: Global___WorkerLeaving | None = ...,
+        worker_draining: Global___WorkerDraining | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["heartbeat", b"heartbeat", "kind", b"kind", "register", b"register", "slot_down", b"slot_down", "slot_message", b"slot_message", "slot_up", b"slot_up", "worker_leaving", b"worker_leaving"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["heartbeat", b"heartbeat", "kind", b"kind", "register", b"register", "slot_down", b"slot_down", "slot_message", b"slot_message", "slot_up", b"slot_up", "worker_draining", b"worker_draining", "worker_leaving", b"worker_leaving"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["heartbeat", b"heartbeat", "kind", b"kind", "register", b"register", "slot_down", b"slot_down", "slot_message", b"slot_message", "slot_up", b"slot_up", "worker_leaving", b"worker_leaving"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["heartbeat", b"heartbeat", "kind", b"kind", "register", b"register", "slot_down", b"slot_down", "slot_message", b"slot_message", "slot_up", b"slot_up", "worker_draining", b"worker_draining", "worker_leaving", b"worker_leaving"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_kind: _TypeAlias = _typing.Literal["register", "heartbeat", "slot_up", "slot_down", "slot_message", "worker_leaving"]  # noqa: Y015
+    _WhichOneofReturnType_kind: _TypeAlias = _typing.Literal["register", "heartbeat", "slot_up", "slot_down", "slot_message", "worker_leaving", "worker_draining"]  # noqa: Y015
     _WhichOneofArgType_kind: _TypeAlias = _typing.Literal["kind", b"kind"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_kind) -> _WhichOneofReturnType_kind | None: ...
 

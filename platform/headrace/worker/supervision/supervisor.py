@@ -39,6 +39,7 @@ from headrace.rpc.messages import (
     SlotUp,
     StopWorker,
     ToWorker,
+    WorkerDraining,
     WorkerLeaving,
 )
 from headrace.rpc.time_settings import ClusterTimes
@@ -73,6 +74,7 @@ class WorkerConfig:
     token               the cluster's shared secret
     memory_limit_bytes  a slot with more resident memory is killed; None: no limit
     reconnect_for_ms    the worker ends after this long without a coordinator; None: never
+    drain_ms            at SIGTERM jobs get at most this long to move to other workers; 0: the worker ends at once
     shows_output        slots share this process's stdout; otherwise their output goes to their logs
     logs                folder for logs of slots; None: `<folder>/logs`
     starter             starts slots; the caller closes it
@@ -88,6 +90,7 @@ class WorkerConfig:
     times: ClusterTimes = field(default_factory=ClusterTimes)
     memory_limit_bytes: int | None = None
     reconnect_for_ms: int | None = None
+    drain_ms: int = 0
     shows_output: bool = False
     logs: Path | None = None
     starter: Starter = field(default_factory=SpawnStarter, repr=False)
@@ -110,6 +113,7 @@ class Supervisor:
         self._ended = threading.Event()
         self._backoff = StartBackoff()
         self._missed = False
+        self._drained_by_s: float | None = None
         self._measured_s = self._checked_s = time.monotonic()
         handlers = ClientHandlers(self._registration, self._on_message, self._on_refused)
         access = CoordinatorAccess(config.coordinator, config.token, config.tls)
@@ -117,7 +121,8 @@ class Supervisor:
         self._thread = threading.Thread(target=self._run, name="headrace-supervisor", daemon=True)
 
     def run(self) -> None:
-        """Runs until SIGTERM, SIGINT or the coordinator's StopWorker. Call it in the main thread.
+        """Runs until SIGTERM, SIGINT or the coordinator's StopWorker. Call it in the main thread. A first SIGTERM
+        drains the worker before, if it is configured so.
 
         Raises UserError if the coordinator refuses the worker, UnreachableError if no coordinator answered for
         `reconnect_for_ms`.
@@ -132,7 +137,9 @@ class Supervisor:
             # `stop` is called here, not in the handler: a handler runs inside of whatever the main thread executes, and
             # would wait forever for a lock that this code holds
             while not self.wait(CHECK_SECONDS_MAX):
-                if asked:
+                if asked == [signal.SIGTERM] and self._config.drain_ms:
+                    self.drain()
+                elif asked:
                     self.stop()
         finally:
             for number, handler in before.items():
@@ -160,6 +167,15 @@ class Supervisor:
         if self._thread.is_alive():
             self._thread.join()
 
+    def drain(self) -> None:
+        """Sends WorkerDraining, and ends the worker once no attempt runs in its slots, or after `drain_ms`. Idempotent;
+        returns at once."""
+        if self._drained_by_s is None:
+            _log.info("worker %s is to end: it waits for its jobs to move", self._config.worker)
+            self._drained_by_s = time.monotonic() + self._config.drain_ms / 1_000
+            self._client.send(WorkerDraining())
+            self._wake.set()
+
     # ---- messages, in the threads that receive them ------------------------------------------------------------------
 
     def _registration(self) -> Register:
@@ -167,7 +183,8 @@ class Supervisor:
             idle = self._infos(SlotState.IDLE)
             busy = self._infos(SlotState.BUSY)
         config = self._config
-        return Register(config.worker, config.host, os.getpid(), config.slots, __version__, idle, busy)
+        draining = self._drained_by_s is not None
+        return Register(config.worker, config.host, os.getpid(), config.slots, __version__, idle, busy, draining)
 
     def _infos(self, state: SlotState) -> tuple[SlotInfo, ...]:
         # While this process was stopped, slots may have died whose end the supervisor thread has not handled yet: they
@@ -256,7 +273,18 @@ class Supervisor:
                 self._judge(slot, now_s)
         self._check_coordinator(now_s)
         self._measure(now_s)
-        self._fill(now_s)
+        if self._drained_by_s is None:
+            self._fill(now_s)
+        else:
+            self._check_drained(now_s, self._drained_by_s)
+
+    def _check_drained(self, now_s: float, drained_by_s: float) -> None:
+        """Ends the worker when its jobs have moved, or their time has passed."""
+        busy = sum(slot.state is SlotState.BUSY for slot in self._slots.values())
+        if not busy:
+            self._end("it is drained")
+        elif now_s >= drained_by_s:
+            self._end(f"{busy} slots have not been drained in {self._config.drain_ms / 1_000:g} s")
 
     def _fill(self, now_s: float) -> None:
         """Starts missing slots as soon as the starter can do so without blocking this thread."""

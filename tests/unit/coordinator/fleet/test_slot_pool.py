@@ -98,6 +98,22 @@ def test_an_idle_worker_is_drained() -> None:
     assert pool.worker_lost("b") == Changed()
 
 
+def test_a_worker_that_leaves_keeps_what_is_held_and_gets_nothing_more() -> None:
+    pool = with_workers(a=2, b=1)
+    assert names(pool.request("job", 1, 2)) == ["a0", "b0"]
+    assert not pool.request("job", 2, 2)
+    leaving = pool.leave("a")
+    assert leaving.held == (Holding("job", 1, "a0", "a"),)
+    assert (pool.view().slots_total, pool.view().slots_free) == (1, 0)
+    assert [each.worker for each in pool.demand().workers] == ["b"], "another worker is needed"
+    pool.release_attempt("job", 1)
+    assert not pool.slot_up("a", info("a9")).grants
+    pool.register("c", "host", 1, 1, [info("c0")])
+    pool.slot_down("b0")
+    assert names(pool.slot_up("b", info("b1")).grants) == ["b1", "c0"]
+    assert pool.leave("unknown") == pool.leave("unknown")
+
+
 def test_a_smaller_cluster_lets_others_pass() -> None:
     pool = with_workers(a=1, b=1)
     assert names(pool.request("busy", 1, 1)) == ["a0"]
@@ -200,6 +216,12 @@ class PoolMachine(RuleBasedStateMachine):
     @rule(worker=st.sampled_from("abc"))
     def drain(self, worker: str) -> None:
         self._changed(self.pool.drain(worker))
+
+    @rule(worker=st.sampled_from(["a", "b", "c"]))
+    def leave(self, worker: str) -> None:
+        leaving = self.pool.leave(worker)
+        assert {each.slot for each in leaving.held} <= self.held.keys()
+        self._take(leaving.grants)
 
     @rule(job=st.sampled_from(["j1", "j2", "j3", "j4"]), count=st.integers(1, 6))
     def request(self, job: str, count: int) -> None:

@@ -1,4 +1,5 @@
-"""RESCALING: one epoch after whose barrier nothing is emitted, then a new attempt with another parallelism."""
+"""RESCALING: one epoch after whose barrier nothing is emitted, then a new attempt: with another parallelism, or with
+the same one because a worker of this attempt is going to end."""
 
 from __future__ import annotations
 

@@ -6,7 +6,7 @@ from typing import ClassVar
 
 from headrace.coordinator.job.attempt import Attempt
 from headrace.coordinator.job.effects import Answer, SendAll, WriteFinished
-from headrace.coordinator.job.events import Event, RecordWritten, RescaleAsked, SavepointAsked, StopAsked
+from headrace.coordinator.job.events import Event, RecordWritten, RescaleAsked, SavepointAsked, SlotLeaving, StopAsked
 from headrace.coordinator.job.job import Job, Request
 from headrace.coordinator.job.job_state import JobState
 from headrace.coordinator.job.states.shared.live_epochs import Live
@@ -30,8 +30,8 @@ class Running(Live):
         """Ticket of the `finished` record; 0: not written yet."""
 
     def enter(self, job: Job, now_ms: int) -> Next:
-        """Does nothing until an epoch is due."""
-        return STAY
+        """Does nothing until an epoch is due, unless a worker of the attempt is going to end."""
+        return self._move(job) if job.leaving else STAY
 
     def due_ms(self, job: Job) -> int | None:
         """As in all live states; also the time of the next periodic checkpoint."""
@@ -56,11 +56,20 @@ class Running(Live):
                 job.rescale = Request(request)
                 self._drop_waiting(job, "the job is being rescaled")
                 return ToRescaling(self.attempt, parallelism, self._ticket)
+            case SlotLeaving(_, worker) if not self._finishing:
+                job.leaving = worker
+                return self._move(job)
             case RecordWritten(ticket) if ticket == self._finishing:
                 job.do(SendAll(FinishSlot()))
                 return ToFinished(job.config.hand_over)
             case _:
                 return None
+
+    def _move(self, job: Job) -> Next:
+        """Goes on elsewhere, from a checkpoint that the attempt takes before: a rescale to the same parallelism."""
+        job.message = f"worker {job.leaving} is going to end: the job moves to other workers"
+        self._drop_waiting(job, job.message)
+        return ToRescaling(self.attempt, job.parallelism, self._ticket)
 
     def advance(self, job: Job, now_ms: int) -> Next:
         """Begins a requested savepoint, else the last epoch, else a periodic one."""

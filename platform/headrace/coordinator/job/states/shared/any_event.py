@@ -10,6 +10,7 @@ from headrace.coordinator.job.events import (
     Replaced,
     RescaleAsked,
     SavepointAsked,
+    SlotLeaving,
     SplitsFound,
     StopAsked,
     Suspend,
@@ -33,6 +34,10 @@ def on_any(name: JobState, job: Job, event: Event, now_ms: int) -> Next:
             return after_failure(job, failure, now_ms)
         case SavepointAsked(request) | StopAsked(request) | RescaleAsked(request):
             refuse(job, request, name)
+            return STAY
+        case SlotLeaving(_, worker):
+            # an attempt that has just got the slot moves once it runs: before that there is no checkpoint to take
+            job.leaving = worker
             return STAY
         case SplitsFound(source, splits):
             # a late answer to a discovery of an earlier attempt: the splits are kept, because the enumerator does not
