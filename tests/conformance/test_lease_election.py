@@ -17,12 +17,13 @@ from headrace.kubernetes.documents import Document, Json, metadata_of, value_at
 from headrace.kubernetes.refusals import ConflictError, ForbiddenError, NotFoundError
 from headrace.leadership.elector import Elected, InDoubt, Lost
 from headrace.leadership.kubernetes_election import KubernetesElector, KubernetesLocator, LeaseAddress
+from headrace.leadership.lease_owner import OWNER_VARIABLE, OwnerOfLease
 from headrace.leadership.lease_record import LEADER, LeaseRecord, new_lease
 from headrace.leadership.opening import LEASE_VARIABLE
 from support.clusters.session import frozen
 from support.leadership.candidate import PUBLISHED, REFUSED
 from support.leadership.candidates import ADDRESS, LATER, LONG_LEASE_MS, Candidate, Make, candidates
-from support.leadership.lease_api import LEASES, LeaseApi, lease_api, lease_name
+from support.leadership.lease_api import LEASES, NAMESPACE, LeaseApi, lease_api, lease_name
 from support.processes.running import wait_until
 from support.repository import ROOT
 
@@ -359,3 +360,19 @@ def test_get_create_and_update_are_all_rights_that_it_needs(api: LeaseApi, name:
         error = refusal()
         assert error is not None
         assert error.retry
+
+
+def test_a_lease_belongs_to_its_owner_and_is_not_made_once_that_is_gone(api: LeaseApi, name: str) -> None:
+    owners = Collection("v1", "configmaps", NAMESPACE)
+    api.connection.create(owners, {"metadata": {"name": name}})
+    environment = {**api.environment, OWNER_VARIABLE: OwnerOfLease("v1", "configmaps", name).text}
+    with candidates(lambda lease_ms: KubernetesElector(LeaseAddress("", name), environment, lease_ms)) as another:
+        leader = _elected(another(LEASE_MS))
+        api.connection.delete(owners, name)
+        # with its owner the Lease goes; whoever leads, or would lead, makes no other one
+        assert isinstance(leader.next(), InDoubt)
+        assert isinstance(leader.next(), Lost)
+        waiting = another(LEASE_MS).campaign()
+        with pytest.raises(NotFoundError):
+            api.lease(name)
+        assert waiting.events.empty()

@@ -159,6 +159,31 @@ class TestSubmit:
         assert f"{flags[0]} means nothing without --target spark" in told
         assert cluster.jobs_by_id == {}
 
+    @pytest.mark.parametrize(
+        ("flags", "message"),
+        [
+            (["--name", "n"], "--name means nothing without --target kubernetes"),
+            (["--target", "spark", "--config", "c.yaml"], "--config means nothing without --target kubernetes"),
+            (["--target", "kubernetes"], "no cluster is named"),
+            (
+                ["--target", "kubernetes", "--name", "n", "--config", "c.yaml"],
+                "--config describes no cluster that runs",
+            ),
+            (["--target", "kubernetes", "--host", "h"], "--host means nothing with --target kubernetes"),
+            (["--target", "kubernetes", "--coordinator", "u"], "--coordinator means nothing with --target kubernetes"),
+            (["--target", "kubernetes", "--mode", "per-job"], "nothing describes the cluster"),
+            (["--target", "kubernetes", "--mode", "application"], "p.yaml is no Python program"),
+            (
+                ["--target", "kubernetes", "--mode", "application", "--parallelism", "2"],
+                "--parallelism means nothing with --target kubernetes",
+            ),
+            (["--target", "kubernetes", "--mode", "application", "--wait"], "--wait means nothing for an application"),
+        ],
+    )
+    def test_options_of_kubernetes(self, cluster: ScriptedCluster, flags: list[str], message: str) -> None:
+        assert message in headrace("submit", "p.yaml", *flags, code=2).stderr
+        assert cluster.jobs_by_id == {}
+
     def test_a_second_job_of_a_name_is_refused(self, cluster: ScriptedCluster) -> None:
         submitted(cluster)
         assert "--allow-duplicate" in headrace("submit", "p.yaml", code=2).stderr

@@ -9,7 +9,7 @@ import pytest
 
 from headrace.core.errors import UserError
 from headrace.deployment.kubernetes.cluster_file import BYTES_MAX, read_cluster_file
-from headrace.deployment.kubernetes.cluster_spec import ClusterSpec, CoordinatorPods, WorkerPods
+from headrace.deployment.kubernetes.cluster_spec import AttendantPods, ClusterSpec, CoordinatorPods, WorkerPods
 from headrace.spec.reading.wording import file_keys
 from support.repository import ROOT
 
@@ -87,8 +87,14 @@ def test_the_page_describes_a_cluster_and_each_field(tmp_path: Path) -> None:
     (example,) = re.findall(r"^```yaml\n(.*?)^```$", page, re.DOTALL | re.MULTILINE)
     assert read_cluster_file(written(tmp_path, example)).workers.slots == 2
     table = page.partition("## The description")[2].partition("## What is applied")[0]
-    for model, prefix in ((ClusterSpec, ""), (CoordinatorPods, "coordinator."), (WorkerPods, "workers.")):
-        for key in set(file_keys(model)) - {"coordinator", "workers"}:
+    models = (
+        (ClusterSpec, ""),
+        (CoordinatorPods, "coordinator."),
+        (AttendantPods, "attendant."),
+        (WorkerPods, "workers."),
+    )
+    for model, prefix in models:
+        for key in set(file_keys(model)) - {"coordinator", "attendant", "workers"}:
             assert f"`{prefix}{key}`" in table or f"`.{key}`" in table, f"{prefix}{key}"
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ from headrace.core.errors import UserError
 from headrace.deployment.kubernetes.cluster_file import cluster_spec
 from headrace.deployment.kubernetes.cluster_spec import KubernetesCluster
 from headrace.deployment.kubernetes.manifests import deployment, owned_documents, secret, worker_template
+from headrace.deployment.kubernetes.work import WORK_FOLDER, Work
 
 
 def cluster_of(name: str = "flights", **spec: Any) -> KubernetesCluster:
@@ -43,6 +45,33 @@ def test_the_objects_of_a_cluster() -> None:
         ("Deployment", "flights"),
     ]
     assert {each["metadata"]["namespace"] for each in cluster_documents(CLUSTER)} == {"data"}
+
+
+def test_a_cluster_of_one_job_has_an_attendant_beside_each_coordinator() -> None:
+    work = Work(("--request", f"{WORK_FOLDER}/job.json"), {"job.json": b"{}"})
+    template = {"spec": {"containers": [{"name": "attendant", "env": [{"name": "A", "value": "1"}]}]}}
+    spec = cluster_of(coordinator={"podTemplate": template}).spec
+    own = replace(CLUSTER, spec=spec, work=work)
+    assert ("Secret", "flights-work") in kinds(own)
+    pod, _ = pod_specs(own)
+    coordinator, attendant = pod["containers"]
+    assert (coordinator["name"], attendant["name"]) == ("coordinator", "attendant")
+    assert "s3://bucket/flights/flights" in coordinator["args"], "one description serves many clusters"
+    assert attendant["args"][-2:] == ["--request", f"{WORK_FOLDER}/job.json"]
+    assert {"name": "A", "value": "1"} in attendant["env"]
+    # the same description of a cluster that runs until it is stopped
+    pod, _ = pod_specs(replace(own, work=None))
+    assert [each["name"] for each in pod["containers"]] == ["coordinator"]
+
+
+def test_workers_have_part_of_their_grace_time_to_hand_their_jobs_over() -> None:
+    def drain(cluster: KubernetesCluster) -> list[str]:
+        spec = worker_template(cluster)["spec"]
+        return [each["value"] for each in spec["containers"][0]["env"] if each["name"] == "HEADRACE_DRAIN"]
+
+    assert drain(CLUSTER) == ["45s"]
+    assert worker_template(CLUSTER)["spec"]["terminationGracePeriodSeconds"] == 60
+    assert drain(cluster_of(env={"HEADRACE_DRAIN": "5s"})) == ["5s"]
 
 
 def test_no_secret_is_outside_of_the_secret() -> None:
