@@ -1,33 +1,84 @@
-"""The token of a cluster on Kubernetes, in the Secret of its name: for clients that may read it."""
+"""What a client of a cluster on Kubernetes needs: the token and the authority, in the Secrets of its name.
+
+    NAME      token
+    NAME-tls  ca.crt; a cluster without TLS has none
+
+Clients without rights to Secrets may use a cluster, too, if they are given both.
+"""
 
 from __future__ import annotations
 
 import base64
 import os
+from dataclasses import dataclass
+from pathlib import Path
 
-from headrace.core.errors import ExternalError, HeadraceError
+from headrace.core.errors import ExternalError
 from headrace.kubernetes.collection import Collection
-from headrace.kubernetes.connection import open_connection
+from headrace.kubernetes.connection import Connection, open_connection
 from headrace.kubernetes.documents import text_at
-from headrace.kubernetes.refusals import NotFoundError
+from headrace.kubernetes.refusals import ForbiddenError, NotFoundError
 from headrace.leadership.kubernetes_election import LeaseAddress
+from headrace.tls.named_server import NamedServer
 
 
-def token_in_secret(address: str) -> str | None:
-    """The token of the cluster `kubernetes://NAMESPACE/NAME`; None: there is no such Secret. Raises HeadraceError."""
+@dataclass(frozen=True, slots=True)
+class ClusterAccess:
+    """What is known of a cluster. token: None: no token; authority: None: no TLS, or an authority of the system."""
+
+    token: str | None
+    authority: Path | NamedServer | None
+
+
+def server_name(name: str, namespace: str) -> str:
+    """The name in the certificate of a cluster's processes, that of its REST Service."""
+    return f"{name}.{namespace}.svc"
+
+
+def tls_secret(name: str) -> str:
+    """The name of the Secret with the certificate of a cluster, its key and its authority."""
+    return f"{name}-tls"
+
+
+def with_secrets(address: str, given: ClusterAccess, otherwise: ClusterAccess) -> ClusterAccess:
+    """The access to the cluster `kubernetes://NAMESPACE/NAME`. given: by the user; otherwise: for what there is no
+    Secret of, or no right to it. Raises HeadraceError."""
+    if given.token is not None and given.authority is not None:
+        return given
     lease = LeaseAddress.parsed(address)
     connection = open_connection(os.environ)
     try:
-        secrets = Collection("v1", "secrets", lease.namespace or connection.namespace)
-        found = text_at(connection.get(secrets, lease.name), "data", "token")
-        return None if found is None else base64.b64decode(found).decode().strip()
-    except NotFoundError:
-        return None
-    except HeadraceError as error:
-        raise ExternalError(
-            f"the token of {address} cannot be read: {error.message}",
-            remedy="HEADRACE_TOKEN or HEADRACE_TOKEN_FILE gives it to clients that may not read the Secret",
-            retry=error.retry,
-        ) from error
+        namespace = lease.namespace or connection.namespace
+        secrets = _Secrets(connection, Collection("v1", "secrets", namespace))
+        token = given.token or secrets.field(lease.name, "token") or otherwise.token
+        found = None if given.authority is not None else secrets.field(tls_secret(lease.name), "ca.crt")
+        authority = None if found is None else NamedServer(found, server_name(lease.name, namespace))
+        if token is None and secrets.refusal is not None:
+            raise ExternalError(
+                f"the Secrets of {address} cannot be read: {secrets.refusal.message}",
+                remedy="HEADRACE_TOKEN or HEADRACE_TOKEN_FILE gives the token to clients that may not read them",
+                retry=secrets.refusal.retry,
+            ) from secrets.refusal
+        return ClusterAccess(token, given.authority or authority or otherwise.authority)
     finally:
         connection.close()
+
+
+class _Secrets:
+    """The Secrets of a namespace. refusal: of the last one that may not be read."""
+
+    def __init__(self, connection: Connection, collection: Collection) -> None:
+        self._connection = connection
+        self._collection = collection
+        self.refusal: ForbiddenError | None = None
+
+    def field(self, secret: str, name: str) -> str | None:
+        """A field; None: there is no such Secret, or no right to it. Raises HeadraceError."""
+        try:
+            found = text_at(self._connection.get(self._collection, secret), "data", name)
+        except NotFoundError:
+            return None
+        except ForbiddenError as error:
+            self.refusal = error
+            return None
+        return None if found is None else base64.b64decode(found).decode().strip()

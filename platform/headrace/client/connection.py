@@ -27,6 +27,7 @@ from headrace.leadership.leader import LEADER_HEADER
 from headrace.tls.contexts import client_context
 from headrace.tls.diagnosis import is_plain_answer, speaks_tls
 from headrace.tls.files import CA_VARIABLE
+from headrace.tls.named_server import NamedServer
 
 CONNECT_SECONDS = 5.0
 LEADERS_MAX = 4
@@ -51,12 +52,14 @@ class Connection:
         url: str,
         token: str | None = None,
         *,
-        authority: Path | None = None,
+        authority: Path | NamedServer | None = None,
         answer_s: float,
         locator: Locator | None = None,
     ) -> None:
         self._token = token
         self._authority = authority
+        # the name that the certificate must hold instead of the address
+        self._extensions = {"sni_hostname": authority.name} if isinstance(authority, NamedServer) else {}
         self._answer_s = answer_s
         self._locator = locator
         self.url = ""
@@ -88,7 +91,14 @@ class Connection:
         while True:
             try:
                 http = self._http or self._located()
-                response = http.request(method, path, content=content, headers=headers, timeout=self._timeout(method))
+                response = http.request(
+                    method,
+                    path,
+                    content=content,
+                    headers=headers,
+                    timeout=self._timeout(method),
+                    extensions=self._extensions,
+                )
             except httpx.HTTPError as error:
                 handled_by_nobody = isinstance(error, httpx.ConnectError | httpx.ConnectTimeout)
                 if not ((handled_by_nobody or repeatable) and self._may_find_another(retries)):

@@ -24,6 +24,7 @@ from headrace.core.errors import UnreachableError
 from headrace.core.settings import Home
 from headrace.leadership.opening import is_election, open_locator
 from headrace.tls.files import tls_authority
+from headrace.tls.named_server import named_authority
 
 if TYPE_CHECKING:
     from headrace.client.http import Client
@@ -77,21 +78,26 @@ def connect(url: str | None = None) -> Client:
             f"no cluster runs in {home.root}",
             remedy="headrace cluster start starts one; --coordinator URL or HEADRACE_COORDINATOR names another",
         )
+    if urlsplit(named).scheme == "kubernetes":
+        return _connect_on_kubernetes(named, home)
     if is_election(named):
-        # each coordinator of an election on hosts has put the cluster's token into its home
-        token = given_token() or _token_on_kubernetes(named) or read_token(token_file(home))
+        # each coordinator of the election has put the cluster's token into its home
+        token = given_token() or read_token(token_file(home))
         return Client("", token, authority=authority_of(home), locator=open_locator(named, os.environ))
     recorded = _recorded_as(home, named)
     token = given_token() or (None if recorded is None else _token_of(*recorded))
     return Client(named, token, authority=tls_authority(os.environ) or _authority_in(recorded))
 
 
-def _token_on_kubernetes(address: str) -> str | None:
-    if urlsplit(address).scheme != "kubernetes":
-        return None
-    from headrace.client.cluster_secret import token_in_secret
+def _connect_on_kubernetes(address: str, home: Home) -> Client:
+    from headrace.client.cluster_secret import ClusterAccess, with_secrets
+    from headrace.client.http import Client
 
-    return token_in_secret(address)
+    given = ClusterAccess(given_token(), named_authority(os.environ))
+    # of coordinators on hosts that are elected there
+    recorded = ClusterAccess(read_token(token_file(home)), authority_of(home))
+    access = with_secrets(address, given, recorded)
+    return Client("", access.token, authority=access.authority, locator=open_locator(address, os.environ))
 
 
 def authority_of(home: Home) -> Path | None:

@@ -53,6 +53,7 @@ from headrace.client.output_models import (
 from headrace.core.errors import ExternalError, UnreachableError, UserError
 from headrace.core.retry import Backoff, Retries
 from headrace.leadership.elector import Locator
+from headrace.tls.named_server import NamedServer
 
 ANSWER_SECONDS = 120.0
 _POLL_BACKOFF = Backoff(first_s=0.05, max_s=1.0, growth=1.5)
@@ -71,13 +72,14 @@ class Client:
         url: str,
         token: str | None = None,
         *,
-        authority: Path | None = None,
+        authority: Path | NamedServer | None = None,
         answer_s: float = ANSWER_SECONDS,
         locator: Locator | None = None,
     ) -> None:
         """
         url        of the coordinator; "" with a locator
-        authority  PEM file of the authority that signed the coordinator's certificate; None: an authority of the system
+        authority  PEM file of the authority that signed the coordinator's certificate, or the name that it must have at
+                   whatever address; None: an authority of the system
         locator    finds the leader of a cluster with an election; closed with this client
         """
         self._connection = Connection(url, token, authority=authority, answer_s=answer_s, locator=locator)

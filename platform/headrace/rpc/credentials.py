@@ -5,18 +5,43 @@ gRPC compares the coordinator's certificate with the address that the worker dia
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Callable
+from typing import cast
+
 import grpc
 
 from headrace.tls.diagnosis import handshake_trouble, is_plain_answer, speaks_tls
+from headrace.tls.file_version import FileVersion
 from headrace.tls.files import TlsFiles
 
+LOG = logging.getLogger("headrace.tls")
 _FLAGS = "--tls-cert, --tls-key and --tls-ca"
 
 
 def server_credentials(files: TlsFiles) -> grpc.ServerCredentials:
-    """The credentials of the coordinator. It requires a certificate of each client."""
+    """The credentials of the coordinator. It requires a certificate of each client, and takes over files that are
+    replaced."""
+    version = FileVersion(files)
+
+    def replaced() -> grpc.ServerCertificateConfiguration | None:
+        """Called at the beginning of each handshake; None: as before."""
+        if not version.has_changed():
+            return None
+        try:
+            return _configuration(files)
+        except OSError as error:
+            LOG.warning("the TLS files that replace the earlier ones cannot be read: %s", error)
+            return None
+
+    # its types leave out that None means: as before
+    fetch = cast("Callable[[], grpc.ServerCertificateConfiguration]", replaced)
+    return grpc.dynamic_ssl_server_credentials(_configuration(files), fetch, require_client_authentication=True)
+
+
+def _configuration(files: TlsFiles) -> grpc.ServerCertificateConfiguration:
     pair = (files.key.read_bytes(), files.cert.read_bytes())
-    return grpc.ssl_server_credentials([pair], root_certificates=files.ca.read_bytes(), require_client_auth=True)
+    return grpc.ssl_server_certificate_configuration([pair], root_certificates=files.ca.read_bytes())
 
 
 def channel_to(address: str, files: TlsFiles | None, options: tuple[tuple[str, int], ...]) -> grpc.Channel:

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import logging
 import ssl
 from hashlib import sha256
 from pathlib import Path
 
 from headrace.core.errors import UserError
+from headrace.tls.file_version import FileVersion
 from headrace.tls.files import TlsFiles
+from headrace.tls.named_server import NamedServer
+
+LOG = logging.getLogger("headrace.tls")
 
 
 def server_context(files: TlsFiles) -> ssl.SSLContext:
@@ -19,8 +24,11 @@ def server_context(files: TlsFiles) -> ssl.SSLContext:
 
 
 def rest_context(files: TlsFiles) -> ssl.SSLContext:
-    """For a server whose clients present a token and no certificate. Raises UserError."""
-    return _with_certificate(ssl.PROTOCOL_TLS_SERVER, files)
+    """For a server whose clients present a token and no certificate. It takes over files that are replaced. Raises
+    UserError."""
+    context = _with_certificate(ssl.PROTOCOL_TLS_SERVER, files)
+    context.sni_callback = _Replacing(files, context)
+    return context
 
 
 def peer_context(files: TlsFiles) -> ssl.SSLContext:
@@ -30,13 +38,19 @@ def peer_context(files: TlsFiles) -> ssl.SSLContext:
     return context
 
 
-def client_context(authority: Path | None) -> ssl.SSLContext:
+def client_context(authority: Path | NamedServer | None) -> ssl.SSLContext:
     """For a client: trusts this authority, or those of the system. Raises UserError."""
     if authority is None:
         return ssl.create_default_context()
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
-    _trust(context, authority)
+    if isinstance(authority, NamedServer):
+        try:
+            context.load_verify_locations(cadata=authority.authority)
+        except ssl.SSLError as error:
+            raise UserError(f"the authority of {authority.name} holds no certificate") from error
+    else:
+        _trust(context, authority)
     return context
 
 
@@ -50,6 +64,26 @@ def own_fingerprint(files: TlsFiles) -> str:
     text = files.cert.read_text()
     begin, end = text.index(ssl.PEM_HEADER), text.index(ssl.PEM_FOOTER) + len(ssl.PEM_FOOTER)
     return fingerprint(ssl.PEM_cert_to_DER_cert(text[begin:end]))
+
+
+class _Replacing:
+    """Called by OpenSSL at the beginning of each handshake: sets the context with the newest files.
+
+    Another context, because one that was given a certificate whose key does not work has lost the one before.
+    """
+
+    def __init__(self, files: TlsFiles, context: ssl.SSLContext) -> None:
+        self._files = files
+        self._newest = context
+        self._version = FileVersion(files)
+
+    def __call__(self, connection: ssl.SSLSocket | ssl.SSLObject, _name: str | None, _context: ssl.SSLContext) -> None:
+        if self._version.has_changed():
+            try:
+                self._newest = _with_certificate(ssl.PROTOCOL_TLS_SERVER, self._files)
+            except UserError as error:
+                LOG.warning("the TLS files that replace the earlier ones do not work: %s", error)
+        connection.context = self._newest
 
 
 def _with_certificate(protocol: int, files: TlsFiles) -> ssl.SSLContext:

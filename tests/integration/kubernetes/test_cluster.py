@@ -87,6 +87,16 @@ def test_a_standby_takes_over_from_a_leader_that_is_killed(cluster: PodCluster, 
 
 
 @pytest.mark.broker
+def test_a_certificate_that_is_replaced_disturbs_no_job(cluster: PodCluster, flow: Flow) -> None:
+    before = cluster.wait_state(flow.job, "RUNNING").attempt
+    first = cluster.presented_certificate()
+    cluster.replace_certificate()
+    wait_until(lambda: cluster.presented_certificate() != first, "the leader presents the new one")
+    assert cluster.wait_state(flow.job, "RUNNING").attempt == before
+    flow.settle()
+
+
+@pytest.mark.broker
 def test_more_slots_are_more_pods(cluster: PodCluster, flow: Flow) -> None:
     for parallelism in (4, SLOTS):
         done = cluster.headrace("rescale", flow.job, "--parallelism", str(parallelism))

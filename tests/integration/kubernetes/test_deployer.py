@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
-from headrace.client.cluster_secret import token_in_secret
+from headrace.client.cluster_secret import ClusterAccess, with_secrets
 from headrace.core.errors import ExternalError
 from headrace.deployment.kubernetes.cluster_file import cluster_spec
 from headrace.deployment.kubernetes.cluster_spec import KubernetesCluster
@@ -17,15 +18,25 @@ from headrace.deployment.kubernetes.manifests import WORKERS_FILE, worker_templa
 from headrace.kubernetes.collection import Collection
 from headrace.kubernetes.connection import Connection, open_connection
 from headrace.kubernetes.documents import metadata_of, text_at, value_at
-from headrace.kubernetes.refusals import ForbiddenError, NotFoundError
+from headrace.kubernetes.refusals import ForbiddenError
 from headrace.kubernetes.transport import Request
 from headrace.resources.driver import WorkerPhase, WorkerReport
 from headrace.resources.kubernetes.worker_pods import WorkerPods
 from headrace.resources.kubernetes.workers_file import read_workers_file
 from headrace.resources.worker_order import WorkerOrder
+from headrace.tls import issuing
+from headrace.tls.issuing import is_due
+from headrace.tls.named_server import NamedServer
 from support.kubernetes.coordinator_account import ACCOUNT, make_account
 from support.kubernetes.kubernetes import Kubernetes
 from support.processes.running import wait_until
+
+NOTHING = ClusterAccess(None, None)
+NOW = datetime.now(UTC)
+
+
+def decoded(field: object) -> str:
+    return base64.b64decode(str(field)).decode()
 
 
 class AppliedError(Exception):
@@ -93,14 +104,54 @@ def test_the_secret_is_made_once_and_outlives_the_cluster(
     assert isinstance(made, dict)
     assert made.keys() == {"token", "key"}
     monkeypatch.setenv("KUBECONFIG", str(kubernetes.kubeconfig))
-    assert token_in_secret(cluster.election) == base64.b64decode(str(made["token"])).decode().strip()
+    access = with_secrets(cluster.election, NOTHING, NOTHING)
+    assert access.token == decoded(made["token"]).strip()
+    authority = access.authority
+    assert isinstance(authority, NamedServer)
+    assert authority.name == f"flights.{namespace}.svc"
+    assert with_secrets(cluster.election, ClusterAccess("t", Path("ca.pem")), NOTHING).token == "t"
     assert deployer.stop("flights", namespace, with_secret=False)
     assert value_at(connection.get(secrets, "flights"), "data") == made
     assert deployer.stop("flights", namespace, with_secret=True)
-    with pytest.raises(NotFoundError):
-        connection.get(secrets, "flights")
-    assert token_in_secret(cluster.election) is None
+    assert connection.list(secrets).items == ()
+    assert with_secrets(cluster.election, NOTHING, NOTHING) == NOTHING
+    otherwise = ClusterAccess("recorded", Path("ca.pem"))
+    assert with_secrets(cluster.election, NOTHING, otherwise) == otherwise
     assert not deployer.stop("flights", namespace, with_secret=True)
+
+
+def test_a_certificate_is_issued_anew_near_its_end_by_the_same_authority(
+    connection: Connection, namespace: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cluster = cluster_in(namespace)
+    secrets = Collection("v1", "secrets", namespace)
+
+    def files() -> dict[str, str]:
+        data = value_at(connection.get(secrets, "flights-tls"), "data")
+        assert isinstance(data, dict)
+        return {name: decoded(each) for name, each in data.items()}
+
+    apply(connection, cluster)
+    first = files()
+    assert not is_due(first["tls.crt"], (f"flights.{namespace}.svc", f"flights-control.{namespace}.svc"), NOW)
+    apply(connection, cluster)
+    assert files() == first
+    monkeypatch.setattr(issuing, "RENEWED_BEFORE_END", issuing.CERTIFICATE_LASTS)
+    apply(connection, cluster)
+    second = files()
+    assert second["tls.crt"] != first["tls.crt"]
+    assert second["tls.key"] != first["tls.key"]
+    assert second["ca.crt"] == first["ca.crt"]
+
+
+def test_a_certificate_of_somebody_else_is_used_as_it_is(connection: Connection, namespace: str) -> None:
+    secrets = Collection("v1", "secrets", namespace)
+    data = {name: base64.b64encode(b"theirs").decode() for name in ("tls.crt", "tls.key", "ca.crt")}
+    connection.create(secrets, {"metadata": {"name": "flights-tls"}, "type": "kubernetes.io/tls", "data": data})
+    apply(connection, cluster_in(namespace))
+    assert value_at(connection.get(secrets, "flights-tls"), "data") == data
+    Deployer(connection).stop("flights", namespace, with_secret=True)
+    assert [metadata_of(each).name for each in connection.list(secrets).items] == ["flights-tls"]
 
 
 def test_nothing_else_is_left_when_it_has_stopped(connection: Connection, namespace: str) -> None:

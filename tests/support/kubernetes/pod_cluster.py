@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import ssl
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
+from headrace.client.cluster_secret import tls_secret
 from headrace.client.discovery import connect
 from headrace.client.http import Client
 from headrace.kubernetes.collection import Collection
@@ -119,6 +122,20 @@ class PodCluster(Cluster):
     def evict_pod(self, name: str) -> None:
         """Has a pod end in its grace time, as an eviction or the drain of a node does."""
         self.connection.delete(self._pods, name)
+
+    def presented_certificate(self) -> str:
+        """The one that the leader's REST API presents, as PEM."""
+        record = LeaseRecord.of(self.connection.get(Collection(API, PLURAL, self.namespace), NAME))
+        leader = record.leader("the Lease")
+        assert leader is not None
+        address = urlsplit(leader.url)
+        return ssl.get_server_certificate((str(address.hostname), int(address.port or 0)))
+
+    def replace_certificate(self) -> None:
+        """Deletes the Secret with the certificate, which the next start issues anew by the same authority."""
+        secrets = Collection("v1", "secrets", self.namespace)
+        self.connection.delete(secrets, tls_secret(NAME))
+        self.start()
 
     def pod_log(self, name: str) -> str:
         """What a pod has printed."""

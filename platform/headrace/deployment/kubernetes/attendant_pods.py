@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import base64
 
+from headrace.client.cluster_secret import server_name
 from headrace.deployment.kubernetes.cluster_spec import ClusterSpec, KubernetesCluster
 from headrace.deployment.kubernetes.containers import SECRET_FOLDER, Document, base_container
 from headrace.deployment.kubernetes.work import WORK_FOLDER, Work
+from headrace.tls.named_server import NAME_VARIABLE
 
 CONTAINER = "attendant"
 
@@ -32,13 +34,16 @@ def secret_data(work: Work) -> Document:
 def attendant_container(cluster: KubernetesCluster, work: Work, rest_port: int) -> Document:
     """The container; its pod has the volume of `work_volume`."""
     container = base_container(cluster.spec, CONTAINER, cluster.spec.attendant)
+    scheme = "https" if cluster.spec.tls else "http"
     arguments = (
-        *("attend", "--election", cluster.election, "--coordinator", f"http://127.0.0.1:{rest_port}"),
+        *("attend", "--election", cluster.election, "--coordinator", f"{scheme}://127.0.0.1:{rest_port}"),
         *("--token-file", f"{SECRET_FOLDER}/token", "--deployment", cluster.name),
         *("--linger", f"{cluster.spec.after_end_ms}ms", *work.arguments),
     )
     mounts = [*container["volumeMounts"], {"name": "work", "mountPath": WORK_FOLDER, "readOnly": True}]
-    return {**container, "args": list(arguments), "volumeMounts": mounts}
+    # the leader is dialled by its pod's address
+    named = {"name": NAME_VARIABLE, "value": server_name(cluster.name, cluster.namespace)}
+    return {**container, "args": list(arguments), "volumeMounts": mounts, "env": [*container["env"], named]}
 
 
 def work_volume(cluster: KubernetesCluster) -> Document:

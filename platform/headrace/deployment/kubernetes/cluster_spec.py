@@ -95,6 +95,7 @@ class ClusterSpec(FileModel):
     )
     coordinator: CoordinatorPods = Field(default_factory=CoordinatorPods)
     workers: WorkerPods = Field(default_factory=WorkerPods)
+    tls: bool = Field(default=True, description="between processes and to clients, by the Secret NAME-tls")
     attendant: AttendantPods = Field(default_factory=AttendantPods)
     after_end_ms: Duration = Field(
         default=60_000, ge=0, alias="afterEnd", description="a cluster of one job answers so long after the job's end"

@@ -8,17 +8,33 @@ from __future__ import annotations
 
 from typing import Any
 
-from headrace.deployment.kubernetes.cluster_spec import AttendantPods, ClusterSpec, CoordinatorPods, WorkerPods
+from headrace.client.cluster_secret import tls_secret
+from headrace.deployment.kubernetes.cluster_spec import (
+    AttendantPods,
+    ClusterSpec,
+    CoordinatorPods,
+    KubernetesCluster,
+    WorkerPods,
+)
+from headrace.tls.files import CA_VARIABLE, CERT_VARIABLE, KEY_VARIABLE
 
-HOME_FOLDER, SECRET_FOLDER = "/var/lib/headrace", "/etc/headrace/secret"
+HOME_FOLDER, SECRET_FOLDER, TLS_FOLDER = "/var/lib/headrace", "/etc/headrace/secret", "/etc/headrace/tls"
 USER = 10001
 Document = dict[str, Any]
+_TLS_VARIABLES = {
+    CERT_VARIABLE: f"{TLS_FOLDER}/tls.crt",
+    KEY_VARIABLE: f"{TLS_FOLDER}/tls.key",
+    CA_VARIABLE: f"{TLS_FOLDER}/ca.crt",
+}
+_READ_BY_GROUP = 0o440
 
 
 def base_container(spec: ClusterSpec, name: str, size: CoordinatorPods | WorkerPods | AttendantPods) -> Document:
-    """A container of our image. The pod's spec is `base_pod`, with the volume `secret`."""
+    """A container of our image. The pod's spec is `base_pod`, with the volumes `secret` and, with TLS, `tls`."""
     pull = {} if spec.image_pull_policy is None else {"imagePullPolicy": spec.image_pull_policy}
-    environment = {"HEADRACE_HOME": HOME_FOLDER, "HOME": HOME_FOLDER, "PYTHONUNBUFFERED": "1", **spec.env}
+    own = {"HEADRACE_HOME": HOME_FOLDER, "HOME": HOME_FOLDER, "PYTHONUNBUFFERED": "1"}
+    environment = {**own, **(_TLS_VARIABLES if spec.tls else {}), **spec.env}
+    tls = [{"name": "tls", "mountPath": TLS_FOLDER, "readOnly": True}] if spec.tls else []
     return {
         "name": name,
         "image": spec.image,
@@ -39,12 +55,16 @@ def base_container(spec: ClusterSpec, name: str, size: CoordinatorPods | WorkerP
             {"name": "home", "mountPath": HOME_FOLDER},
             {"name": "temporary", "mountPath": "/tmp"},
             {"name": "secret", "mountPath": SECRET_FOLDER, "readOnly": True},
+            *tls,
         ],
     }
 
 
-def base_pod(*containers: Document) -> Document:
+def base_pod(cluster: KubernetesCluster, *containers: Document) -> Document:
     """The spec of a pod with these containers."""
+    # the files of a volume follow the Secret when that is renewed
+    secret = {"secretName": tls_secret(cluster.name), "defaultMode": _READ_BY_GROUP}
+    tls = [{"name": "tls", "secret": secret}] if cluster.spec.tls else []
     return {
         "containers": list(containers),
         "securityContext": {
@@ -54,5 +74,5 @@ def base_pod(*containers: Document) -> Document:
             "fsGroup": USER,
             "seccompProfile": {"type": "RuntimeDefault"},
         },
-        "volumes": [{"name": "home", "emptyDir": {}}, {"name": "temporary", "emptyDir": {}}],
+        "volumes": [{"name": "home", "emptyDir": {}}, {"name": "temporary", "emptyDir": {}}, *tls],
     }

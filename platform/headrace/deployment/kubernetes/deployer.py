@@ -1,10 +1,10 @@
 """Starts, inspects and stops a cluster on Kubernetes. Blocking; every step may be repeated.
 
-    start   ConfigMap, Services, the work; the Secret, unless there is one; the Deployment; the others become its own
-    stop    the Deployment with its pods and all that it owns, then the Lease; the Secret stays, unless it is to go
+    start   ConfigMap, Services, the work; the Secrets, unless they are there; the Deployment; the others become its own
+    stop    the Deployment with its pods and all that it owns, then the Lease; Secrets stay, unless they are to go
 
-The Secret outlives the cluster: without its key nobody can read the jobs of the ledger, and a cluster of that name that
-is started again goes on with them. A cluster that serves one job or application is not started again: its Secret goes.
+Secrets outlive the cluster: without the key nobody can read the jobs of the ledger, and a cluster of that name that is
+started again goes on with them. A cluster that serves one job or application is not started again: its Secrets go.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from typing import Any
 
 from headrace.core.errors import ExternalError
 from headrace.deployment.kubernetes.attendant_pods import work_secret
+from headrace.deployment.kubernetes.certificates import Certificates, certificate_names
 from headrace.deployment.kubernetes.cluster_spec import KubernetesCluster
 from headrace.deployment.kubernetes.coordinator_pods import coordinator_trouble
 from headrace.deployment.kubernetes.manifests import control_service, deployment, owned_documents, secret
@@ -82,12 +83,17 @@ class Deployer:
         # before the pods that mount it, and again once it can belong to the Deployment
         self._apply_owned(cluster, before)
         self._make_secret(cluster)
+        certificates = Certificates(self._connection, cluster.namespace)
+        if cluster.spec.tls:
+            certificates.ensure(cluster, certificate_names(cluster, control_service(cluster.name)))
         deployed = self._apply(deployment(cluster))
         if before is None:
             self._apply_owned(cluster, deployed)
         if cluster.work is not None:
-            owned = {"metadata": {"ownerReferences": [_reference(cluster, deployed)]}}
+            owner = _reference(cluster, deployed)
+            owned = {"metadata": {"ownerReferences": [owner]}}
             self._connection.patch(_collection("Secret", cluster.namespace), cluster.name, owned)
+            certificates.own(cluster, owner)
 
     def stop(self, name: str, namespace: str, *, with_secret: bool) -> bool:
         """Deletes the cluster's objects, and waits until its pods are gone. Returns whether there was a cluster.
@@ -109,6 +115,7 @@ class Deployer:
             self._connection.delete(_leases(namespace), name)
         if with_secret:
             existed = self._delete("Secret", name, namespace) or existed
+            Certificates(self._connection, namespace).delete(name)
         return existed
 
     def view(self, name: str, namespace: str) -> ClusterView:

@@ -1,11 +1,14 @@
 """The objects of a cluster on Kubernetes. Pure.
 
-Deployment NAME ── owns ──> the pods of coordinators, and those of workers, which coordinators make
-Service NAME              the REST API, at any coordinator: a standby sends clients to the leader
-Service NAME-control      the control plane for workers; headless, because only the leader listens
-ConfigMap NAME            what workers are made of: no secret is in it
-Secret NAME               the token and the ledger's key: made once, never replaced
-Secret NAME-work          of a cluster of its own: what it serves
+    Deployment NAME ── owns ──> the pods of coordinators, and those of workers, which coordinators make
+    Service NAME              the REST API, at any coordinator: a standby sends clients to the leader
+    Service NAME-control      the control plane for workers; headless, because only the leader listens
+    ConfigMap NAME            what workers are made of: no secret is in it
+    Secret NAME               the token and the ledger's key: made once, never replaced
+    Secret NAME-tls           certificate, key and authority of its processes (`certificates`)
+    Secret NAME-work          of a cluster of its own: what it serves
+
+`containers` has what all pods have in common.
 """
 
 from __future__ import annotations
@@ -107,7 +110,7 @@ def worker_template(cluster: KubernetesCluster) -> Document:
     if _DRAIN_VARIABLE not in cluster.spec.env:
         container["env"] = [*container["env"], {"name": _DRAIN_VARIABLE, "value": f"{WORKER_DRAIN_SECONDS}s"}]
     spec = {
-        **base_pod(container),
+        **base_pod(cluster, container),
         "automountServiceAccountToken": False,
         "enableServiceLinks": False,
         "terminationGracePeriodSeconds": WORKER_GRACE_SECONDS,
@@ -155,7 +158,7 @@ def _coordinator_template(cluster: KubernetesCluster) -> Document:
     ]
     attendants = () if cluster.work is None else (attendant_container(cluster, cluster.work, REST_PORT),)
     spec = {
-        **base_pod(container, *attendants),
+        **base_pod(cluster, container, *attendants),
         "serviceAccountName": cluster.spec.service_account,
         "enableServiceLinks": False,
         "terminationGracePeriodSeconds": COORDINATOR_GRACE_SECONDS,

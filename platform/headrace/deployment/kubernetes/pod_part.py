@@ -17,6 +17,7 @@ from headrace.kubernetes.connection import open_connection
 from headrace.kubernetes.refusals import NotFoundError
 from headrace.leadership.kubernetes_election import LeaseAddress
 from headrace.leadership.opening import open_locator
+from headrace.tls.named_server import named_authority
 
 ANSWER_SECONDS = 5.0
 """Patience with the coordinator of the same pod."""
@@ -47,11 +48,13 @@ class PodPart:
 
     def coordinator(self) -> Client:
         """Opens a client of the coordinator in this pod."""
-        return Client(self.coordinator_url, required_token(self.token_file), answer_s=ANSWER_SECONDS)
+        token, authority = required_token(self.token_file), named_authority(os.environ)
+        return Client(self.coordinator_url, token, authority=authority, answer_s=ANSWER_SECONDS)
 
     def leader(self) -> Client:
         """Opens a client of the coordinator that leads."""
-        return Client("", required_token(self.token_file), locator=open_locator(self.election, os.environ))
+        token, authority = required_token(self.token_file), named_authority(os.environ)
+        return Client("", token, authority=authority, locator=open_locator(self.election, os.environ))
 
     def environment(self) -> Mapping[str, str]:
         """Returns the environment of the program, which finds its jobs when it is started again."""

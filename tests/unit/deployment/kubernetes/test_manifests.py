@@ -83,8 +83,11 @@ def test_no_secret_is_outside_of_the_secret() -> None:
 
 def test_workers_do_not_get_the_key_of_the_ledger_nor_an_account() -> None:
     spec = worker_template(CLUSTER)["spec"]
-    (volume,) = (each for each in spec["volumes"] if "secret" in each)
-    assert [each["key"] for each in volume["secret"]["items"]] == ["token"]
+    mounted = {
+        each["secret"]["secretName"]: each["secret"].get("items") for each in spec["volumes"] if "secret" in each
+    }
+    assert mounted.keys() == {"flights", "flights-tls"}
+    assert [each["key"] for each in mounted["flights"]] == ["token"]
     assert spec["automountServiceAccountToken"] is False
     assert "serviceAccountName" not in spec
 
@@ -121,3 +124,9 @@ def test_a_users_labels_cannot_hide_coordinators_from_their_services() -> None:
 def test_a_name_that_kubernetes_would_refuse(name: str) -> None:
     with pytest.raises(UserError, match="no name of a cluster"):
         cluster_of(name)
+
+
+def test_a_cluster_may_do_without_tls() -> None:
+    for pod in pod_specs(cluster_of(tls=False)):
+        assert "TLS" not in json.dumps(pod)
+        assert "tls" not in json.dumps(pod)
