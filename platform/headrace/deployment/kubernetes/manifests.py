@@ -6,6 +6,8 @@
     ConfigMap NAME            what workers are made of: no secret is in it
     Secret NAME               the token and the ledger's key: made once, never replaced
 
+and those of `protections`.
+
 Containers pass the restricted Pod Security level: no root, no privileges, a read-only file system. What they write is
 in volumes that end with the pod.
 """
@@ -18,6 +20,7 @@ from typing import Any
 
 from headrace.deployment.kubernetes.cluster_spec import CoordinatorPods, KubernetesCluster, WorkerPods
 from headrace.deployment.kubernetes.pod_template import merged
+from headrace.deployment.kubernetes.protections import protections
 from headrace.resources.kubernetes.labels import COORDINATOR, labels_of
 from headrace.resources.kubernetes.worker_pod import CONTAINER as WORKER_CONTAINER
 from headrace.resources.kubernetes.workers_file import OwnerName, WorkersFile
@@ -34,7 +37,7 @@ Document = dict[str, Any]
 
 def owned_documents(cluster: KubernetesCluster) -> tuple[Document, ...]:
     """What belongs to the cluster's Deployment."""
-    return (config_map(cluster), *services(cluster))
+    return (config_map(cluster), *services(cluster), *protections(cluster))
 
 
 def control_service(name: str) -> str:

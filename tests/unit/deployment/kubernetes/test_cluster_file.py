@@ -9,7 +9,7 @@ import pytest
 
 from headrace.core.errors import UserError
 from headrace.deployment.kubernetes.cluster_file import BYTES_MAX, read_cluster_file
-from headrace.deployment.kubernetes.cluster_spec import ClusterSpec, CoordinatorPods, WorkerPods
+from headrace.deployment.kubernetes.cluster_spec import ClusterSpec, CoordinatorPods, NetworkRules, WorkerPods
 from headrace.spec.reading.wording import file_keys
 from support.repository import ROOT
 
@@ -70,6 +70,10 @@ def test_the_least_that_describes_a_cluster(tmp_path: Path) -> None:
         (LEAST + "workers: {podTemplate: {containers: []}}\n", "workers.podTemplate: "),
         (LEAST + "coordinator: {replicas: 10}\n", "coordinator.replicas: "),
         (LEAST + "env: {A: [1]}\n", "env.A"),
+        (LEAST + "networkPolicy: true\n", "networkPolicy"),
+        (LEAST + "networkPolicy: {enabled: true, client: []}\n", "did you mean 'clients'?"),
+        (LEAST + "networkPolicy: {egress: [443]}\n", "networkPolicy.egress"),
+        (LEAST + "disruptionBudget: maybe\n", "disruptionBudget"),
         ("image: [\n", "cluster.yaml:2:1: "),
         (b"image: \xff\n", "cluster.yaml"),
         ("image: i\nimage: j\nledger: l\n", 'found duplicate key "image"'),
@@ -84,11 +88,12 @@ def test_what_is_wrong_is_said_with_its_place(tmp_path: Path, text: str | bytes,
 
 def test_the_page_describes_a_cluster_and_each_field(tmp_path: Path) -> None:
     page = (ROOT / "docs/kubernetes.md").read_text()
-    (example,) = re.findall(r"^```yaml\n(.*?)^```$", page, re.DOTALL | re.MULTILINE)
+    (example,) = re.findall(r"^```yaml\n(image: .*?)^```$", page, re.DOTALL | re.MULTILINE)
     assert read_cluster_file(written(tmp_path, example)).workers.slots == 2
     table = page.partition("## The description")[2].partition("## What is applied")[0]
-    for model, prefix in ((ClusterSpec, ""), (CoordinatorPods, "coordinator."), (WorkerPods, "workers.")):
-        for key in set(file_keys(model)) - {"coordinator", "workers"}:
+    parts = {"coordinator": CoordinatorPods, "workers": WorkerPods, "networkPolicy": NetworkRules}
+    for model, prefix in ((ClusterSpec, ""), *((model, f"{name}.") for name, model in parts.items())):
+        for key in set(file_keys(model)) - parts.keys():
             assert f"`{prefix}{key}`" in table or f"`.{key}`" in table, f"{prefix}{key}"
 
 
