@@ -71,4 +71,4 @@ def _has_port(ports: Sequence[Document] | None, target: PeerPod, port: int) -> b
 
 def _selects(selector: Document, labels: Mapping[str, str]) -> bool:
     assert selector.keys() <= {"matchLabels"}, "no expressions are understood here"
-    return selector.get("matchLabels", ALL).items() <= labels.items()
+    return all(labels.get(name) == value for name, value in selector.get("matchLabels", ALL).items())
