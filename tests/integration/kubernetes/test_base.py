@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+from support.kubernetes.coordinator_account import require_account
 from support.kubernetes.kubernetes import Kubernetes
 from support.repository import ROOT
 
@@ -13,26 +14,7 @@ PAGE = ROOT / "docs/kubernetes.md"
 OVERLAY = re.compile(r"^```yaml\n(# overlay/kustomization\.yaml\n.*?)^```$", re.DOTALL | re.MULTILINE)
 
 
-def may(kubernetes: Kubernetes, namespace: str, verb: str, resource: str) -> bool:
-    """Whether the account of coordinators may do it there."""
-    account = f"system:serviceaccount:{namespace}:headrace-coordinator"
-    review = {
-        "apiVersion": "authorization.k8s.io/v1",
-        "kind": "SubjectAccessReview",
-        "spec": {"user": account, "resourceAttributes": {"namespace": namespace, "verb": verb, "resource": resource}},
-    }
-    answer = kubernetes.api.create("/apis/authorization.k8s.io/v1/subjectaccessreviews", review)
-    return bool(answer["status"]["allowed"])
-
-
-def require_account(kubernetes: Kubernetes, namespace: str) -> None:
-    assert may(kubernetes, namespace, "create", "pods")
-    for verb, resource in (("get", "secrets"), ("update", "pods"), ("delete", "deployments"), ("list", "configmaps")):
-        assert not may(kubernetes, namespace, verb, resource), f"{verb} {resource}"
-
-
 def test_it_makes_the_account_in_the_namespace_that_kubectl_is_told(kubernetes: Kubernetes, namespace: str) -> None:
-    assert not may(kubernetes, namespace, "create", "pods")
     kubernetes.kubectl("--namespace", namespace, "apply", "--kustomize", str(BASE))
     require_account(kubernetes, namespace)
     again = kubernetes.kubectl("--namespace", namespace, "apply", "--kustomize", str(BASE))

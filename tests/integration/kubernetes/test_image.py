@@ -40,10 +40,10 @@ ANY_USER = ("--user", "54321:54321")
 NOT_COMPILED = """\
 import sys
 from pathlib import Path
-import headrace.coordinator.main, headrace.worker.supervision.main
+import headrace.coordinator.main, headrace.worker.supervision.supervisor
 from headrace.kernels.library import library
 assert library() is not None
-specs = [module.__spec__ for module in list(sys.modules.values()) if module.__spec__ is not None]
+specs = [spec for module in list(sys.modules.values()) if (spec := getattr(module, "__spec__", None)) is not None]
 own = [spec for spec in specs if (spec.origin or "").startswith("/opt/") and spec.origin.endswith(".py")]
 print(len(own), [spec.name for spec in own if not Path(spec.cached).exists()])
 """
@@ -89,7 +89,7 @@ def test_it_has_compiled_kernels_and_its_bytecode(image: str) -> None:
     done = run_image(image, "-c", NOT_COMPILED, options=("--entrypoint", "python"))
     assert done.returncode == 0, done.stderr
     assert (found := re.fullmatch(r"(\d+) \[\]\n", done.stdout)), done.stdout
-    assert int(found[1]) > 500
+    assert int(found[1]) > 100
 
 
 def test_it_has_neither_pip_nor_a_compiler_of_its_own(image: str) -> None:
