@@ -10,6 +10,7 @@ import pytest
 from headrace.core.errors import UserError
 from headrace.deployment.kubernetes.cluster_file import BYTES_MAX, read_cluster_file
 from headrace.deployment.kubernetes.cluster_spec import ClusterSpec, CoordinatorPods, NetworkRules, WorkerPods
+from headrace.spec.model import FileModel
 from headrace.spec.reading.wording import file_keys
 from support.repository import ROOT
 
@@ -91,10 +92,15 @@ def test_the_page_describes_a_cluster_and_each_field(tmp_path: Path) -> None:
     (example,) = re.findall(r"^```yaml\n(image: .*?)^```$", page, re.DOTALL | re.MULTILINE)
     assert read_cluster_file(written(tmp_path, example)).workers.slots == 2
     table = page.partition("## The description")[2].partition("## What is applied")[0]
-    parts = {"coordinator": CoordinatorPods, "workers": WorkerPods, "networkPolicy": NetworkRules}
-    for model, prefix in ((ClusterSpec, ""), *((model, f"{name}.") for name, model in parts.items())):
-        for key in set(file_keys(model)) - parts.keys():
-            assert f"`{prefix}{key}`" in table or f"`.{key}`" in table, f"{prefix}{key}"
+    parts: dict[str, type[FileModel]] = {
+        "coordinator": CoordinatorPods,
+        "workers": WorkerPods,
+        "networkPolicy": NetworkRules,
+    }
+    described = [key for key in file_keys(ClusterSpec) if key not in parts]
+    described += [f"{name}.{key}" for name, model in parts.items() for key in file_keys(model)]
+    for key in described:
+        assert f"`{key}`" in table or f"`.{key.rpartition('.')[2]}`" in table, key
 
 
 def test_all_problems_are_said_at_once(tmp_path: Path) -> None:
