@@ -74,8 +74,8 @@ def test_any_user_runs_it_with_a_read_only_root(image: str) -> None:
 
 
 def test_it_validates_a_pipeline_as_any_user(image: str, project: Path) -> None:
-    options = (*ANY_USER, "--volume", f"{project}:/work:ro")
-    done = run_image(image, "validate", "/work/pipeline.yaml", options=options)
+    options = (*ANY_USER, "--volume", f"{project}:/project:ro")
+    done = run_image(image, "validate", "/project/pipeline.yaml", options=options)
     assert done.returncode == 0, done.stderr
 
 
