@@ -37,6 +37,8 @@ sinks:
     format: json
 """
 ANY_USER = ("--user", "54321:54321")
+# the build takes 95 CPU seconds; `tidy/test_image_recipe` reads what it is built by
+pytestmark = pytest.mark.full
 NOT_COMPILED = """\
 import sys
 from pathlib import Path
@@ -100,7 +102,6 @@ def test_it_has_neither_pip_nor_a_compiler_of_its_own(image: str) -> None:
     assert not names & {"build", "pip", "cc", "gcc"}
 
 
-@pytest.mark.full  # `test_cluster` has pods that run this machine's Python
 def test_its_pods_run_a_job_at_the_restricted_level(
     image: str, nodes: NodeCluster, project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
