@@ -11,6 +11,12 @@ import pytest
 from ruamel.yaml import YAML
 
 import headrace
+from headrace.deployment.kubernetes.cluster_file import cluster_spec
+from headrace.deployment.kubernetes.cluster_spec import KubernetesCluster
+from headrace.deployment.kubernetes.deployer import Deployer
+from headrace.kubernetes.collection import Collection
+from headrace.kubernetes.connection import open_connection
+from headrace.kubernetes.refusals import ForbiddenError
 from support.kubernetes.chart import CHART, ChartError, documents, rendered_chart
 from support.kubernetes.coordinator_account import ACCOUNT, require_account
 from support.kubernetes.kubernetes import Kubernetes
@@ -106,6 +112,27 @@ def test_the_pods_of_the_operator_are_admitted_at_the_restricted_level(
     assert {"key": "spot", "operator": "Exists"} in spec["tolerations"]
     (container,) = spec["containers"]
     assert (container["image"], container["imagePullPolicy"]) == ("you/headrace:1", "Never")
+
+
+def test_the_operator_s_rights_are_enough_for_clusters(kubernetes: Kubernetes, namespace: str, tmp_path: Path) -> None:
+    without_pods = {"operator": {**OPERATOR, "replicas": 0}}
+    kubernetes.kubectl("apply", "--filename", "-", given=rendered_chart(tmp_path, namespace, without_pods))
+    token = kubernetes.kubectl("--namespace", namespace, "create", "token", "headrace-operator").strip()
+    own = open_connection({}, kubeconfig=kubernetes.kubeconfig_of(token, tmp_path / "operator.kubeconfig"))
+    for protected in (True, False):
+        document = {
+            "image": "i",
+            "ledger": "s3://b",
+            "disruptionBudget": protected,
+            "networkPolicy": {"enabled": protected},
+        }
+        cluster = KubernetesCluster("flights", namespace, cluster_spec(document, "cluster.yaml"))
+        Deployer(own).apply(cluster)
+        policies = kubernetes.kubectl("--namespace", namespace, "get", "pdb,netpol", "--output", "name").split()
+        assert len(policies) == (3 if protected else 0)
+    with pytest.raises(ForbiddenError):
+        own.create(Collection("v1", "pods", namespace), {"metadata": {"name": "mine"}, "spec": {"containers": []}})
+    own.close()
 
 
 @pytest.mark.parametrize(
