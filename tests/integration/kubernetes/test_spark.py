@@ -5,6 +5,7 @@ pods. Faults are in `containers/test_spark_kubernetes`, whose API is a stand-in.
 from __future__ import annotations
 
 import json
+import signal
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -14,13 +15,14 @@ import pytest
 from support.containers.engine import engine
 from support.flows.sent import check_results, write_project
 from support.kubernetes.node_cluster import NodeCluster
-from support.kubernetes.spark_pods import host_volume, import_spark_image, make_spark_account, spark_settings
+from support.kubernetes.spark_pods import ROLES, host_volume, import_spark_image, make_spark_account, spark_settings
 from support.patience import SPARK_SECONDS
 from support.processes.running import Finished, finish, start, wait_until
 from support.storage.s3_server import BUCKET, S3Server, s3_server
 
 __all__ = ["engine"]
 RESULTS = "/mnt/results"
+INTERRUPTED = 128 + signal.SIGINT
 SECRET_VARIABLE, SECRET = "AWS_SECRET_ACCESS_KEY", "not-to-be-seen"
 
 pytestmark = [pytest.mark.full, pytest.mark.timeout(1_200)]
@@ -64,6 +66,26 @@ def test_driver_and_executor_are_pods_and_secrets_stay_secrets(
     wait_until(lambda: not pods(nodes, namespace, "executor"), "the executor is gone")
 
 
+def test_follow_goes_on_until_it_is_interrupted(nodes: NodeCluster, namespace: str, tmp_path: Path) -> None:
+    shared = tmp_path / "shared"
+    shared.mkdir()
+    conf = dict(spark_settings(namespace))
+    for role in ROLES:
+        conf |= host_volume(role, "shared", shared, RESULTS)
+    file = write_project(tmp_path / "project", storage=RESULTS)
+    process = start(replay_command(nodes, file, conf, "--follow", "--trigger-interval", "1s"), tmp_path)
+
+    def has_published() -> bool:
+        return process.poll() is not None or any((shared / "out").rglob("part-*"))
+
+    wait_until(has_published, "an increment is published", SPARK_SECONDS)
+    assert process.poll() is None, finish(process).err
+    assert len(pods(nodes, namespace, "executor")) == 1
+    process.send_signal(signal.SIGINT)
+    assert finish(process).code == INTERRUPTED
+    wait_until(lambda: not any(pods(nodes, namespace, role) for role in ROLES), "no pod is left")
+
+
 def project(folder: Path) -> Path:
     """A pipeline file with modules beside it: its checkpoints are in object storage, its results in a volume."""
     file = write_project(folder / "project", storage=RESULTS)
@@ -74,9 +96,12 @@ def project(folder: Path) -> Path:
 
 
 def replay(nodes: NodeCluster, file: Path, conf: Mapping[str, str], folder: Path) -> Finished:
+    return finish(start(replay_command(nodes, file, conf, "--json"), folder), SPARK_SECONDS)
+
+
+def replay_command(nodes: NodeCluster, file: Path, conf: Mapping[str, str], *options: str) -> list[str]:
     settings = [part for name, value in conf.items() for part in ("--conf", f"{name}={value}")]
-    command = ("replay", str(file), "--master", f"k8s://{nodes.url}", "--deploy-mode", "cluster", "--json", *settings)
-    return finish(start(command, folder), SPARK_SECONDS)
+    return ["replay", str(file), "--master", f"k8s://{nodes.url}", "--deploy-mode", "cluster", *options, *settings]
 
 
 def pods(nodes: NodeCluster, namespace: str, role: str) -> list[dict[str, Any]]:

@@ -31,13 +31,12 @@ def with_libraries(files: Iterable[Path]) -> set[Path]:
 
 
 def standard_libraries(names: Iterable[str]) -> set[Path]:
-    """Returns shared libraries by name. Raises LookupError for one that this machine's loader does not know."""
-    listed = subprocess.run(["/sbin/ldconfig", "-p"], capture_output=True, text=True, check=True).stdout
-    known = dict(re.findall(r"^\s*(\S+) \([^)]*x86-64[^)]*\) => (\S+)$", listed, re.MULTILINE)[::-1])
-    missing = [name for name in names if name not in known]
+    """Returns shared libraries by name, as the linker finds them. Raises LookupError for one that it does not."""
+    paths = {name: Path(_asked(f"-print-file-name={name}")) for name in names}
+    missing = [name for name, path in paths.items() if not path.is_absolute()]
     if missing:
         raise LookupError(f"no shared library {', '.join(missing)}")
-    return {Path(known[name]) for name in names}
+    return set(paths.values())
 
 
 def python_files() -> set[Path]:

@@ -8,6 +8,8 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
+from testcontainers.core.labels import SESSION_ID
+
 from support.containers.engine import engine_client
 from support.containers.headrace_image import save_image
 from support.kubernetes.kubernetes import Kubernetes
@@ -16,7 +18,7 @@ from support.patience import WAIT_SECONDS
 from support.repository import ROOT
 from support.spark.kubernetes.image import image_folders, spark_image
 
-IMAGE = "headrace/spark:1"
+IMAGE = f"headrace/spark:{SESSION_ID}"
 ACCOUNT = "spark"
 ROLES = ("driver", "executor")
 _LITTLE_COMPILED = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
