@@ -24,6 +24,8 @@ SHORT_BROKER_SESSION: Final[Mapping[str, str]] = {
 """For brokers that a test kills: they come back only when their session has ended."""
 SPARK_SECONDS: Final = 900.0
 """The same for a command that starts a Spark, and for each of its steps."""
+IMAGE_SECONDS: Final = 900.0
+"""For an engine that builds or writes an image of 900 MB."""
 KUBERNETES_BUILD_SECONDS: Final = 1_000.0
 """For as long a test waits for programs of Kubernetes that another process is building: less than a test may take."""
 

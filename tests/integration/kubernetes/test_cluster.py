@@ -86,6 +86,17 @@ def test_a_standby_takes_over_from_a_leader_that_is_killed(cluster: PodCluster, 
     assert sorted(cluster.workers()) == before
 
 
+def test_a_drain_evicts_one_coordinator_at_a_time(cluster: PodCluster, nodes: NodeCluster) -> None:
+    wait_until(lambda: cluster.ready_coordinators() == 2, "both coordinators are ready")
+    leader = cluster.leader()
+    (standby,) = set(cluster.coordinators()) - {leader}
+    with nodes.cordoned("node1"):
+        wait_until(lambda: cluster.evict(standby), "the budget allows one")
+        assert not cluster.evict(leader)
+    wait_until(lambda: cluster.ready_coordinators() == 2, "another one is ready")
+    assert cluster.leader() == leader
+
+
 @pytest.mark.broker
 def test_a_certificate_that_is_replaced_disturbs_no_job(cluster: PodCluster, flow: Flow) -> None:
     before = cluster.wait_state(flow.job, "RUNNING").attempt

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import base64
+import re
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+from ruamel.yaml import YAML
 
 from headrace.client.cluster_secret import ClusterAccess, with_secrets
 from headrace.core.errors import ExternalError
@@ -30,6 +32,16 @@ from headrace.tls.named_server import NamedServer
 from support.kubernetes.coordinator_account import ACCOUNT, make_account
 from support.kubernetes.kubernetes import Kubernetes
 from support.processes.running import wait_until
+from support.repository import ROOT
+
+PAGE = ROOT / "docs/kubernetes.md"
+CLIENT_RIGHTS = (
+    ([""], ["configmaps", "services", "secrets"], ["get", "create", "patch", "delete"]),
+    (["apps"], ["deployments"], ["get", "create", "patch", "delete"]),
+    (["coordination.k8s.io"], ["leases"], ["get", "delete"]),
+    ([""], ["pods"], ["list"]),
+)
+"""What the page says that starting clusters takes, without budgets and policies."""
 
 NOTHING = ClusterAccess(None, None)
 NOW = datetime.now(UTC)
@@ -84,6 +96,65 @@ def test_everything_is_admitted_at_the_restricted_level(connection: Connection, 
     view = deployer.view("flights", namespace)
     assert set(view.coordinators.values()) == {"Pending"}
     assert (view.exists, view.workers, view.leader) == (True, {}, None)
+
+
+def protections_of(connection: Connection, namespace: str) -> list[tuple[str, str]]:
+    """Budgets and policies that are there, as plural and name."""
+    kinds = {"poddisruptionbudgets": "policy/v1", "networkpolicies": "networking.k8s.io/v1"}
+    return [
+        (plural, metadata_of(each).name)
+        for plural, api in kinds.items()
+        for each in connection.list(Collection(api, plural, namespace)).items
+    ]
+
+
+def test_budget_and_policies_come_and_go_with_the_description(connection: Connection, namespace: str) -> None:
+    (example,) = re.findall(r"^```yaml\n(networkPolicy:.*?)^```$", PAGE.read_text(), re.DOTALL | re.MULTILINE)
+    apply(connection, cluster_in(namespace, coordinator={"replicas": 2}, **YAML(typ="safe").load(example)))
+    every = [
+        ("poddisruptionbudgets", "flights"),
+        ("networkpolicies", "flights"),
+        ("networkpolicies", "flights-workers"),
+    ]
+    assert protections_of(connection, namespace) == every
+    budgets = Collection("policy/v1", "poddisruptionbudgets", namespace)
+
+    def is_counted() -> bool:
+        status = value_at(connection.get(budgets, "flights"), "status")
+        return isinstance(status, dict) and status.get("expectedPods") == 2
+
+    wait_until(is_counted, "the budget is of both coordinators")
+    apply(connection, cluster_in(namespace))
+    assert protections_of(connection, namespace) == every[:1]
+    apply(connection, cluster_in(namespace, disruptionBudget=False))
+    assert protections_of(connection, namespace) == []
+
+
+def test_a_rule_that_is_none_is_refused_with_its_field(connection: Connection, namespace: str) -> None:
+    cluster = cluster_in(namespace, networkPolicy={"enabled": True, "egress": [{"too": []}]})
+    with pytest.raises(ExternalError, match=r"spec\.egress\[2\]\.too"):
+        Deployer(connection).apply(cluster)
+
+
+def test_an_account_without_rights_for_what_is_off_starts_and_stops_a_cluster(
+    connection: Connection, namespace: str, kubernetes: Kubernetes, tmp_path: Path
+) -> None:
+    accounts, roles = Collection("v1", "serviceaccounts", namespace), "rbac.authorization.k8s.io/v1"
+    connection.create(accounts, {"metadata": {"name": "client"}})
+    rules = [{"apiGroups": groups, "resources": kinds, "verbs": verbs} for groups, kinds, verbs in CLIENT_RIGHTS]
+    connection.create(Collection(roles, "roles", namespace), {"metadata": {"name": "client"}, "rules": rules})
+    binding = {
+        "metadata": {"name": "client"},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "client"},
+        "subjects": [{"kind": "ServiceAccount", "name": "client", "namespace": namespace}],
+    }
+    connection.create(Collection(roles, "rolebindings", namespace), binding)
+    own = _connection_of(kubernetes, connection, namespace, tmp_path, account="client")
+    with pytest.raises(ForbiddenError, match="poddisruptionbudgets"):
+        Deployer(own).apply(cluster_in(namespace))
+    apply(own, cluster_in(namespace, disruptionBudget=False))
+    assert Deployer(own).stop("flights", namespace, with_secret=True)
+    own.close()
 
 
 def test_what_is_refused_is_said(connection: Connection, namespace: str) -> None:
@@ -155,9 +226,10 @@ def test_a_certificate_of_somebody_else_is_used_as_it_is(connection: Connection,
 
 
 def test_nothing_else_is_left_when_it_has_stopped(connection: Connection, namespace: str) -> None:
-    apply(connection, cluster_in(namespace))
+    apply(connection, cluster_in(namespace, networkPolicy={"enabled": True}))
     Deployer(connection).stop("flights", namespace, with_secret=False)
     kinds = {"pods": "v1", "services": "v1", "deployments": "apps/v1", "replicasets": "apps/v1"}
+    kinds |= {"poddisruptionbudgets": "policy/v1", "networkpolicies": "networking.k8s.io/v1"}
 
     def left() -> list[str]:
         found = [
@@ -219,10 +291,12 @@ def test_a_template_that_the_api_server_refuses_is_an_error_of_the_start(
     driver.close()
 
 
-def _connection_of(kubernetes: Kubernetes, connection: Connection, namespace: str, folder: Path) -> Connection:
-    """A connection of the coordinators' account."""
+def _connection_of(
+    kubernetes: Kubernetes, connection: Connection, namespace: str, folder: Path, account: str = ACCOUNT
+) -> Connection:
+    """A connection of an account of the namespace, by default that of coordinators."""
     accounts = Collection("v1", "serviceaccounts", namespace)
-    request = Request("POST", accounts.path(ACCOUNT, "token"), {}, {"spec": {"expirationSeconds": 3_600}})
+    request = Request("POST", accounts.path(account, "token"), {}, {"spec": {"expirationSeconds": 3_600}})
     token = text_at(connection._transport.send(request, 30).content, "status", "token")
     assert token is not None
-    return open_connection({}, kubeconfig=kubernetes.kubeconfig_of(token, folder / "coordinator.kubeconfig"))
+    return open_connection({}, kubeconfig=kubernetes.kubeconfig_of(token, folder / f"{account}.kubeconfig"))

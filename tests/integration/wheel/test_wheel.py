@@ -16,10 +16,9 @@ from importlib import metadata
 from pathlib import Path
 
 import pytest
-from packaging.requirements import Requirement
-from packaging.utils import canonicalize_name
 
 import headrace
+from support.distributions.required import required_names
 from support.processes.running import RUN_TIMES
 from support.repository import ROOT
 
@@ -99,27 +98,10 @@ def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     run(*pip, "install", "--quiet", "--no-compile", "--no-index", "--no-deps", wheel, cwd=folder)
     packages = Path(sysconfig.get_path("purelib", "venv", {"base": str(home)}))
     (installed,) = metadata.distributions(name="headrace", path=[str(packages)])
-    for name in _needed_by(installed):
+    for name in required_names(installed.requires or ()):
         _link(metadata.distribution(name), packages)
     run(*pip, "check", cwd=folder)
     return programs
-
-
-def _needed_by(distribution: metadata.Distribution) -> set[str]:
-    """Names of what it depends on without any extra, and what that depends on."""
-    seen: set[tuple[str, str]] = set()
-    wanted = [(text, "") for text in distribution.requires or ()]
-    while wanted:
-        text, extra = wanted.pop()
-        required = Requirement(text)
-        if required.marker is not None and not required.marker.evaluate({"extra": extra}):
-            continue
-        name = canonicalize_name(required.name)
-        for each in ("", *required.extras):
-            if (name, each) not in seen:
-                seen.add((name, each))
-                wanted += [(inner, each) for inner in metadata.requires(name) or ()]
-    return {name for name, _ in seen}
 
 
 def _link(distribution: metadata.Distribution, packages: Path) -> None:

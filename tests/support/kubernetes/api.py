@@ -58,6 +58,18 @@ class Api:
             options["gracePeriodSeconds"] = grace_s
         _document(self._client.request("DELETE", path, content=json.dumps(options)))
 
+    def evict(self, pod: str) -> bool:
+        """Evicts a pod as a drain does. Returns False if a budget does not allow it now. pod: its path."""
+        namespace, _, name = pod.split("/")[-3:]
+        metadata = {"name": name, "namespace": namespace}
+        document = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": metadata}
+        answer = self._client.post(f"{pod}/eviction", json=document)
+        if answer.status_code == httpx.codes.TOO_MANY_REQUESTS:
+            assert "disruption budget" in answer.text, answer.text
+            return False
+        _document(answer)
+        return True
+
     def is_ready(self) -> bool:
         """Whether the server serves all its APIs."""
         try:

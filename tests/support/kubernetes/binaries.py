@@ -24,7 +24,7 @@ from headrace.core.errors import ExternalError
 from headrace.core.settings import cache_folder
 from support.kubernetes.compiling import Compiler
 from support.kubernetes.go_toolchain import go_version
-from support.kubernetes.recipe import KUBERNETES, NODE, Component, key
+from support.kubernetes.recipe import EVERYTHING, KUBERNETES, Component, key
 
 REMEDY = "`make kubernetes` builds them"
 BUILD_WAIT_SECONDS = 7200.0
@@ -55,7 +55,7 @@ def missing(components: Sequence[Component]) -> list[str]:
     return [component.name for component in components if not (binaries_folder() / component.name).exists()]
 
 
-def build(components: Sequence[Component] = NODE, *, report: Report) -> Path:
+def build(components: Sequence[Component] = EVERYTHING, *, report: Report) -> Path:
     """Returns the cache's folder, with these programs in it: builds what is missing. Raises ExternalError."""
     folder = binaries_folder()
     if missing(components):

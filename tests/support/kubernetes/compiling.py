@@ -69,6 +69,10 @@ class Compiler:
                 (unfinished / "main.go").write_text(recipe.COREDNS_MAIN)
                 (unfinished / "go.mod").write_text(recipe.COREDNS_MODULE)
                 self._run(unfinished, "mod", "tidy")
+            case "helm":
+                (unfinished / "main.go").write_text(recipe.HELM_MAIN)
+                (unfinished / "go.mod").write_text(recipe.HELM_MODULE)
+                self._run(unfinished, "mod", "tidy")
             case "pause":
                 (unfinished / "main.go").write_text(recipe.PAUSE_MAIN)
                 (unfinished / "go.mod").write_text(recipe.PAUSE_MODULE)

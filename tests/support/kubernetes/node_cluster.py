@@ -98,6 +98,15 @@ class NodeCluster(ControlCluster):
         finally:
             self.network.heal(number)
 
+    @contextmanager
+    def cordoned(self, name: str) -> Iterator[None]:
+        """No pod is started on a node meanwhile, as while it is drained."""
+        self.kubectl("cordon", name)
+        try:
+            yield
+        finally:
+            self.kubectl("uncordon", name)
+
     def pod(self, namespace: str, name: str) -> dict[str, Any] | None:
         """As it is now; None: it is gone."""
         return self.api.find(f"/api/v1/namespaces/{namespace}/pods/{name}")

@@ -15,7 +15,7 @@ from headrace.client.discovery import connect
 from headrace.client.http import Client
 from headrace.kubernetes.collection import Collection
 from headrace.kubernetes.connection import Connection
-from headrace.kubernetes.documents import metadata_of, text_at
+from headrace.kubernetes.documents import metadata_of, number_at, text_at
 from headrace.leadership.lease_record import API, PLURAL, LeaseRecord
 from headrace.resources.kubernetes.labels import COORDINATOR, WORKER, selector_of
 from support.clusters.session import Cluster
@@ -136,6 +136,15 @@ class PodCluster(Cluster):
         secrets = Collection("v1", "secrets", self.namespace)
         self.connection.delete(secrets, tls_secret(NAME))
         self.start()
+
+    def evict(self, name: str) -> bool:
+        """Evicts a pod as a drain does. Returns False if a budget does not allow it now."""
+        return self._nodes.api.evict(self._pods.path(name))
+
+    def ready_coordinators(self) -> int:
+        """How many coordinators pass their probes."""
+        deployed = self.connection.get(Collection("apps/v1", "deployments", self.namespace), NAME)
+        return number_at(deployed, "status", "readyReplicas") or 0
 
     def pod_log(self, name: str) -> str:
         """What a pod has printed."""

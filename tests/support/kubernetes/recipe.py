@@ -12,6 +12,8 @@ from dataclasses import dataclass
 
 KUBERNETES = "v1.37.0"
 COREDNS = "v1.14.7"
+HELM = "v3.22.0"
+"""It has the libraries of that Kubernetes, so that little of it is compiled beside kubectl."""
 LIBRARIES = KUBERNETES.replace("v1.", "v0.")
 """The version of k8s.io/api and its siblings in this release."""
 TAGS = "grpcnotrace"
@@ -48,6 +50,11 @@ NODE = (
 )
 """Programs of a cluster with nodes, in the order in which they are built."""
 
+CHARTS = Component(f"helm-template-{HELM}", "helm", ".")
+"""Renders a chart by Helm's engine: CHART RELEASE NAMESPACE [VALUES]. Its version is in its name, not in the key."""
+EVERYTHING = (*NODE, CHARTS)
+"""What is built where nothing else is asked for."""
+
 COREDNS_MAIN = """\
 package main
 
@@ -74,6 +81,59 @@ COREDNS_MODULE = "\n".join(
         "",
     ]
 )
+HELM_MAIN = """\
+package main
+
+import (
+	"fmt"
+	"os"
+	"sort"
+
+	"helm.sh/helm/v3/pkg/chart/loader"
+	"helm.sh/helm/v3/pkg/chartutil"
+	"helm.sh/helm/v3/pkg/engine"
+)
+
+func main() {
+	if err := render(os.Args[1], os.Args[2], os.Args[3], os.Args[4:]); err != nil {
+		fmt.Fprintln(os.Stderr, "Error:", err)
+		os.Exit(1)
+	}
+}
+
+func render(folder, release, namespace string, files []string) error {
+	chart, err := loader.Load(folder)
+	if err != nil {
+		return err
+	}
+	values := chartutil.Values{}
+	for _, file := range files {
+		if values, err = chartutil.ReadValuesFile(file); err != nil {
+			return err
+		}
+	}
+	options := chartutil.ReleaseOptions{Name: release, Namespace: namespace, Revision: 1, IsInstall: true}
+	complete, err := chartutil.ToRenderValues(chart, values, options, nil)
+	if err != nil {
+		return err
+	}
+	rendered, err := engine.Render(chart, complete)
+	if err != nil {
+		return err
+	}
+	names := make([]string, 0, len(rendered))
+	for name := range rendered {
+		names = append(names, name)
+	}
+	sort.Strings(names)
+	for _, name := range names {
+		fmt.Printf("---\\n%s\\n", rendered[name])
+	}
+	return nil
+}
+"""
+"""`helm template` without the rest of Helm: it merges and checks values, and renders."""
+HELM_MODULE = f"module helmbuild\n\ngo 1.26.0\n\nrequire helm.sh/helm/v3 {HELM}\n"
 PAUSE_MAIN = """\
 package main
 

@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from support.kubernetes.binaries import missing
-from support.kubernetes.recipe import CONTROL, NODE, Component
+from support.kubernetes.recipe import CHARTS, CONTROL, NODE, Component
 
 _NEEDS: tuple[tuple[str, tuple[Component, ...]], ...] = (
     ("tests/conformance/test_electors.py", CONTROL),
     ("tests/conformance/test_lease_election.py", CONTROL),
     ("tests/conformance/test_resource_drivers.py", CONTROL),
+    ("tests/integration/kubernetes/test_chart.py", (*CONTROL, CHARTS)),
     ("tests/integration/kubernetes/test_cluster.py", NODE),
+    ("tests/integration/kubernetes/test_image.py", NODE),
     ("tests/integration/kubernetes/test_node_cluster.py", NODE),
     ("tests/integration/kubernetes/", CONTROL),
     ("tests/integration/leadership/test_kubernetes.py", CONTROL),

@@ -80,6 +80,20 @@ class WorkerPods(FileModel):
         return ProvisioningConfig(self.slots, self.minimum, self.maximum, idle_ms=self.idle_ms)
 
 
+class NetworkRules(FileModel):
+    """What a NetworkPolicy lets through to the pods of a cluster, and from them. Peers and rules are written as in a
+    NetworkPolicy, and checked by the API server only.
+    """
+
+    enabled: bool = Field(default=False, description="whether there are policies")
+    clients: list[dict[str, Any]] = Field(
+        default_factory=list, description="peers that may use the REST API, beside pods labelled headrace.dev/client"
+    )
+    egress: list[dict[str, Any]] | None = Field(
+        default=None, description="all that pods may reach outside of the cluster, beside DNS; none: everything"
+    )
+
+
 class ClusterSpec(FileModel):
     """A cluster of headrace. cpu is requested and not limited, because a limit stops processes for parts of each
     100 ms.
@@ -101,6 +115,10 @@ class ClusterSpec(FileModel):
         default=60_000, ge=0, alias="afterEnd", description="a cluster of one job answers so long after the job's end"
     )
     env: dict[str, str] = Field(default_factory=dict, description="variables of every process; no secrets")
+    disruption_budget: bool = Field(
+        default=True, alias="disruptionBudget", description="whether a drain evicts one coordinator at a time"
+    )
+    network_policy: NetworkRules = Field(default_factory=NetworkRules, alias="networkPolicy")
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,7 @@
 """Starts, inspects and stops a cluster on Kubernetes. Blocking; every step may be repeated.
 
-    start   ConfigMap, Services, the work; the Secrets, unless they are there; the Deployment; the others become its own
+    start   ConfigMap, Services, budget, policies, work; the Secrets, unless they are there; the Deployment, which then
+            owns the others; budget and policies that are no longer asked for are deleted
     stop    the Deployment with its pods and all that it owns, then the Lease; Secrets stay, unless they are to go
 
 Secrets outlive the cluster: without the key nobody can read the jobs of the ledger, and a cluster of that name that is
@@ -12,7 +13,7 @@ from __future__ import annotations
 import contextlib
 import secrets
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Container, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,10 +23,11 @@ from headrace.deployment.kubernetes.certificates import Certificates, certificat
 from headrace.deployment.kubernetes.cluster_spec import KubernetesCluster
 from headrace.deployment.kubernetes.coordinator_pods import coordinator_trouble
 from headrace.deployment.kubernetes.manifests import control_service, deployment, owned_documents, secret
+from headrace.deployment.kubernetes.protections import BUDGET, POLICY, protection_names
 from headrace.kubernetes.collection import Collection
 from headrace.kubernetes.connection import Connection
 from headrace.kubernetes.documents import Document, metadata_of
-from headrace.kubernetes.refusals import AlreadyExistsError, NotFoundError
+from headrace.kubernetes.refusals import AlreadyExistsError, ForbiddenError, NotFoundError
 from headrace.leadership.leader import Leader
 from headrace.leadership.lease_record import API, PLURAL, LeaseRecord
 from headrace.resources.kubernetes.labels import COORDINATOR, WORKER, selector_of
@@ -41,6 +43,8 @@ _PLURALS = {
     "Service": ("v1", "services"),
     "Secret": ("v1", "secrets"),
     "Deployment": ("apps/v1", "deployments"),
+    BUDGET: ("policy/v1", "poddisruptionbudgets"),
+    POLICY: ("networking.k8s.io/v1", "networkpolicies"),
 }
 
 
@@ -94,6 +98,8 @@ class Deployer:
             owned = {"metadata": {"ownerReferences": [owner]}}
             self._connection.patch(_collection("Secret", cluster.namespace), cluster.name, owned)
             certificates.own(cluster, owner)
+        applied = {(each["kind"], each["metadata"]["name"]) for each in owned_documents(cluster)}
+        self._delete_protections(cluster.name, cluster.namespace, keep=applied)
 
     def stop(self, name: str, namespace: str, *, with_secret: bool) -> bool:
         """Deletes the cluster's objects, and waits until its pods are gone. Returns whether there was a cluster.
@@ -111,6 +117,7 @@ class Deployer:
         )
         for kind, named in unowned:
             existed = self._delete(kind, named, namespace) or existed
+        self._delete_protections(name, namespace, keep=())
         with contextlib.suppress(NotFoundError):
             self._connection.delete(_leases(namespace), name)
         if with_secret:
@@ -221,6 +228,16 @@ class Deployer:
         except NotFoundError:
             return False
         return True
+
+    def _delete_protections(self, name: str, namespace: str, *, keep: Container[tuple[str, str]]) -> None:
+        """Deletes budget and policies that an earlier description has asked for. keep: kinds and names that stay.
+
+        An account without the right to delete a kind leaves those: it needs no right for what its clusters do not use.
+        """
+        for kind, named in protection_names(name):
+            if (kind, named) not in keep:
+                with contextlib.suppress(ForbiddenError):
+                    self._delete(kind, named, namespace)
 
 
 def _reference(cluster: KubernetesCluster, deployed: Document) -> dict[str, Any]:

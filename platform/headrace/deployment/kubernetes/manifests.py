@@ -8,7 +8,7 @@
     Secret NAME-tls           certificate, key and authority of its processes (`certificates`)
     Secret NAME-work          of a cluster of its own: what it serves
 
-`containers` has what all pods have in common.
+and those of `protections`. `containers` has what all pods have in common.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ from headrace.deployment.kubernetes.attendant_pods import (
 from headrace.deployment.kubernetes.cluster_spec import KubernetesCluster
 from headrace.deployment.kubernetes.containers import SECRET_FOLDER, Document, base_container, base_pod
 from headrace.deployment.kubernetes.pod_template import merged, without_container
+from headrace.deployment.kubernetes.protections import protections
 from headrace.leadership.lease_owner import OWNER_VARIABLE, OwnerOfLease
 from headrace.resources.kubernetes.labels import COORDINATOR, labels_of
 from headrace.resources.kubernetes.worker_pod import CONTAINER as WORKER_CONTAINER
@@ -46,7 +47,7 @@ _SECRET_FILES = {"token": 0o440, "key": 0o440}
 
 def owned_documents(cluster: KubernetesCluster) -> tuple[Document, ...]:
     """What belongs to the cluster's Deployment."""
-    shared = (config_map(cluster), *services(cluster))
+    shared = (config_map(cluster), *services(cluster), *protections(cluster))
     if cluster.work is None:
         return shared
     work = {**_object(cluster, "v1", "Secret", work_secret(cluster.name)), **secret_data(cluster.work)}

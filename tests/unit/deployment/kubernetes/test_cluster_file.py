@@ -9,7 +9,14 @@ import pytest
 
 from headrace.core.errors import UserError
 from headrace.deployment.kubernetes.cluster_file import BYTES_MAX, read_cluster_file
-from headrace.deployment.kubernetes.cluster_spec import AttendantPods, ClusterSpec, CoordinatorPods, WorkerPods
+from headrace.deployment.kubernetes.cluster_spec import (
+    AttendantPods,
+    ClusterSpec,
+    CoordinatorPods,
+    NetworkRules,
+    WorkerPods,
+)
+from headrace.spec.model import FileModel
 from headrace.spec.reading.wording import file_keys
 from support.repository import ROOT
 
@@ -70,6 +77,10 @@ def test_the_least_that_describes_a_cluster(tmp_path: Path) -> None:
         (LEAST + "workers: {podTemplate: {containers: []}}\n", "workers.podTemplate: "),
         (LEAST + "coordinator: {replicas: 10}\n", "coordinator.replicas: "),
         (LEAST + "env: {A: [1]}\n", "env.A"),
+        (LEAST + "networkPolicy: true\n", "networkPolicy"),
+        (LEAST + "networkPolicy: {enabled: true, client: []}\n", "did you mean 'clients'?"),
+        (LEAST + "networkPolicy: {egress: [443]}\n", "networkPolicy.egress"),
+        (LEAST + "disruptionBudget: maybe\n", "disruptionBudget"),
         ("image: [\n", "cluster.yaml:2:1: "),
         (b"image: \xff\n", "cluster.yaml"),
         ("image: i\nimage: j\nledger: l\n", 'found duplicate key "image"'),
@@ -84,18 +95,19 @@ def test_what_is_wrong_is_said_with_its_place(tmp_path: Path, text: str | bytes,
 
 def test_the_page_describes_a_cluster_and_each_field(tmp_path: Path) -> None:
     page = (ROOT / "docs/kubernetes.md").read_text()
-    (example,) = re.findall(r"^```yaml\n(.*?)^```$", page, re.DOTALL | re.MULTILINE)
+    (example,) = re.findall(r"^```yaml\n(image: .*?)^```$", page, re.DOTALL | re.MULTILINE)
     assert read_cluster_file(written(tmp_path, example)).workers.slots == 2
     table = page.partition("## The description")[2].partition("## What is applied")[0]
-    models = (
-        (ClusterSpec, ""),
-        (CoordinatorPods, "coordinator."),
-        (AttendantPods, "attendant."),
-        (WorkerPods, "workers."),
-    )
-    for model, prefix in models:
-        for key in set(file_keys(model)) - {"coordinator", "attendant", "workers"}:
-            assert f"`{prefix}{key}`" in table or f"`.{key}`" in table, f"{prefix}{key}"
+    parts: dict[str, type[FileModel]] = {
+        "coordinator": CoordinatorPods,
+        "attendant": AttendantPods,
+        "workers": WorkerPods,
+        "networkPolicy": NetworkRules,
+    }
+    described = [key for key in file_keys(ClusterSpec) if key not in parts]
+    described += [f"{name}.{key}" for name, model in parts.items() for key in file_keys(model)]
+    for key in described:
+        assert f"`{key}`" in table or f"`.{key.rpartition('.')[2]}`" in table, key
 
 
 def test_all_problems_are_said_at_once(tmp_path: Path) -> None:

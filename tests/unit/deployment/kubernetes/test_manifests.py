@@ -42,6 +42,7 @@ def test_the_objects_of_a_cluster() -> None:
         ("ConfigMap", "flights"),
         ("Service", "flights"),
         ("Service", "flights-control"),
+        ("PodDisruptionBudget", "flights"),
         ("Deployment", "flights"),
     ]
     assert {each["metadata"]["namespace"] for each in cluster_documents(CLUSTER)} == {"data"}
