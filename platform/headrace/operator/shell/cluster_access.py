@@ -1,0 +1,124 @@
+"""Clusters as the operator reaches them: their objects in Kubernetes, and the leader's REST API."""
+
+from __future__ import annotations
+
+import base64
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from headrace.client.http import Client
+from headrace.core.errors import ExternalError, UnreachableError
+from headrace.deployment.kubernetes.cluster_spec import ClusterSpec, KubernetesCluster
+from headrace.deployment.kubernetes.deployer import ClusterView, Deployer
+from headrace.kubernetes.collection import Collection
+from headrace.kubernetes.connection import Connection
+from headrace.kubernetes.documents import Document, documents_at, metadata_of, text_at, value_at
+from headrace.kubernetes.refusals import NotFoundError
+from headrace.operator.decisions.job_view import ClusterFacts
+from headrace.operator.resources.kinds import GROUP
+from headrace.tls.files import tls_authority
+
+ANSWER_SECONDS = 20.0
+MANAGER = "headrace-operator"
+"""The owner of what the operator adds to objects of a cluster."""
+APPLIED = f"{GROUP}/applied"
+"""Annotation of a Deployment: digest of the spec that the operator has applied."""
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """A cluster as Kubernetes shows it: for decisions, and in detail."""
+
+    facts: ClusterFacts
+    view: ClusterView
+
+
+class ClusterAccess:
+    """The clusters of one API server. Thread-safe. Raises ExternalError."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self._deployer = Deployer(connection)
+
+    def look(self, name: str, namespace: str) -> Seen:
+        """What there is of a cluster."""
+        view = self._deployer.view(name, namespace)
+        deployment = self._deployment(name, namespace)
+        facts = ClusterFacts(
+            is_there=view.exists or view.leader is not None,
+            deployed=deployment is not None and not metadata_of(deployment).is_deleted,
+            leads=view.leader is not None,
+            applied="" if deployment is None else metadata_of(deployment).annotations.get(APPLIED, ""),
+            trouble=view.trouble or ("" if deployment is None else _refused_pods(deployment)),
+        )
+        return Seen(facts, view)
+
+    def apply(self, name: str, namespace: str, spec: ClusterSpec, *, digest: str, owner: Mapping[str, object]) -> None:
+        """Applies a cluster that belongs to `owner` (an owner reference), and notes the digest last: an apply that was
+        interrupted is repeated. Raises UserError for a spec that the API server refuses."""
+        self._deployer.apply(KubernetesCluster(name, namespace, spec))
+        document = {
+            "apiVersion": "apps/v1",
+            "kind": "Deployment",
+            "metadata": {
+                "name": name,
+                "namespace": namespace,
+                "annotations": {APPLIED: digest},
+                "ownerReferences": [dict(owner)],
+            },
+        }
+        self._connection.apply(_deployments(namespace), name, document, manager=MANAGER)
+
+    def delete(self, name: str, namespace: str) -> None:
+        """Deletes a cluster, and waits until its pods are gone. Its Secret stays."""
+        self._deployer.stop(name, namespace, with_secret=False)
+
+    @contextmanager
+    def client(self, name: str, namespace: str) -> Iterator[Client]:
+        """A client of the coordinator that leads now. It does not wait for another one: the next round looks again.
+
+        Raises UnreachableError if none leads.
+        """
+        leader = self._deployer.view(name, namespace).leader
+        if leader is None:
+            raise UnreachableError(f"no coordinator leads the cluster {name}")
+        token = self._token(name, namespace)
+        with Client(leader.url, token, authority=tls_authority(os.environ), answer_s=ANSWER_SECONDS) as client:
+            yield client
+
+    def _token(self, name: str, namespace: str) -> str:
+        try:
+            found = text_at(self._connection.get(Collection("v1", "secrets", namespace), name), "data", "token")
+        except NotFoundError as error:
+            raise _no_token(name, namespace) from error
+        if found is None:
+            raise _no_token(name, namespace)
+        return base64.b64decode(found).decode().strip()
+
+    def _deployment(self, name: str, namespace: str) -> Document | None:
+        try:
+            return self._connection.get(_deployments(namespace), name)
+        except NotFoundError:
+            return None
+
+
+def _deployments(namespace: str) -> Collection:
+    return Collection("apps/v1", "deployments", namespace)
+
+
+def _refused_pods(deployment: Document) -> str:
+    """Why a Deployment has no pods, such as a quota."""
+    for each in documents_at(deployment, "status", "conditions"):
+        if value_at(each, "type") == "ReplicaFailure" and value_at(each, "status") == "True":
+            return text_at(each, "message") or text_at(each, "reason") or ""
+    return ""
+
+
+def _no_token(name: str, namespace: str) -> ExternalError:
+    return ExternalError(
+        f"there is no token of the cluster {name}",
+        remedy=f"its Secret {name} in namespace {namespace} has it under `token`",
+        retry=True,
+    )
