@@ -32,8 +32,9 @@ class Stop(FileModel):
 
 
 class JobResourceStatus(FileModel):
-    """The phases are those of `operator.decisions.job_machine`.
+    """Written by the operator alone.
 
+    phase              as in `operator.decisions.job_machine`
     state              of the job as the cluster names it, or of the phase
     job_id             the last job that was submitted; previous_job_id: the one before
     submissions        number of submissions: each has a key of its own, so it is accepted once however often it is sent
