@@ -6,7 +6,7 @@ import json
 from typing import TypeVar
 
 from headrace.core.errors import UserError
-from headrace.deployment.kubernetes.cluster_spec import CLUSTER_NAME
+from headrace.deployment.kubernetes.cluster_spec import CLUSTER_NAME, ClusterSpec
 from headrace.kubernetes.collection import Collection
 from headrace.kubernetes.connection import Connection
 from headrace.kubernetes.documents import Document, metadata_of, text_at, value_at
@@ -28,12 +28,21 @@ def spec_of(document: Document, model: type[_Model]) -> _Model | NoDesire:
     """The spec in a document, or every problem of it."""
     found = value_at(document, "spec")
     try:
-        return read_model(model, found if isinstance(found, dict) else {})
+        spec = read_model(model, found if isinstance(found, dict) else {})
+        _require_sizes(spec)
     except FindingsError as error:
         lines = (": ".join([".".join(("spec", *each.path)), each.message]) for each in error.findings)
         return NoDesire(INVALID, "\n".join(lines))
     except UserError as error:
         return NoDesire(INVALID, str(error))
+    return spec
+
+
+def _require_sizes(spec: FileModel) -> None:
+    """Raises UserError if numbers of workers do not fit together."""
+    cluster = spec.own_cluster if isinstance(spec, JobSpec) else spec
+    if isinstance(cluster, ClusterSpec):
+        _ = cluster.workers.provisioning
 
 
 def run_spec_of(document: Document, spec: JobSpec, connection: Connection) -> RunSpec | NoDesire:
