@@ -17,6 +17,7 @@ from headrace.kubernetes.refusals import NotFoundError
 from headrace.operator.resources.kinds import API, KINDS, Kind
 from headrace.operator.shell.resource_store import collection_of
 from support.kubernetes.kubernetes import Kubernetes
+from support.operator.account import apply_operator, operator_kubeconfig
 from support.patience import SHORT_STANDBY_LEASES, WAIT_SECONDS
 from support.processes.running import wait_until
 
@@ -24,10 +25,10 @@ ELECTED = "this operator was elected"
 
 
 class Operators:
-    """Replicas of an operator that looks after one namespace."""
+    """Replicas of an operator that looks after one namespace, with the rights of its account."""
 
-    def __init__(self, kubernetes: Kubernetes, namespace: str, folder: Path) -> None:
-        self._kubernetes = kubernetes
+    def __init__(self, namespace: str, folder: Path, kubeconfig: Path) -> None:
+        self._kubeconfig = kubeconfig
         self._namespace = namespace
         self._folder = folder
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
@@ -35,7 +36,7 @@ class Operators:
     def start(self, name: str) -> None:
         """Starts a replica."""
         lease = f"kubernetes://{self._namespace}/operator"
-        environment = {**os.environ, **SHORT_STANDBY_LEASES, **self._kubernetes.environment}
+        environment = {**os.environ, **SHORT_STANDBY_LEASES, "KUBECONFIG": str(self._kubeconfig)}
         with self._log(name).open("ab") as log:
             self._processes[name] = subprocess.Popen(
                 [sys.executable, "-m", "headrace", "operator", "-n", self._namespace, "--lease", lease],
@@ -187,9 +188,11 @@ def owners(connection: Connection, namespace: str, deployment: str) -> list[str]
 @contextmanager
 def operators(kubernetes: Kubernetes, namespace: str, folder: Path) -> Iterator[Operators]:
     """None is started yet; those that run at the end are killed."""
-    folder.mkdir(parents=True, exist_ok=True)
-    made = Operators(kubernetes, namespace, folder)
+    connection = kubernetes.connection()
+    apply_operator(connection, namespace)
+    made = Operators(namespace, folder, operator_kubeconfig(kubernetes, namespace, folder))
     try:
         yield made
     finally:
         made.close()
+        connection.close()
