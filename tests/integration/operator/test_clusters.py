@@ -13,6 +13,7 @@ from headrace.kubernetes.documents import metadata_of, value_at
 from headrace.operator.resources.kinds import CLUSTER, JOB
 from support.kubernetes.kubernetes import Kubernetes
 from support.operator.operators import Resources, operators, owners, pod_names
+from support.operator.page import shown_resources
 from support.processes.running import wait_until
 
 SPEC: dict[str, Any] = {"image": "headrace:1", "ledger": "s3://bucket/flights"}
@@ -99,6 +100,18 @@ def test_a_job_has_a_cluster_of_its_own_while_it_lives(resources: Resources, con
     assert "alone" not in _deployed(resources, connection)
 
 
+def test_a_job_takes_no_cluster_of_others(resources: Resources, connection: Connection) -> None:
+    resources.apply(CLUSTER, "taken", SPEC)
+    wait_until(lambda: "taken" in _deployed(resources, connection), "it is applied")
+    resources.apply(JOB, "taken", {"pipeline": PIPELINE, "ownCluster": {**SPEC, "image": "headrace:3"}})
+    resources.wait_condition(JOB, "taken", "Degraded", "NoCluster")
+    resources.delete(JOB, "taken")
+    resources.wait_gone(JOB, "taken")
+    assert _deployed(resources, connection)["taken"] == ("headrace:1", 1)
+    resources.delete(CLUSTER, "taken")
+    resources.wait_gone(CLUSTER, "taken")
+
+
 def test_a_job_without_its_cluster_or_pipeline_says_so(resources: Resources, connection: Connection) -> None:
     maps = Collection("v1", "configmaps", resources.namespace)
     source = {"pipelineFrom": {"configMap": {"name": "pipelines", "key": "flights.yaml"}}}
@@ -108,6 +121,17 @@ def test_a_job_without_its_cluster_or_pipeline_says_so(resources: Resources, con
     resources.wait_condition(JOB, "lonely", "Degraded", "NoCluster")
     resources.delete(JOB, "lonely")
     resources.wait_gone(JOB, "lonely")
+
+
+def test_the_cluster_of_the_page_is_applied(resources: Resources, connection: Connection) -> None:
+    shown = shown_resources()[CLUSTER.name]
+    name = shown["metadata"]["name"]
+    resources.apply(CLUSTER, name, shown["spec"])
+    wait_until(lambda: _deployed(resources, connection).get(name) == (shown["spec"]["image"], 1), "it is applied")
+    workers = connection.get(Collection("v1", "configmaps", resources.namespace), name)
+    assert workers["data"]
+    resources.delete(CLUSTER, name)
+    resources.wait_gone(CLUSTER, name)
 
 
 def _deployed(resources: Resources, connection: Connection) -> dict[str, tuple[str, int]]:

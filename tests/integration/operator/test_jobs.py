@@ -12,29 +12,16 @@ import pytest
 from headrace.kubernetes.collection import Collection
 from headrace.kubernetes.connection import Connection
 from headrace.operator.resources.kinds import JOB, SNAPSHOT
-from headrace_dev.broker import EmbeddedBroker
-from support.clusters.kafka_flow import Flow, running_flow
+from support.clusters.kafka_flow import Flow
 from support.clusters.session import frozen
-from support.clusters.standbys import StandbyCluster, standby_cluster
+from support.clusters.standbys import StandbyCluster
 from support.kubernetes.kubernetes import Kubernetes
+from support.operator.flow_job import CLUSTER_NAME, NAME, SMALL, spec_of
 from support.operator.operators import Operators, Resources, operators
+from support.operator.page import shown_resources
 from support.processes.running import wait_until
 
 pytestmark = pytest.mark.broker
-
-CLUSTER_NAME, NAME = "session", "flow"
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("o")
-
-
-@pytest.fixture(scope="module")
-def operated(kubernetes: Kubernetes, connection: Connection) -> Iterator[str]:
-    """A namespace."""
-    with kubernetes.namespace("operated") as namespace:
-        yield namespace
 
 
 @pytest.fixture(scope="module")
@@ -52,37 +39,6 @@ def resources(connection: Connection, operated: str, replicas: Operators) -> Ite
     found = Resources(connection, operated, replicas)
     yield found
     found.remove_all()
-
-
-@pytest.fixture(scope="module")
-def cluster(kubernetes: Kubernetes, connection: Connection, operated: str, folder: Path) -> Iterator[StandbyCluster]:
-    """A coordinator that a Lease of the namespace elects, and workers; its token is in the Secret of its name."""
-    place = folder / "s"
-    environment = {**kubernetes.environment, "PYTHONPATH": str(place)}
-    with standby_cluster(
-        place,
-        f"kubernetes://{operated}/{CLUSTER_NAME}",
-        ("--ledger", str(place / "shared")),
-        coordinators=1,
-        environment=environment,
-    ) as running:
-        token = running.token_file.read_text()
-        secret = {"metadata": {"name": CLUSTER_NAME}, "stringData": {"token": token}}
-        connection.create(Collection("v1", "secrets", operated), secret)
-        yield running
-
-
-@pytest.fixture(scope="module")
-def flow(cluster: StandbyCluster, broker: EmbeddedBroker) -> Iterator[Flow]:
-    with running_flow(cluster, broker, name=NAME, exactly_once=True) as running:
-        yield running
-
-
-def spec_of(flow: Flow, added: str = "", **fields: object) -> dict[str, Any]:
-    """The spec of the flow's job. added: a further step."""
-    saved = str(flow.cluster.folder / "saved")
-    text = Path(flow.file(added=added)).read_text()
-    return {"pipeline": text, "cluster": CLUSTER_NAME, "savepointFolder": saved, "onDelete": "savepoint", **fields}
 
 
 def apply(resources: Resources, flow: Flow, spec: dict[str, Any]) -> None:
@@ -214,6 +170,34 @@ def test_an_invalid_pipeline_is_said_with_its_place(resources: Resources) -> Non
     assert any(each[:2] == ("Warning", "InvalidPipeline") for each in resources.events("wrong"))
     resources.delete(JOB, "wrong")
     resources.wait_gone(JOB, "wrong")
+
+
+def test_job_and_snapshot_of_the_page_end_as_it_says(
+    resources: Resources, connection: Connection, flow: Flow, folder: Path
+) -> None:
+    """On this cluster, with a pipeline and folders of this test."""
+    shown = shown_resources()
+    job, snapshot = shown[JOB.name], shown[SNAPSHOT.name]
+    place, name = job["spec"]["pipelineFrom"]["configMap"], job["metadata"]["name"]
+    maps = Collection("v1", "configmaps", resources.namespace)
+    connection.create(maps, {"metadata": {"name": place["name"]}, "data": {place["key"]: SMALL}})
+    saved = str(folder / "shown")
+    resources.apply(JOB, name, {**job["spec"], "cluster": CLUSTER_NAME, "savepointFolder": saved, "parallelism": 1})
+    resources.wait_condition(JOB, name, "Ready", "Running")
+    resources.apply(SNAPSHOT, snapshot["metadata"]["name"], {**snapshot["spec"], "folder": saved})
+    done = resources.wait_status(SNAPSHOT, snapshot["metadata"]["name"], phase="Completed")
+    assert manifest(done["location"]).is_file()
+    # the text of the ConfigMap is followed
+    before = resources.status(JOB, name)["jobId"]
+    connection.patch(maps, place["name"], {"data": {place["key"]: SMALL.replace("rate: 5", "rate: 6")}})
+    resources.wait(lambda: resources.status(JOB, name).get("previousJobId") == before, "another job runs", JOB, name)
+    resources.wait_condition(JOB, name, "Ready", "Running")
+    resources.delete(JOB, name)
+    resources.wait_gone(JOB, name)
+    resources.delete(SNAPSHOT, snapshot["metadata"]["name"])
+    resources.wait_gone(SNAPSHOT, snapshot["metadata"]["name"])
+    # `disposal: keep`
+    assert manifest(done["location"]).is_file()
 
 
 def test_an_operator_that_ends_gives_the_lease_up(resources: Resources, replicas: Operators, flow: Flow) -> None:

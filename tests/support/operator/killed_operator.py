@@ -6,8 +6,7 @@ from headrace.kubernetes.refusals import ConflictError
 from headrace.operator.decisions.results import Result
 from headrace.operator.decisions.steps import Step, Wait
 from headrace.operator.resources.job_status import JobResourceStatus
-from headrace.operator.rounds import Decision, one_round
-from support.operator.simulated_job import SimulatedCluster, SimulatedObject, SimulatedWorld
+from headrace.operator.rounds import Decision, World, one_round
 
 ROUNDS_MAX = 300
 """More than any change takes."""
@@ -18,12 +17,10 @@ class KilledError(Exception):
 
 
 class Operator:
-    """One process. dies_at: number of the moment at which it is killed; 0: never."""
+    """One process, which works on a world, simulated or real. dies_at: the moment at which it is killed; 0: never."""
 
-    def __init__(
-        self, target: SimulatedObject, cluster: SimulatedCluster, clock: list[int], *, dies_at: int = 0
-    ) -> None:
-        self._world = SimulatedWorld(target, cluster, clock)
+    def __init__(self, world: World[JobResourceStatus], *, dies_at: int = 0) -> None:
+        self._world = world
         self._dies_at = dies_at
         self.moments = 0
         self._result: Result | None = None

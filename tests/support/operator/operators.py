@@ -80,9 +80,9 @@ class Operators:
 
 
 class Resources:
-    """The custom resources of a namespace, as a user handles them."""
+    """The custom resources of a namespace, as a user handles them. operators: shown where a wait fails."""
 
-    def __init__(self, connection: Connection, namespace: str, operators: Operators) -> None:
+    def __init__(self, connection: Connection, namespace: str, operators: Operators | None = None) -> None:
         self._connection = connection
         self._operators = operators
         self.namespace = namespace
@@ -110,7 +110,7 @@ class Resources:
 
     def wait_status_of_new(self, kind: Kind, name: str, **fields: object) -> dict[str, Any]:
         """Waits until the operator has made it, and as `wait_status`."""
-        wait_until(lambda: self.exists(kind, name), f"{kind.name} {name} is made\n{self._operators.logs()}")
+        wait_until(lambda: self.exists(kind, name), f"{kind.name} {name} is made\n{self._logs()}")
         return self.wait_status(kind, name, **fields)
 
     def condition(self, kind: Kind, name: str, type_: str) -> Mapping[str, str]:
@@ -136,7 +136,7 @@ class Resources:
 
     def wait_gone(self, kind: Kind, name: str) -> None:
         """Waits until it is deleted."""
-        wait_until(lambda: not self.exists(kind, name), f"{kind.name} {name} is gone\n{self._operators.logs()}")
+        wait_until(lambda: not self.exists(kind, name), f"{kind.name} {name} is gone\n{self._logs()}")
 
     def exists(self, kind: Kind, name: str) -> bool:
         """Whether there is one of that name."""
@@ -162,7 +162,10 @@ class Resources:
             wait_until(is_so, what)
         except AssertionError as error:
             seen = self.status(kind, name) if self.exists(kind, name) else "it is gone"
-            raise AssertionError(f"{error}\n{seen}\n{self._operators.logs()}") from error
+            raise AssertionError(f"{error}\n{seen}\n{self._logs()}") from error
+
+    def _logs(self) -> str:
+        return "" if self._operators is None else self._operators.logs()
 
     def remove_all(self) -> None:
         """Lets every resource go, whatever it waits for, so that the namespace can."""

@@ -79,6 +79,9 @@ def _waits(status: JobResourceStatus, view: JobView) -> tuple[str, str]:
     """What a job that is not ready waits for."""
     if isinstance(view.job, JobFacts) and view.job.message:
         return status.phase, view.job.message
+    if status.phase == "Submitting" and not view.cluster.leads:
+        # a cluster that has just been applied takes a while
+        return "NoLeader", "no coordinator leads the cluster yet"
     return status.phase, ""
 
 
@@ -116,10 +119,15 @@ def _trouble_of_job(status: JobResourceStatus, view: JobView) -> tuple[str, str]
     match view.job:
         case JobFacts(state="FAILED") as job if status.phase == "Ended":
             return "JobFailed", job.failure or "no reason is known"
+        case JobFacts() as job if has_job and job.lacks:
+            return "WorkersDoNotRun", job.lacks
+        case JobFacts() as job if has_job and job.alarm:
+            return "Alarm", job.alarm
         case JobFacts(state="RESTARTING") as job if has_job:
             return "Restarting", job.failure or job.message
         case JobMissing() if has_job:
-            return "JobMissing", f"the cluster does not know job {status.job_id}: a restartNonce submits it again"
+            start = status.origin or "the beginning"
+            return "JobMissing", f"the cluster does not know job {status.job_id}; a restartNonce starts it from {start}"
         case JobFacts() | JobMissing() | JobUnknown() | None:
             return None
         case _:
@@ -129,14 +137,15 @@ def _trouble_of_job(status: JobResourceStatus, view: JobView) -> tuple[str, str]
 def _trouble_of_cluster(status: JobResourceStatus, view: JobView) -> tuple[str, str] | None:
     if status.phase in {"Stopped", "Ended"}:
         return None
+    is_own = view.spec is not None and view.spec.own_cluster is not None
+    if not view.cluster.is_there and (view.cluster.trouble or not is_own):
+        return "NoCluster", view.cluster.trouble or "there is no cluster of that name in this namespace"
     if view.cluster.trouble:
         return "PodsDoNotRun", view.cluster.trouble
-    if not view.cluster.is_there:
-        return "NoCluster", "there is no cluster of that name in this namespace"
+    if not view.cluster.leads and status.phase != "Submitting":
+        return "NoLeader", "no coordinator leads the cluster"
     if isinstance(view.job, JobUnknown):
         return "ClusterUnreachable", view.job.message
-    if not view.cluster.leads:
-        return "NoLeader", "no coordinator leads the cluster"
     if isinstance(view.result, Delayed):
         return "Delayed", view.result.message
     return None

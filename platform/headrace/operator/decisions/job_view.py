@@ -54,7 +54,14 @@ class ClusterFacts:
 
 @dataclass(frozen=True, slots=True)
 class JobFacts:
-    """A job as its coordinator shows it. origin: path of its savepoint or last checkpoint; savepoint: of its stop."""
+    """A job as its coordinator shows it.
+
+    origin      path of its savepoint or last checkpoint
+    savepoint   of its stop
+    message     what it waits for
+    alarm       what a person should check before it fails
+    lacks       why there are too few workers for it
+    """
 
     job_id: str
     state: str
@@ -62,6 +69,8 @@ class JobFacts:
     savepoint: str | None = None
     failure: str = ""
     message: str = ""
+    alarm: str = ""
+    lacks: str = ""
 
     @property
     def has_ended(self) -> bool:

@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import base64
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
 from headrace.client.http import Client
-from headrace.core.errors import ExternalError, UnreachableError
+from headrace.core.errors import ExternalError, UnreachableError, UserError
 from headrace.deployment.kubernetes.cluster_spec import ClusterSpec, KubernetesCluster
 from headrace.deployment.kubernetes.deployer import ClusterView, Deployer
 from headrace.kubernetes.collection import Collection
 from headrace.kubernetes.connection import Connection
 from headrace.kubernetes.documents import Document, documents_at, metadata_of, text_at, value_at
 from headrace.kubernetes.refusals import NotFoundError
+from headrace.leadership.leader import Leader
 from headrace.operator.decisions.job_view import ClusterFacts
 from headrace.operator.resources.kinds import GROUP
+from headrace.operator.shell.owner import Owner
 from headrace.tls.files import tls_authority
 
 ANSWER_SECONDS = 20.0
@@ -42,10 +44,13 @@ class ClusterAccess:
         self._connection = connection
         self._deployer = Deployer(connection)
 
-    def look(self, name: str, namespace: str) -> Seen:
-        """What there is of a cluster."""
+    def look(self, name: str, namespace: str, *, owner: Owner | None = None) -> Seen:
+        """What there is of a cluster. owner: whose own cluster it should be; one of others is as good as none."""
         view = self._deployer.view(name, namespace)
         deployment = self._deployment(name, namespace)
+        if owner is not None and deployment is not None and owner.is_other(deployment):
+            trouble = f"the cluster {name} is not of this resource: one of them needs another name"
+            return Seen(ClusterFacts(is_there=False, deployed=False, leads=False, trouble=trouble), view)
         facts = ClusterFacts(
             is_there=view.exists or view.leader is not None,
             deployed=deployment is not None and not metadata_of(deployment).is_deleted,
@@ -55,9 +60,12 @@ class ClusterAccess:
         )
         return Seen(facts, view)
 
-    def apply(self, name: str, namespace: str, spec: ClusterSpec, *, digest: str, owner: Mapping[str, object]) -> None:
-        """Applies a cluster that belongs to `owner` (an owner reference), and notes the digest last: an apply that was
-        interrupted is repeated. Raises UserError for a spec that the API server refuses."""
+    def apply(self, name: str, namespace: str, spec: ClusterSpec, *, digest: str, owner: Owner) -> None:
+        """Applies a cluster that belongs to `owner`, and notes the digest last: an apply that was interrupted is
+        repeated. Raises UserError for a spec that the API server refuses, and if the cluster is another one's."""
+        found = self._deployment(name, namespace)
+        if found is not None and owner.is_other(found):
+            raise UserError(f"the cluster {name} is not of this resource", remedy="give one of them another name")
         self._deployer.apply(KubernetesCluster(name, namespace, spec))
         document = {
             "apiVersion": "apps/v1",
@@ -66,7 +74,7 @@ class ClusterAccess:
                 "name": name,
                 "namespace": namespace,
                 "annotations": {APPLIED: digest},
-                "ownerReferences": [dict(owner)],
+                "ownerReferences": [dict(owner.reference())],
             },
         }
         self._connection.apply(_deployments(namespace), name, document, manager=MANAGER)
@@ -76,12 +84,11 @@ class ClusterAccess:
         self._deployer.stop(name, namespace, with_secret=False)
 
     @contextmanager
-    def client(self, name: str, namespace: str) -> Iterator[Client]:
-        """A client of the coordinator that leads now. It does not wait for another one: the next round looks again.
-
-        Raises UnreachableError if none leads.
+    def client(self, name: str, namespace: str, leader: Leader | None = None) -> Iterator[Client]:
+        """A client of the coordinator that leads: the given one, else the one of now. It does not wait for another one,
+        because the next round looks again. Raises UnreachableError if none leads.
         """
-        leader = self._deployer.view(name, namespace).leader
+        leader = leader or self._deployer.view(name, namespace).leader
         if leader is None:
             raise UnreachableError(f"no coordinator leads the cluster {name}")
         token = self._token(name, namespace)

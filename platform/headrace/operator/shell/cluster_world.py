@@ -33,7 +33,7 @@ from headrace.operator.resources.kinds import CLUSTER
 from headrace.operator.rounds import Decision
 from headrace.operator.shell.cluster_access import ClusterAccess
 from headrace.operator.shell.event_log import EventLog
-from headrace.operator.shell.owner import owner_reference
+from headrace.operator.shell.owner import Owner
 from headrace.operator.shell.resource_store import Key, ResourceStore, identity_of, status_of
 from headrace.operator.shell.spec_reading import INVALID, spec_of
 
@@ -55,7 +55,8 @@ class ClusterWorld:
         if document is None:
             return None
         self._document = document
-        seen = self._clusters.look(self._key.name, self._key.namespace)
+        owner = Owner.of(CLUSTER, document)
+        seen = self._clusters.look(self._key.name, self._key.namespace, owner=owner)
         view = ClusterResourceView(
             identity=identity_of(document),
             spec=self._spec(document),
@@ -97,7 +98,7 @@ class ClusterWorld:
             case AddFinalizer() | RemoveFinalizer():
                 self._store.set_kept(self._key, self._document, is_kept=isinstance(step, AddFinalizer))
             case ApplyCluster(name, spec, digest):
-                owner = owner_reference(CLUSTER, self._document)
+                owner = Owner.of(CLUSTER, self._document)
                 self._clusters.apply(name, self._key.namespace, spec, digest=digest, owner=owner)
             case DeleteCluster(name):
                 self._clusters.delete(name, self._key.namespace)

@@ -48,13 +48,15 @@ from headrace.operator.resources.job_status import JobResourceStatus
 from headrace.operator.resources.kinds import API, JOB, JOB_LABEL, SNAPSHOT
 from headrace.operator.resources.snapshot_resource import SnapshotStatus
 from headrace.operator.rounds import Decision
-from headrace.operator.shell.cluster_access import ClusterAccess
+from headrace.operator.shell.cluster_access import ClusterAccess, Seen
 from headrace.operator.shell.event_log import EventLog
-from headrace.operator.shell.owner import owner_reference
+from headrace.operator.shell.owner import Owner
 from headrace.operator.shell.resource_store import Key, ResourceStore, collection_of, created_at, identity_of, status_of
 from headrace.operator.shell.spec_reading import run_spec_of, spec_of
 from headrace.operator.shell.submissions import submit
 
+WAITING_STATES = frozenset({"CREATED", "SCHEDULING", "RESTARTING"})
+"""States of a job that may wait for slots."""
 NO_CLUSTER = ClusterFacts(is_there=False, deployed=False, leads=False)
 
 
@@ -90,13 +92,14 @@ class JobWorld:
         spec = None if isinstance(read, NoDesire) else read
         desired = read if isinstance(read, NoDesire) else run_spec_of(document, read, self._connection)
         cluster = self._cluster_name(status, spec)
-        facts = NO_CLUSTER if not cluster else self._clusters.look(cluster, self._key.namespace).facts
+        owner = Owner.of(JOB, document) if spec is not None and spec.own_cluster is not None else None
+        seen = None if not cluster else self._clusters.look(cluster, self._key.namespace, owner=owner)
         return JobView(
             identity=identity_of(document),
             spec=spec,
             desired=desired,
-            cluster=facts,
-            job=self._job(status, cluster, facts),
+            cluster=NO_CLUSTER if seen is None else seen.facts,
+            job=None if seen is None else self._job(status, cluster, seen),
             now=self._clock(),
             result=result,
             snapshots=self._snapshots(),
@@ -110,16 +113,14 @@ class JobWorld:
             return "" if status.target is None else status.target.cluster
         return spec.cluster or self._key.name
 
-    def _job(
-        self, status: JobResourceStatus, cluster: str, facts: ClusterFacts
-    ) -> JobFacts | JobMissing | JobUnknown | None:
+    def _job(self, status: JobResourceStatus, cluster: str, seen: Seen) -> JobFacts | JobMissing | JobUnknown | None:
         # a job that has ended is not looked at again
         if status.job_id is None or status.phase in {"Stopped", "Ended", "Submitting"}:
             return None
-        if not facts.leads:
+        if not seen.facts.leads:
             return JobUnknown("no coordinator leads the cluster")
         try:
-            with self._clusters.client(cluster, self._key.namespace) as client:
+            with self._clusters.client(cluster, self._key.namespace, seen.view.leader) as client:
                 return _job_facts(client, status.job_id)
         except HeadraceError as error:
             return JobUnknown(str(error))
@@ -156,7 +157,7 @@ class JobWorld:
                 self._store.set_kept(self._key, self._document, is_kept=isinstance(step, AddFinalizer))
                 return None
             case ApplyCluster(name, spec, digest):
-                owner = owner_reference(JOB, self._document)
+                owner = Owner.of(JOB, self._document)
                 self._clusters.apply(name, self._key.namespace, spec, digest=digest, owner=owner)
                 return None
             case DeleteCluster(name):
@@ -206,7 +207,9 @@ class JobWorld:
         metadata = {
             "name": step.name,
             "labels": {JOB_LABEL: self._key.name},
-            "ownerReferences": [dict(owner_reference(JOB, self._document))] if step.spec.disposal == "delete" else [],
+            "ownerReferences": [dict(Owner.of(JOB, self._document).reference())]
+            if step.spec.disposal == "delete"
+            else [],
         }
         spec = step.spec.model_dump(mode="json", by_alias=True, exclude_none=True)
         with contextlib.suppress(AlreadyExistsError):
@@ -228,8 +231,18 @@ def _job_facts(client: Client, job_id: str) -> JobFacts | JobMissing:
         origin=_origin(client, found),
         savepoint=found.savepoint,
         failure=found.failure or "",
-        message=found.alarm or found.message or "",
+        message=found.message or "",
+        alarm=found.alarm or "",
+        lacks=_lacks(client, found),
     )
+
+
+def _lacks(client: Client, found: JobStatus) -> str:
+    """Why a job that waits for slots gets none, in the words of the system that has the workers."""
+    if found.state not in WAITING_STATES:
+        return ""
+    provisioning = client.cluster().provisioning
+    return "" if provisioning is None else provisioning.trouble or ""
 
 
 def _origin(client: Client, found: JobStatus) -> str | None:

@@ -23,7 +23,7 @@ from headrace.kubernetes.connection import Connection, open_connection
 from headrace.leadership.elector import Elected, ElectorEvent, InDoubt, Lost
 from headrace.leadership.opening import open_elector
 from headrace.operator.shell.reconcilers import Reconcilers
-from headrace.operator.shell.watching import watch
+from headrace.operator.shell.watching import require_definitions, watch
 
 LOG = logging.getLogger("headrace.operator")
 
@@ -46,7 +46,8 @@ _Event = ElectorEvent | _Ended
 
 
 def run_operator(options: OperatorOptions) -> None:
-    """Runs until a signal. Raises UserError, and ExternalError if the Lease is lost or may not be written."""
+    """Runs until a signal. Raises UserError, and ExternalError: the Lease is lost or may not be written, or
+    the API server does not have our resources."""
     if os.environ.get(CONTEXT_VARIABLE):
         raise UserError(f"the operator does not take {CONTEXT_VARIABLE}", remedy="kubectl config use-context NAME")
     connection = open_connection(os.environ)
@@ -56,6 +57,7 @@ def run_operator(options: OperatorOptions) -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: events.put(_Ended()))
     try:
+        require_definitions(connection, options.namespaces)
         elector.campaign(events.put)
         LOG.info("this operator waits to be elected by the Lease %s", options.lease)
         if _wait_elected(events):

@@ -10,17 +10,27 @@ from typing import Any
 
 import kopf
 
-from headrace.operator.resources.kinds import GROUP, KINDS, VERSION, Kind
+from headrace.core.errors import ExternalError
+from headrace.kubernetes.collection import Collection
+from headrace.kubernetes.connection import Connection
+from headrace.operator.resources.kinds import API, GROUP, KINDS, VERSION, Kind
 from headrace.operator.shell.resource_store import Key
 
 
 async def watch(namespaces: Sequence[str], on_change: Callable[[Key], None], stop: asyncio.Event) -> None:
     """Calls `on_change` for each object that is there, appears, changes or goes, until `stop` is set. namespaces:
-    empty: all of them. Raises what ends kopf."""
+    empty: all of them. Raises ExternalError."""
     registry = kopf.OperatorRegistry()
     kopf.on.login(registry=registry)(kopf.login_via_client)
     for kind in KINDS:
         kopf.on.event(GROUP, VERSION, kind.plural, registry=registry)(_handler(kind, on_change))
+    try:
+        await _run(registry, namespaces, stop)
+    except kopf.LoginError as error:
+        raise ExternalError(f"the API server does not accept the credentials: {error}") from error
+
+
+async def _run(registry: kopf.OperatorRegistry, namespaces: Sequence[str], stop: asyncio.Event) -> None:
     await kopf.operator(
         registry=registry,
         settings=_settings(),
@@ -30,6 +40,14 @@ async def watch(namespaces: Sequence[str], on_change: Callable[[Key], None], sto
         namespaces=namespaces,
         stop_flag=stop,
     )
+
+
+def require_definitions(connection: Connection, namespaces: Sequence[str]) -> None:
+    """Raises ExternalError if the API server does not serve the resources, or does not allow to list them: kopf would
+    wait for that in silence."""
+    for kind in KINDS:
+        for namespace in namespaces or (None,):
+            connection.list(Collection(API, kind.plural, namespace))
 
 
 def _handler(kind: Kind, on_change: Callable[[Key], None]) -> Callable[..., Any]:

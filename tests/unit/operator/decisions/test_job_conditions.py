@@ -13,7 +13,7 @@ from headrace.operator.decisions.job_view import ClusterFacts, JobMissing, JobUn
 from headrace.operator.decisions.results import Delayed, StopFailed
 from headrace.operator.resources.conditions import Condition, condition_of
 from headrace.operator.resources.job_status import JobResourceStatus, Refusal, Stop
-from support.operator.views import LEADING, RUN, facts, running, view_of
+from support.operator.views import LEADING, OWN, RUN, facts, running, view_of
 
 SUBMITTING = JobResourceStatus(phase="Submitting", target=RUN, submissions=1)
 STOPPING = running(phase="Stopping", stop=Stop(reason="suspend", way="cut"))
@@ -34,11 +34,13 @@ def conditions(status: JobResourceStatus, **view: Any) -> dict[str, Condition]:
         (JobResourceStatus(refusal=REFUSAL), {}, "InvalidPipeline", "pipeline:1:1: no"),
         (SUBMITTING, {"cluster": ABSENT}, "NoCluster", "no cluster of that name"),
         (SUBMITTING, {"cluster": replace(LEADING, leads=False, trouble="ErrImagePull")}, "PodsDoNotRun", "ErrImage"),
-        (SUBMITTING, {"cluster": replace(LEADING, leads=False)}, "NoLeader", "no coordinator leads"),
+        (running(), {"cluster": replace(LEADING, leads=False)}, "NoLeader", "no coordinator leads"),
         (SUBMITTING, {"result": Delayed("the API server is away")}, "Delayed", "the API server is away"),
         (running(), {"job": JobUnknown("no answer")}, "ClusterUnreachable", "no answer"),
         (running(), {"job": JobMissing()}, "JobMissing", "does not know job job1"),
         (running(), {"job": facts("RESTARTING", failure="a worker died")}, "Restarting", "a worker died"),
+        (running(), {"job": facts("SCHEDULING", lacks="ErrImagePull")}, "WorkersDoNotRun", "ErrImagePull"),
+        (running(), {"job": facts(alarm="a transaction is old")}, "Alarm", "a transaction is old"),
         (running(), {"job": facts("FAILED", failure="a bad row")}, "JobFailed", "a bad row"),
         (
             STOPPING,
@@ -52,6 +54,15 @@ def test_what_is_wrong_is_said(status: JobResourceStatus, view: dict[str, Any], 
     found = conditions(status, **view)["Degraded"]
     assert (found.status, found.reason) == ("True", reason)
     assert message in found.message
+
+
+def test_a_cluster_that_is_being_made_is_waited_for() -> None:
+    spec = {"cluster": None, "ownCluster": OWN}
+    for cluster in (ABSENT, replace(LEADING, leads=False)):
+        found = conditions(SUBMITTING, spec=spec, cluster=cluster)
+        assert (found["Ready"].reason, found["Degraded"].status) == ("NoLeader", "False")
+    taken = conditions(SUBMITTING, spec=spec, cluster=replace(ABSENT, trouble="it is not of this resource"))
+    assert (taken["Degraded"].reason, taken["Degraded"].message) == ("NoCluster", "it is not of this resource")
 
 
 def test_a_job_that_runs_is_ready_and_nothing_is_wrong() -> None:

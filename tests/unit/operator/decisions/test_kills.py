@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from support.operator.killed_operator import KilledError, Operator, settle
-from support.operator.simulated_job import SimulatedCluster, SimulatedObject
+from support.operator.simulated_job import SimulatedCluster, SimulatedObject, SimulatedWorld
 
 MODES = ("savepoint", "last-state", "stateless")
 
@@ -32,7 +32,7 @@ class Stage:
         assert self.target.status.phase == "Running"
 
     def operator(self, dies_at: int = 0) -> Operator:
-        return Operator(self.target, self.cluster, self.clock, dies_at=dies_at)
+        return Operator(SimulatedWorld(self.target, self.cluster, self.clock), dies_at=dies_at)
 
     def end(self) -> object:
         """All that must not depend on who did it."""
