@@ -19,8 +19,8 @@ from support.processes.running import wait_until
 SPEC: dict[str, Any] = {"image": "headrace:1", "ledger": "s3://bucket/flights"}
 PIPELINE = """\
 name: flights
-sources: {n: {generator: {rate: 1, columns: {n: {sequence: {}}}}}}
-sinks: {o: {from: n, print: {}}}
+sources: {n: {generator: {rate: 1, columns: {n: {sequence: {}}}}, schema: {n: int64}}}
+sinks: {o: {from: n, print: {}, format: json}}
 """
 
 

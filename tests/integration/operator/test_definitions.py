@@ -29,6 +29,7 @@ WHOLE_CLUSTER: Spec = {
 }
 WHOLE_JOB: Spec = {
     "pipelineFrom": {"configMap": {"name": "flights", "key": "pipeline.yaml"}},
+    "variablesFrom": {"secret": "flights"},
     "ownCluster": WHOLE_CLUSTER,
     "parallelism": 2,
     "state": "suspended",
@@ -63,6 +64,8 @@ WRONG_JOB: Mapping[str, object] = {
     "pipelineFrom.configMap": {},
     "pipelineFrom.configMap.name": "Not A Name",
     "pipelineFrom.configMap.key": "",
+    "variablesFrom": {},
+    "variablesFrom.secret": "Not A Name",
     "ownCluster": {"image": "you/headrace:1"},
     **{f"ownCluster.{path}": value for path, value in WRONG_CLUSTER.items()},
     "parallelism": 0,

@@ -180,16 +180,22 @@ def test_job_and_snapshot_of_the_page_end_as_it_says(
     job, snapshot = shown[JOB.name], shown[SNAPSHOT.name]
     place, name = job["spec"]["pipelineFrom"]["configMap"], job["metadata"]["name"]
     maps = Collection("v1", "configmaps", resources.namespace)
-    connection.create(maps, {"metadata": {"name": place["name"]}, "data": {place["key"]: SMALL}})
+    text = SMALL.replace("rate: 5", "rate: ${RATE}")
+    connection.create(maps, {"metadata": {"name": place["name"]}, "data": {place["key"]: text}})
+    secrets = Collection("v1", "secrets", resources.namespace)
+    connection.create(secrets, {"metadata": {"name": name}, "stringData": {"RATE": "5"}})
     saved = str(folder / "shown")
-    resources.apply(JOB, name, {**job["spec"], "cluster": CLUSTER_NAME, "savepointFolder": saved, "parallelism": 1})
+    own = {"cluster": CLUSTER_NAME, "savepointFolder": saved, "parallelism": 1, "variablesFrom": {"secret": name}}
+    resources.apply(JOB, name, {**job["spec"], **own})
     resources.wait_condition(JOB, name, "Ready", "Running")
     resources.apply(SNAPSHOT, snapshot["metadata"]["name"], {**snapshot["spec"], "folder": saved})
     done = resources.wait_status(SNAPSHOT, snapshot["metadata"]["name"], phase="Completed")
     assert manifest(done["location"]).is_file()
     # the text of the ConfigMap is followed
     before = resources.status(JOB, name)["jobId"]
-    connection.patch(maps, place["name"], {"data": {place["key"]: SMALL.replace("rate: 5", "rate: 6")}})
+    connection.patch(
+        maps, place["name"], {"data": {place["key"]: text.replace("name: dep", "x-text: another\nname: dep")}}
+    )
     resources.wait(lambda: resources.status(JOB, name).get("previousJobId") == before, "another job runs", JOB, name)
     resources.wait_condition(JOB, name, "Ready", "Running")
     resources.delete(JOB, name)

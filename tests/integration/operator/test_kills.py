@@ -1,5 +1,6 @@
-"""Rounds of the operator on a real API server, a real coordinator and Kafka, killed at every moment of an upgrade: before
-and after each record and step. The simulation of `tests/unit/operator` does so for every change.
+"""Rounds of the operator on a real API server, a real coordinator and Kafka, killed at every moment of an upgrade.
+
+Before and after each record and step: the simulation of `tests/unit/operator` does so for every change.
 """
 
 from __future__ import annotations
@@ -66,7 +67,7 @@ class Upgrades:
             status = self._resources.status(JOB, self._key.name)
             return not is_busy and status["phase"] == "Running" and status["jobId"] != self.job
 
-        wait_until(runs, f"another job than {self.job} runs")
+        self._resources.wait(runs, f"another job than {self.job} runs", JOB, self._key.name)
 
     def _operator(self, dies_at: int) -> Operator:
         return Operator(JobWorld(self._key, self._connection, now), dies_at=dies_at)

@@ -11,8 +11,8 @@ CLUSTER_NAME, NAME = "session", "flow"
 SMALL = """\
 name: departures
 checkpoint: {interval: 1s}
-sources: {n: {generator: {rate: 5, columns: {n: {sequence: {}}}}}}
-sinks: {o: {from: n, print: {}}}
+sources: {n: {generator: {rate: 5, columns: {n: {sequence: {}}}}, schema: {n: int64}}}
+sinks: {o: {from: n, print: {}, format: json}}
 """
 
 

@@ -69,7 +69,9 @@ def next_snapshot_status(status: SnapshotStatus, view: SnapshotView) -> Snapshot
     generation = view.identity.generation
     failure = _failure(after, status, view)
     conditions = [
-        condition(READY, after.phase, after.location or failure, is_so=after.phase == "Completed"),
+        condition(
+            READY, after.phase, after.location or failure or _waits(after, view), is_so=after.phase == "Completed"
+        ),
         condition(DEGRADED, after.phase, failure, is_so=bool(failure)),
     ]
     return after.model_copy(
@@ -143,9 +145,13 @@ def _failure(after: SnapshotStatus, before: SnapshotStatus, view: SnapshotView) 
         if view.trigger is not None and view.trigger.message:
             return view.trigger.message
         return "the job has ended, or another one has taken its place"
-    if isinstance(view.result, Delayed):
-        return view.result.message
-    return ""
+    return view.result.message if isinstance(view.result, Delayed) else ""
+
+
+def _waits(status: SnapshotStatus, view: SnapshotView) -> str:
+    if status.phase != "Pending" or view.job_id is not None or view.spec is None:
+        return ""
+    return f"it waits for a job of the HeadraceJob {view.spec.job}"
 
 
 def _said(conditions: tuple[Condition, ...]) -> str:

@@ -27,6 +27,12 @@ class PipelineFrom(FileModel):
     config_map: ConfigMapKey = Field(alias="configMap")
 
 
+class VariablesFrom(FileModel):
+    """Where the values of `${NAME}` in the pipeline stand. A change of them is not followed: a restartNonce is."""
+
+    secret: str = Field(pattern=_NAME, max_length=253, description="name of a Secret in the namespace of the job")
+
+
 class PeriodicSnapshots(FileModel):
     """Snapshots that the operator takes by the clock."""
 
@@ -59,6 +65,7 @@ class JobSpec(FileModel):
         json_schema_extra={"anyOf": [], "x-kubernetes-preserve-unknown-fields": True},
     )
     pipeline_from: PipelineFrom | None = Field(default=None, alias="pipelineFrom")
+    variables_from: VariablesFrom | None = Field(default=None, alias="variablesFrom")
     cluster: str | None = Field(
         default=None, pattern=_NAME, max_length=253, description="name of a cluster in this namespace"
     )

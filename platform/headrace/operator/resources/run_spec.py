@@ -17,11 +17,13 @@ class RunSpec(FileModel):
 
     pipeline       text of the pipeline file
     cluster        name of the cluster that runs it
+    variables      name of the Secret with the values of its variables; None: it has none
     restart_nonce  a change of it restarts the job
     """
 
     pipeline: str
     cluster: str
+    variables: str | None = None
     parallelism: int | None = None
     allow_dropped_state: bool = Field(default=False, alias="allowDroppedState")
     restart_nonce: int = Field(default=0, alias="restartNonce")

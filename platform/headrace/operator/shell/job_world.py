@@ -52,7 +52,7 @@ from headrace.operator.shell.cluster_access import ClusterAccess, Seen
 from headrace.operator.shell.event_log import EventLog
 from headrace.operator.shell.owner import Owner
 from headrace.operator.shell.resource_store import Key, ResourceStore, collection_of, created_at, identity_of, status_of
-from headrace.operator.shell.spec_reading import run_spec_of, spec_of
+from headrace.operator.shell.spec_reading import run_spec_of, spec_of, variables_of
 from headrace.operator.shell.submissions import submit
 
 WAITING_STATES = frozenset({"CREATED", "SCHEDULING", "RESTARTING"})
@@ -164,8 +164,9 @@ class JobWorld:
                 self._clusters.delete(name, self._key.namespace)
                 return None
             case Submit():
+                variables = variables_of(step.spec, self._key.namespace, self._connection)
                 with self._clusters.client(step.spec.cluster, self._key.namespace) as client:
-                    return submit(client, step)
+                    return submit(client, step, variables)
             case StopJob():
                 with self._clusters.client(step.cluster, self._key.namespace) as client:
                     return self._stop_job(client, step)

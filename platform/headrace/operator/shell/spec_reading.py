@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import base64
 import json
+from collections.abc import Mapping
 from typing import TypeVar
 
 from headrace.core.errors import UserError
@@ -59,10 +61,20 @@ def run_spec_of(document: Document, spec: JobSpec, connection: Connection) -> Ru
     return RunSpec(
         pipeline=text,
         cluster=cluster,
+        variables=None if spec.variables_from is None else spec.variables_from.secret,
         parallelism=spec.parallelism,
         allowDroppedState=spec.allow_dropped_state,
         restartNonce=spec.restart_nonce,
     )
+
+
+def variables_of(spec: RunSpec, namespace: str, connection: Connection) -> Mapping[str, str]:
+    """The values of the pipeline's variables. They are read for a submission and kept nowhere. Raises ExternalError."""
+    if spec.variables is None:
+        return {}
+    data = value_at(connection.get(Collection("v1", "secrets", namespace), spec.variables), "data")
+    values = data if isinstance(data, dict) else {}
+    return {name: base64.b64decode(str(value)).decode() for name, value in values.items()}
 
 
 def _pipeline_text(spec: JobSpec, namespace: str, connection: Connection) -> str | NoDesire:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from headrace.client.http import Client
 from headrace.client.models import SubmitRequest
@@ -16,10 +16,10 @@ FILE = "pipeline"
 """Names the pipeline in problems: `pipeline:7:3: ..`."""
 
 
-def submit(client: Client, step: Submit) -> Submitted | Refused | Delayed:
-    """Reads the pipeline and submits it. `${NAME}` is not replaced: the operator's own environment is no user's."""
+def submit(client: Client, step: Submit, variables: Mapping[str, str]) -> Submitted | Refused | Delayed:
+    """Reads the pipeline and submits it. variables: what `${NAME}` stands for; never the operator's own environment."""
     try:
-        loaded = load_text(step.spec.pipeline, FILE, environ={})
+        loaded = load_text(step.spec.pipeline, FILE, environ=variables)
     except InvalidPipelineError as error:
         return _invalid(step, error.problems)
     except UserError as error:

@@ -11,6 +11,7 @@ from pydantic import BaseModel, Field
 from headrace.core.config import Duration
 from headrace.operator.definitions.definitions import DEFINITIONS, Definition, definition_document
 from headrace.operator.definitions.schema import structural_schema
+from support.operator.page import PAGE
 
 
 class Inner(BaseModel):
@@ -69,3 +70,11 @@ def test_columns_show_fields_that_there_are(definition: Definition) -> None:
     for column in definition.columns:
         part, name = column.path.removeprefix(".").split(".")[:2]
         assert part == "metadata" or name.partition("[")[0] in properties[part]["properties"], column
+
+
+@pytest.mark.parametrize("definition", DEFINITIONS, ids=lambda each: each.kind.name)
+def test_the_page_names_every_field(definition: Definition) -> None:
+    text = PAGE.read_text()
+    missing = [name for name in structural_schema(definition.spec)["properties"] if f"`{name}" not in text]
+    # lines such as `coordinator.cpu`
+    assert [name for name in missing if f"{name}: " not in text] == []
