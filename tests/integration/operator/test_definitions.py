@@ -93,6 +93,13 @@ KINDS = {
 CASES = [(name, path) for name, (_, _, wrong) in KINDS.items() for path in wrong]
 
 
+@pytest.fixture(scope="module")
+def namespace(kubernetes: Kubernetes) -> Iterator[str]:
+    """One for all tests of this file, which store next to nothing."""
+    with kubernetes.namespace() as name:
+        yield name
+
+
 def create(connection: Connection, namespace: str, kind: Kind, spec: Spec) -> Mapping[str, Any]:
     """As the API server would store it."""
     document = {"apiVersion": API, "kind": kind.name, "metadata": {"name": "flights"}, "spec": spec}

@@ -81,6 +81,7 @@ def test_an_upgrade_by_savepoint(resources: Resources, flow: Flow) -> None:
     assert flow.cluster.client.status(before).state == "FINISHED"
 
 
+@pytest.mark.full
 def test_an_upgrade_by_last_state(resources: Resources, flow: Flow) -> None:
     before = flow.job
     apply(resources, flow, spec_of(flow, upgradeMode="last-state"))
@@ -180,7 +181,7 @@ def test_job_and_snapshot_of_the_page_end_as_it_says(
     job, snapshot = shown[JOB.name], shown[SNAPSHOT.name]
     place, name = job["spec"]["pipelineFrom"]["configMap"], job["metadata"]["name"]
     maps = Collection("v1", "configmaps", resources.namespace)
-    text = SMALL.replace("rate: 5", "rate: ${RATE}")
+    text = SMALL.replace("rate: 5", 'rate: "${RATE}"')
     connection.create(maps, {"metadata": {"name": place["name"]}, "data": {place["key"]: text}})
     secrets = Collection("v1", "secrets", resources.namespace)
     connection.create(secrets, {"metadata": {"name": name}, "stringData": {"RATE": "5"}})
@@ -206,6 +207,7 @@ def test_job_and_snapshot_of_the_page_end_as_it_says(
     assert manifest(done["location"]).is_file()
 
 
+@pytest.mark.full
 def test_an_operator_that_ends_gives_the_lease_up(resources: Resources, replicas: Operators, flow: Flow) -> None:
     leader = replicas.wait_leader()
     assert replicas.end(leader) == 0

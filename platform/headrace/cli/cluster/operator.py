@@ -39,6 +39,7 @@ def operator(
         raise UserError("the operator is not installed", remedy="pip install 'headrace[operator]'") from error
 
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
-    logging.getLogger("kopf").setLevel(logging.WARNING)
+    for chatty in ("httpx", "kopf"):
+        logging.getLogger(chatty).setLevel(logging.WARNING)
     url = lease if "://" in lease else f"kubernetes:///{lease}"
     run_operator(OperatorOptions(tuple(namespace or ()), url))

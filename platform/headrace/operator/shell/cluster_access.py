@@ -22,7 +22,9 @@ from headrace.operator.resources.kinds import GROUP
 from headrace.operator.shell.owner import Owner
 from headrace.tls.files import tls_authority
 
-ANSWER_SECONDS = 20.0
+LOOK_SECONDS, ANSWER_SECONDS = 5.0, 20.0
+"""How long a coordinator may take to show something, and to do something. A round must not hang for long in the former:
+it records what users ask for."""
 MANAGER = "headrace-operator"
 """The owner of what the operator adds to objects of a cluster."""
 APPLIED = f"{GROUP}/applied"
@@ -85,14 +87,16 @@ class ClusterAccess:
 
     @contextmanager
     def client(self, name: str, namespace: str, leader: Leader | None = None) -> Iterator[Client]:
-        """A client of the coordinator that leads: the given one, else the one of now. It does not wait for another one,
-        because the next round looks again. Raises UnreachableError if none leads.
+        """A client of the coordinator that leads. leader: as `look` has found it, and the client only looks, too.
+
+        It does not wait for another leader, because the next round looks again. Raises UnreachableError if none leads.
         """
+        answer_s = ANSWER_SECONDS if leader is None else LOOK_SECONDS
         leader = leader or self._deployer.view(name, namespace).leader
         if leader is None:
             raise UnreachableError(f"no coordinator leads the cluster {name}")
         token = self._token(name, namespace)
-        with Client(leader.url, token, authority=tls_authority(os.environ), answer_s=ANSWER_SECONDS) as client:
+        with Client(leader.url, token, authority=tls_authority(os.environ), answer_s=answer_s) as client:
             yield client
 
     def _token(self, name: str, namespace: str) -> str:
