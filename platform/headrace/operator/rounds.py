@@ -35,10 +35,11 @@ class Decision(Generic[S_co]):
 @dataclass(frozen=True, slots=True)
 class Round:
     """The outcome. result: for the next round; pause_s: before it, unless the object changes; None: the object is
-    gone."""
+    gone; has_recorded: whether it wrote a status."""
 
     result: Result | None
     pause_s: float | None
+    has_recorded: bool = False
 
 
 class World(Protocol[Status]):
@@ -64,7 +65,7 @@ def one_round(world: World[Status], result: Result | None) -> Round:
         return Round(None, None)
     if decision.after != decision.status:
         world.record(decision)
-        return Round(result if decision.keeps_result else None, 0.0)
+        return Round(result if decision.keeps_result else None, 0.0, has_recorded=True)
     if isinstance(decision.step, Wait):
         return Round(None, decision.step.pause_s)
     outcome = world.act(decision.step)

@@ -28,6 +28,8 @@ ROUNDS_MAX = 16
 CONFLICT_SECONDS = 0.1
 FAILED_SECONDS, FAILED_SECONDS_MAX = 1.0, 30.0
 """The pause after a round that failed: it doubles with each one."""
+RECORDS_FREE, RECORDS_SECONDS_MAX = 3, 5.0
+"""Records without a step between them: after so many the pause grows, up to so long."""
 END_SECONDS = 10.0
 """How long `close` waits for rounds that are under way."""
 
@@ -85,13 +87,14 @@ class Reconcilers:
     async def _keep(self, key: Key) -> None:
         world, changed = _WORLDS[key.kind.name](key, self._connection, now), self._changed[key]
         result: Result | None = None
-        failed_s = FAILED_SECONDS
+        failed_s, records = FAILED_SECONDS, 0
         while True:
             await self._may_act.wait()
             changed.clear()
             try:
                 done = await self._round(world, result)
                 result, pause_s, failed_s = done.result, done.pause_s, FAILED_SECONDS
+                records = records + 1 if done.has_recorded else 0
             except ConflictError:
                 # somebody has changed the object since it was read
                 pause_s = CONFLICT_SECONDS
@@ -102,6 +105,8 @@ class Reconcilers:
                 # nothing awaits between this and the next `wake`, which makes another task
                 del self._tasks[key], self._changed[key]
                 return
+            # a message that is another one at each look would be written without end: each write wakes the next round
+            await asyncio.sleep(min(records * CONFLICT_SECONDS, RECORDS_SECONDS_MAX) if records > RECORDS_FREE else 0)
             await _pause(changed, pause_s or 0.0)
 
     async def _round(self, world: World[Any], result: Result | None) -> Round:
