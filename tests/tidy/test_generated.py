@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from headrace.operator.definitions.render import FOLDER, rendered
 from headrace.rpc.generate import generate
 from support.repository import ROOT
 
@@ -18,3 +19,8 @@ def _texts(folder: Path) -> dict[str, str]:
 def test_control_messages_are_what_the_schemas_say(tmp_path: Path) -> None:
     generate(ROOT, tmp_path)
     assert _texts(ROOT / "platform" / PACKAGE) == _texts(tmp_path / PACKAGE), "run `make docs`"
+
+
+def test_definitions_of_resources_are_what_their_models_say() -> None:
+    files = {path.name: path.read_text() for path in (ROOT / FOLDER).iterdir()}
+    assert files == dict(rendered()), "run `make docs`"

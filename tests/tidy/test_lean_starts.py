@@ -79,7 +79,8 @@ ENGINE = """
 from headrace.processes.template.process import preload
 preload(["headrace.worker.slot.main", "headrace.coordinator.connector_host.main"])
 """
-LIVE_HALVES = {"confluent_kafka", "fsspec", "grpc", "kafka", "kubernetes", "psycopg", "s3fs", "sqlalchemy", "urllib3"}
+LIVE_HALVES = {"confluent_kafka", "fsspec", "grpc", "kafka", "kopf", "kubernetes", "psycopg", "s3fs", "sqlalchemy"}
+LIVE_HALVES |= {"urllib3"}
 """Clients of the world outside: they load when a job opens what needs them, never with a connector's config."""
 FOREIGN_LIBRARIES = ("cygrpc", "librdkafka", "cimpl", "psycopg")
 ENGINE_TASKS = {"python", "jemalloc_bg_thd", "polars-ooc-clea"}
@@ -212,6 +213,7 @@ FORBIDDEN = {
     "savepoint job": ENGINE_PACKAGES | SERVICES | (ON_DEMAND - CLIENT),
     "validate {file}": LIVE_OPERATORS | {"pyarrow", "headrace.formats.json.decode"} | SERVICES | ON_DEMAND,
     "cluster status": ENGINE_PACKAGES | SERVICES | (ON_DEMAND - CLIENT),
+    "operator --help": ENGINE_PACKAGES | SERVICES | ON_DEMAND | {"headrace.operator"},
     "cluster stop": ENGINE_PACKAGES | SERVICES | (ON_DEMAND - CLIENT),
     "kafka --help": ENGINE_PACKAGES | SERVICES | ON_DEMAND,
     "explain {file}": {"headrace.formats.json.decode"} | SERVICES | ON_DEMAND,

@@ -73,6 +73,7 @@ VERBS = (
     _Verb("worker", "cluster.worker", "worker", "run a worker in the foreground"),
     _Verb("attend", "cluster.attend", "attend", "attend the cluster of one job", hidden=True),
     _Verb(WORKER_ROLE, "cluster.worker", "worker", hidden=True),
+    _Verb("operator", "cluster.operator", "operator", "run the Kubernetes operator in the foreground"),
     _Verb("cluster", "cluster.cluster", "app", "a session cluster on this host"),
     _Verb("state", "output.state", "app", "look inside a checkpoint or savepoint"),
     _Verb("kafka", "development.kafka", "app", "a development broker, and a look at any"),

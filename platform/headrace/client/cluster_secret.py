@@ -48,11 +48,9 @@ def with_secrets(address: str, given: ClusterAccess, otherwise: ClusterAccess) -
     lease = LeaseAddress.parsed(address)
     connection = open_connection(os.environ)
     try:
-        namespace = lease.namespace or connection.namespace
-        secrets = _Secrets(connection, Collection("v1", "secrets", namespace))
-        token = given.token or secrets.field(lease.name, "token") or otherwise.token
-        found = None if given.authority is not None else secrets.field(tls_secret(lease.name), "ca.crt")
-        authority = None if found is None else NamedServer(found, server_name(lease.name, namespace))
+        secrets = _Secrets(connection, lease.name, lease.namespace or connection.namespace)
+        token = given.token or secrets.token() or otherwise.token
+        authority = None if given.authority is not None else secrets.server()
         if token is None and secrets.refusal is not None:
             raise ExternalError(
                 f"the Secrets of {address} cannot be read: {secrets.refusal.message}",
@@ -64,15 +62,34 @@ def with_secrets(address: str, given: ClusterAccess, otherwise: ClusterAccess) -
         connection.close()
 
 
-class _Secrets:
-    """The Secrets of a namespace. refusal: of the last one that may not be read."""
+def in_secrets(connection: Connection, name: str, namespace: str) -> ClusterAccess:
+    """The access to a cluster by its Secrets alone. Raises HeadraceError."""
+    secrets = _Secrets(connection, name, namespace)
+    found = ClusterAccess(secrets.token(), secrets.server())
+    if secrets.refusal is not None:
+        raise secrets.refusal
+    return found
 
-    def __init__(self, connection: Connection, collection: Collection) -> None:
+
+class _Secrets:
+    """The Secrets of a cluster. refusal: of the last one that may not be read."""
+
+    def __init__(self, connection: Connection, name: str, namespace: str) -> None:
         self._connection = connection
-        self._collection = collection
+        self._name, self._namespace = name, namespace
+        self._collection = Collection("v1", "secrets", namespace)
         self.refusal: ForbiddenError | None = None
 
-    def field(self, secret: str, name: str) -> str | None:
+    def token(self) -> str | None:
+        """The token; None: it has none."""
+        return self._field(self._name, "token")
+
+    def server(self) -> NamedServer | None:
+        """Its coordinators; None: they speak no TLS."""
+        found = self._field(tls_secret(self._name), "ca.crt")
+        return None if found is None else NamedServer(found, server_name(self._name, self._namespace))
+
+    def _field(self, secret: str, name: str) -> str | None:
         """A field; None: there is no such Secret, or no right to it. Raises HeadraceError."""
         try:
             found = text_at(self._connection.get(self._collection, secret), "data", name)

@@ -9,7 +9,7 @@ from support.kubernetes.coordinator_account import require_account
 from support.kubernetes.kubernetes import Kubernetes
 from support.repository import ROOT
 
-BASE = ROOT / "deploy/k8s/base"
+BASE, OPERATOR = ROOT / "deploy/k8s/base", ROOT / "deploy/k8s/operator"
 PAGE = ROOT / "docs/kubernetes.md"
 OVERLAY = re.compile(r"^```yaml\n(# overlay/kustomization\.yaml\n.*?)^```$", re.DOTALL | re.MULTILINE)
 
@@ -36,7 +36,8 @@ def test_the_overlay_of_the_page(kubernetes: Kubernetes, namespace: str, tmp_pat
     assert "eks.amazonaws.com/role-arn" in account["metadata"]["annotations"]
 
 
-def test_it_names_every_file_beside_it() -> None:
-    files = {str(path.relative_to(BASE)) for path in BASE.rglob("*.yaml")} - {"kustomization.yaml"}
-    named = set(re.findall(r"^  - (\S+)$", (BASE / "kustomization.yaml").read_text(), re.MULTILINE))
-    assert named == files
+def test_each_names_every_file_beside_it() -> None:
+    for base, others in ((BASE, set()), (OPERATOR, {"../base"})):
+        files = {str(path.relative_to(base)) for path in base.rglob("*.yaml")} - {"kustomization.yaml"}
+        named = set(re.findall(r"^  - (\S+)$", (base / "kustomization.yaml").read_text(), re.MULTILINE))
+        assert named == files | others

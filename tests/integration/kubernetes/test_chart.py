@@ -23,7 +23,7 @@ from support.kubernetes.kubernetes import Kubernetes
 from support.processes.running import wait_until
 from support.repository import ROOT
 
-BASE = ROOT / "deploy/k8s/base"
+BASE = ROOT / "deploy/k8s/operator"
 OPERATOR = {"enabled": True, "image": "you/headrace:1"}
 OWN_OF_THE_CHART = {"image", "resources"}
 """Fields of a container that values set."""

@@ -29,10 +29,9 @@ def authority_secret(name: str) -> str:
     return f"{name}-authority"
 
 
-def certificate_names(cluster: KubernetesCluster, control_service: str) -> tuple[str, ...]:
-    """What the certificate is good for: the names of the services, and a port-forward to this host."""
-    control = f"{control_service}.{cluster.namespace}.svc"
-    return (server_name(cluster.name, cluster.namespace), control, "localhost", "127.0.0.1")
+def certificate_names(name: str, namespace: str, control_service: str) -> tuple[str, ...]:
+    """What the certificate of a cluster is good for: its services, and a port-forward to this host."""
+    return (server_name(name, namespace), f"{control_service}.{namespace}.svc", "localhost", "127.0.0.1")
 
 
 class Certificates:
@@ -46,10 +45,7 @@ class Certificates:
         """Issues the cluster's certificate, unless one is there that lasts and is good for all names."""
         now = datetime.now(UTC)
         found = self._get(tls_secret(cluster.name))
-        if found is not None and not _is_ours(found, cluster.name):
-            return
-        held = None if found is None else _text(found, "tls.crt")
-        if held is not None and not is_due(held, names, now):
+        if found is not None and not _is_due(found, cluster.name, names, now):
             return
         authority = self._authority(cluster, now)
         pair = issued(authority, names, now)
@@ -62,6 +58,11 @@ class Certificates:
                 return  # another client's, by the same authority
         else:
             self._connection.patch(self._secrets, tls_secret(cluster.name), {"data": secret["data"]})
+
+    def is_due(self, name: str, names: tuple[str, ...]) -> bool:
+        """Whether `ensure` would issue the certificate of a cluster anew. False for a cluster without one."""
+        found = self._get(tls_secret(name))
+        return found is not None and _is_due(found, name, names, datetime.now(UTC))
 
     def own(self, cluster: KubernetesCluster, owner: Mapping[str, Any]) -> None:
         """Has the Secrets deleted with an object. owner: a reference to it."""
@@ -97,6 +98,11 @@ class Certificates:
 
 def _is_ours(secret: Document, name: str) -> bool:
     return metadata_of(secret).labels.get(CLUSTER_LABEL) == name
+
+
+def _is_due(secret: Document, name: str, names: tuple[str, ...], now: datetime) -> bool:
+    held = _text(secret, "tls.crt")
+    return _is_ours(secret, name) and (held is None or is_due(held, names, now))
 
 
 def _text(secret: Document, field: str) -> str | None:

@@ -37,7 +37,9 @@ def _template(document: Mapping[str, Any]) -> Mapping[str, Any]:
         raise ValueError(f"{error.message}: {error.remedy}") from error
 
 
-Quantity = Annotated[str, AfterValidator(_quantity)]
+Quantity = Annotated[
+    str, AfterValidator(_quantity), Field(json_schema_extra={"pattern": "^" + _QUANTITY.pattern.replace(r"\Z", "$")})
+]
 PodTemplate = Annotated[dict[str, Any], AfterValidator(_template)]
 
 

@@ -89,7 +89,9 @@ class Deployer:
         self._make_secret(cluster)
         certificates = Certificates(self._connection, cluster.namespace)
         if cluster.spec.tls:
-            certificates.ensure(cluster, certificate_names(cluster, control_service(cluster.name)))
+            certificates.ensure(
+                cluster, certificate_names(cluster.name, cluster.namespace, control_service(cluster.name))
+            )
         deployed = self._apply(deployment(cluster))
         if before is None:
             self._apply_owned(cluster, deployed)
@@ -136,6 +138,11 @@ class Deployer:
             self._leader(name, namespace),
             coordinator_trouble(coordinators),
         )
+
+    def is_certificate_due(self, name: str, namespace: str) -> bool:
+        """Whether the next apply would issue the certificate of a cluster anew. False for a cluster without one."""
+        names = certificate_names(name, namespace, control_service(name))
+        return Certificates(self._connection, namespace).is_due(name, names)
 
     # ---- inside --------------------------------------------------------------------------------------------------
 

@@ -1,0 +1,1 @@
+"""The CustomResourceDefinitions, generated from the models of `operator.resources`."""

@@ -1,0 +1,1 @@
+"""The custom resources of headrace: their names, specs and statuses. Data and its checks only."""

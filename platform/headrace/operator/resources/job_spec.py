@@ -1,0 +1,108 @@
+"""The spec of a HeadraceJob. Data and its checks only."""
+
+from __future__ import annotations
+
+from typing import Any, Literal, Self
+
+from pydantic import ConfigDict, Field, model_validator
+
+from headrace.core.config import Duration
+from headrace.deployment.kubernetes.cluster_spec import ClusterSpec
+from headrace.spec.model import FileModel
+
+UpgradeMode = Literal["savepoint", "last-state", "stateless"]
+_NAME = r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$"
+
+
+class ConfigMapKey(FileModel):
+    """A key of a ConfigMap in the namespace of the job."""
+
+    name: str = Field(pattern=_NAME, max_length=253)
+    key: str = Field(default="pipeline.yaml", min_length=1, max_length=253)
+
+
+class PipelineFrom(FileModel):
+    """Where the text of the pipeline file stands. The job is upgraded when the text changes."""
+
+    config_map: ConfigMapKey = Field(alias="configMap")
+
+
+class VariablesFrom(FileModel):
+    """Where the values of `${NAME}` in the pipeline stand. A change of them is not followed: a restartNonce is."""
+
+    secret: str = Field(pattern=_NAME, max_length=253, description="name of a Secret in the namespace of the job")
+
+
+class PeriodicSnapshots(FileModel):
+    """Snapshots that the operator takes by the clock."""
+
+    every_ms: Duration = Field(gt=0, alias="every", description="time between two of them")
+    keep: int = Field(default=3, ge=1, le=100, description="completed ones that stay; older ones are deleted")
+
+
+class JobSpec(FileModel):
+    """A job of a cluster. Either `pipeline` or `pipelineFrom`, either `cluster` or `ownCluster`."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "allOf": [
+                {"oneOf": [{"required": ["pipeline"]}, {"required": ["pipelineFrom"]}]},
+                {"oneOf": [{"required": ["cluster"]}, {"required": ["ownCluster"]}]},
+            ],
+            "x-kubernetes-validations": [
+                {
+                    "rule": "has(self.ownCluster) == has(oldSelf.ownCluster)",
+                    "message": "a job stays in its own cluster, or in another one: delete it and create it anew",
+                }
+            ],
+        }
+    )
+
+    pipeline: str | dict[str, Any] | None = Field(
+        default=None,
+        description="the pipeline file, as text or as an object",
+        # a schema of Kubernetes cannot say `text or object`
+        json_schema_extra={"anyOf": [], "x-kubernetes-preserve-unknown-fields": True},
+    )
+    pipeline_from: PipelineFrom | None = Field(default=None, alias="pipelineFrom")
+    variables_from: VariablesFrom | None = Field(default=None, alias="variablesFrom")
+    cluster: str | None = Field(
+        default=None, pattern=_NAME, max_length=253, description="name of a cluster in this namespace"
+    )
+    own_cluster: ClusterSpec | None = Field(
+        default=None, alias="ownCluster", description="a cluster for this job alone, which goes with it"
+    )
+    parallelism: int | None = Field(default=None, ge=1, description="of nodes that set none themselves")
+    state: Literal["running", "suspended"] = Field(default="running", description="suspended: stopped with its state")
+    upgrade_mode: UpgradeMode = Field(
+        default="savepoint",
+        alias="upgradeMode",
+        description="savepoint: stop at a cut; last-state: cancel, and go on from the last checkpoint; "
+        "stateless: cancel, and begin anew",
+    )
+    savepoint_folder: str | None = Field(
+        default=None,
+        min_length=1,
+        alias="savepointFolder",
+        description="URL for savepoints; without it a stop keeps the job's last checkpoint",
+    )
+    initial_savepoint: str | None = Field(
+        default=None, min_length=1, alias="initialSavepoint", description="that the first job starts from"
+    )
+    allow_dropped_state: bool = Field(
+        default=False, alias="allowDroppedState", description="start although state fits no node"
+    )
+    restart_nonce: int = Field(default=0, ge=0, alias="restartNonce", description="a change restarts the job")
+    savepoint_nonce: int = Field(default=0, ge=0, alias="savepointNonce", description="a change takes a snapshot")
+    snapshots: PeriodicSnapshots | None = None
+    on_delete: Literal["savepoint", "cancel"] = Field(
+        default="cancel", alias="onDelete", description="how the job ends when this object is deleted"
+    )
+
+    @model_validator(mode="after")
+    def _require_one_of_each(self) -> Self:
+        if (self.pipeline is None) == (self.pipeline_from is None):
+            raise ValueError("write either `pipeline` or `pipelineFrom`")
+        if (self.cluster is None) == (self.own_cluster is None):
+            raise ValueError("write either `cluster` or `ownCluster`")
+        return self
