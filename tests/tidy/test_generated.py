@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from headrace.operator.definitions.render import FOLDER, rendered
+from headrace.operator.definitions.render import FOLDERS, rendered
 from headrace.rpc.generate import generate
 from support.repository import ROOT
 
@@ -22,5 +22,6 @@ def test_control_messages_are_what_the_schemas_say(tmp_path: Path) -> None:
 
 
 def test_definitions_of_resources_are_what_their_models_say() -> None:
-    files = {path.name: path.read_text() for path in (ROOT / FOLDER).iterdir()}
-    assert files == dict(rendered()), "run `make docs`"
+    for folder in FOLDERS:
+        files = {path.name: path.read_text() for path in (ROOT / folder).iterdir()}
+        assert files == dict(rendered()), "run `make docs`"

@@ -24,7 +24,7 @@ from support.patience import IMAGE_SECONDS, WAIT_SECONDS
 from support.repository import ROOT
 
 NAME = f"headrace/built:{SESSION_ID}"
-EXTRAS = "kubernetes,s3"
+EXTRAS = "operator,s3"
 _BUILD = ("docker", "build", "--file", "deploy/k8s/Dockerfile", "--tag", NAME)
 _FOR_THE_WHEEL = "hatchling"
 _TOOLS = ("docker", "cc", "as", "ld", "ldd")

@@ -69,7 +69,7 @@ def run_alone_on_pods(request: SubmitRequest, place: PodPlace, *, name: str, wai
 
 def run_application_on_pods(program: str, place: PodPlace, *, wait: bool, as_json: bool) -> None:
     """Makes a cluster, and runs a program beside the coordinator that leads, which submits its jobs there."""
-    from headrace.deployment.kubernetes.work import program_work
+    from headrace.deployment.kubernetes.program_file import program_work
 
     if wait:
         raise UserError(

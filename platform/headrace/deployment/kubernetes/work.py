@@ -1,12 +1,11 @@
 """What a cluster of its own serves: one job, or the program of an application. Its attendant has it from a Secret,
-because a pipeline file may hold secrets.
+because a pipeline file may hold secrets. Pure.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
 from headrace.core.errors import UserError
@@ -15,8 +14,6 @@ if TYPE_CHECKING:
     from headrace.client.models import SubmitRequest
 
 WORK_FOLDER = "/etc/headrace/work"
-IN_IMAGE = "local://"
-"""Begins the name of a program that the image holds."""
 SECRET_BYTES_MAX = 1_000_000
 """A Secret holds 1 MiB with all of its fields."""
 _REQUEST = "job.json"
@@ -45,17 +42,3 @@ class Work:
 def job_work(request: SubmitRequest) -> Work:
     """The work of a cluster that serves one job. Raises UserError for one that is too large."""
     return Work(("--request", f"{WORK_FOLDER}/{_REQUEST}"), {_REQUEST: request.model_dump_json().encode()})
-
-
-def program_work(program: str) -> Work:
-    """The work of a cluster that serves an application. program: a file here, which travels, or `local://` and the path
-    of one in the image. Raises UserError."""
-    if program.startswith(IN_IMAGE):
-        return Work(("--program", program.removeprefix(IN_IMAGE)))
-    file = Path(program)
-    if file.suffix != ".py" or not file.is_file():
-        raise UserError(
-            f"{program} is no Python program",
-            remedy=f"name a .py file that submits jobs, or {IN_IMAGE}/path/in/the/image.py",
-        )
-    return Work(("--program", str(PurePosixPath(WORK_FOLDER, file.name))), {file.name: file.read_bytes()})

@@ -8,7 +8,8 @@ import pytest
 
 from headrace.client.models import SubmitRequest
 from headrace.core.errors import UserError
-from headrace.deployment.kubernetes.work import SECRET_BYTES_MAX, WORK_FOLDER, Work, job_work, program_work
+from headrace.deployment.kubernetes.program_file import program_work
+from headrace.deployment.kubernetes.work import SECRET_BYTES_MAX, WORK_FOLDER, Work, job_work
 
 
 def test_a_job_travels_whole() -> None:
