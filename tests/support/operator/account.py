@@ -40,6 +40,14 @@ def apply_operator(connection: Connection, namespace: str, *, with_deployment: b
             connection.apply(collection, document["metadata"]["name"], document, manager="tests")
 
 
+def bind_everywhere(connection: Connection, namespace: str) -> None:
+    """Gives the account of a namespace its rights in all namespaces, as the head of operator.yaml says."""
+    subject = {"kind": "ServiceAccount", "name": ACCOUNT, "namespace": namespace}
+    role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": ACCOUNT}
+    bindings = Collection("rbac.authorization.k8s.io/v1", "clusterrolebindings")
+    connection.create(bindings, {"metadata": {"name": ACCOUNT}, "roleRef": role, "subjects": [subject]})
+
+
 def operator_kubeconfig(kubernetes: Kubernetes, namespace: str, folder: Path) -> Path:
     """A kubeconfig with the account's rights and no others."""
     path = f"/api/v1/namespaces/{namespace}/serviceaccounts/{ACCOUNT}/token"

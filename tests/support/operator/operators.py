@@ -25,9 +25,11 @@ ELECTED = "this operator was elected"
 
 
 class Operators:
-    """Replicas of an operator that looks after one namespace, with the rights of its account."""
+    """Replicas of an operator, with the rights of its account. is_wide: it looks after all namespaces, not only its
+    own."""
 
-    def __init__(self, namespace: str, folder: Path, kubeconfig: Path) -> None:
+    def __init__(self, namespace: str, folder: Path, kubeconfig: Path, *, is_wide: bool = False) -> None:
+        self._where = () if is_wide else ("-n", namespace)
         self._kubeconfig = kubeconfig
         self._namespace = namespace
         self._folder = folder
@@ -39,7 +41,7 @@ class Operators:
         environment = {**os.environ, **SHORT_STANDBY_LEASES, "KUBECONFIG": str(self._kubeconfig)}
         with self._log(name).open("ab") as log:
             self._processes[name] = subprocess.Popen(
-                [sys.executable, "-m", "headrace", "operator", "-n", self._namespace, "--lease", lease],
+                [sys.executable, "-m", "headrace", "operator", *self._where, "--lease", lease],
                 env={**environment, "HEADRACE_HOME": str(self._folder / "home"), "HOME": str(self._folder)},
                 cwd=self._folder,
                 stdout=log,
@@ -59,6 +61,10 @@ class Operators:
     def end(self, name: str) -> int:
         """SIGTERM; gives the exit code."""
         self._processes[name].terminate()
+        return self.ended(name)
+
+    def ended(self, name: str) -> int:
+        """Waits until it has ended; gives the exit code."""
         return self._processes[name].wait(WAIT_SECONDS)
 
     def logs(self) -> str:

@@ -1,7 +1,8 @@
 """A HeadraceJob with a simulated cluster around it: what the operator's decisions meet, without any I/O.
 
-The cluster is as strict as the real one: a key is accepted once, a name runs once, a job that stops names its state. A
-pipeline's text says how the job behaves: `refused ..` is not accepted, `broken ..` fails before it runs.
+The cluster is as strict as the real one: a key is accepted once, a name runs once, a job that stops names its state.
+A pipeline's text says how the job behaves: `refused ..` is not accepted, `broken ..` fails before it runs, `slow ..`
+never gets slots, `forgetful ..` takes no checkpoint while it runs.
 """
 
 from __future__ import annotations
@@ -57,9 +58,10 @@ class SimulatedRun:
         """One moment passes."""
         if self.state == "SCHEDULING" and self.pipeline.startswith("broken"):
             self.state = "FAILED"
-            return
-        self.state = NEXT_STATE.get(self.state, self.state)
-        self.has_state = self.has_state or self.state == "RUNNING"
+        elif self.state != "SCHEDULING" or not self.pipeline.startswith("slow"):
+            self.state = NEXT_STATE.get(self.state, self.state)
+        keeps = self.state == "FINISHED" or not self.pipeline.startswith("forgetful")
+        self.has_state = self.has_state or (self.state in {"RUNNING", "FINISHED"} and keeps)
 
 
 @dataclass(slots=True)

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from headrace.operator.decisions.job_machine import REFUSED_SECONDS
 from support.operator.killed_operator import KilledError, Operator, settle
 from support.operator.simulated_job import SimulatedCluster, SimulatedObject, SimulatedWorld
 
@@ -128,10 +129,74 @@ def test_a_failed_upgrade_goes_back_to_the_stable_spec_with_its_state(
     assert stage.target.status.conditions[2].status == "False"
 
 
+@pytest.mark.parametrize("mode", ["savepoint", "last-state"])
+def test_an_upgrade_that_does_not_start_is_replaced_and_loses_no_state(mode: str) -> None:
+    stage = Stage(mode)
+    stage.target.edit({"pipeline": "slow second"})
+    operator = stage.operator()
+    for _ in range(20):
+        operator.round()
+    assert stage.target.status.phase == "Starting"
+    stage.target.edit({"pipeline": "third"})
+    settle(stage.operator())
+    # the one that never ran is cancelled, because it cannot reach a cut, and has no state of its own
+    jobs = [(each.pipeline, each.took, each.state) for each in stage.cluster.jobs.values()]
+    assert jobs[1:] == [("slow second", "state-of-job1", "CANCELED"), ("third", "state-of-job1", "RUNNING")]
+
+
+def test_a_job_that_began_anew_and_ran_does_not_come_back_to_older_state() -> None:
+    stage = Stage("stateless")
+    stage.target.edit({"pipeline": "forgetful second"})
+    settle(stage.operator())
+    stage.target.edit({"upgradeMode": "last-state", "restartNonce": 1})
+    settle(stage.operator())
+    assert [each.took for each in stage.cluster.jobs.values()] == [None, None, None]
+
+
+def test_the_first_job_starts_from_the_savepoint_that_the_spec_names() -> None:
+    stage = Stage("savepoint")
+    target = SimulatedObject({**stage.target.spec, "initialSavepoint": "/given"})
+    cluster = SimulatedCluster()
+    settle(Operator(SimulatedWorld(target, cluster, stage.clock)))
+    target.edit({"pipeline": "second"})
+    settle(Operator(SimulatedWorld(target, cluster, stage.clock)))
+    assert [each.took for each in cluster.jobs.values()] == ["/given", "state-of-job1"]
+
+
+def test_a_first_spec_that_is_refused_is_tried_again_after_a_while() -> None:
+    target, cluster, clock = (
+        SimulatedObject({"pipeline": "refused", "cluster": "c"}),
+        SimulatedCluster(),
+        [1_700_000_000],
+    )
+    operator = Operator(SimulatedWorld(target, cluster, clock))
+    settle(operator)
+    assert (target.status.phase, target.status.submissions) == ("Stopped", 1)
+    clock[0] += int(REFUSED_SECONDS)
+    settle(operator)
+    assert target.status.submissions == 2
+    target.edit({"pipeline": "first"})
+    settle(operator)
+    assert (target.status.phase, target.status.refusal) == ("Running", None)
+
+
+def test_a_job_whose_upgrade_was_refused_is_resumed_with_the_stable_spec() -> None:
+    stage = Stage("savepoint")
+    stage.target.edit({"pipeline": "refused second"})
+    settle(stage.operator())
+    for state in ("suspended", "running"):
+        stage.target.edit({"state": state})
+        settle(stage.operator())
+    (last,) = stage.cluster.live()
+    assert (last.pipeline, last.took) == ("first", "state-of-job2")
+
+
 @given(
     mode=st.sampled_from(MODES),
     acts=st.lists(
-        st.sampled_from(["a", "b", "kill a", "kill b", "second", "refused", "broken", "suspended", "running", "nonce"]),
+        st.sampled_from(
+            ["a", "b", "kill a", "kill b", "second", "refused", "broken", "slow", "suspended", "running", "nonce"]
+        ),
         max_size=60,
     ),
 )
