@@ -26,6 +26,15 @@ WHOLE_CLUSTER: Spec = {
     "coordinator": {"replicas": 2, **PODS},
     "workers": {"slots": 2, "min": 0, "max": 4, "idle": "1m30s", **PODS},
     "env": {"AWS_REGION": "eu-central-1"},
+    "tls": False,
+    "afterEnd": "5m",
+    "attendant": {"cpu": "100m", "memory": "1Gi"},
+    "disruptionBudget": False,
+    "networkPolicy": {
+        "enabled": True,
+        "clients": [{"podSelector": {"matchLabels": {"app": "x"}}}],
+        "egress": [{"ports": [{"port": 9092}]}],
+    },
 }
 WHOLE_JOB: Spec = {
     "pipelineFrom": {"configMap": {"name": "flights", "key": "pipeline.yaml"}},
@@ -57,6 +66,16 @@ WRONG_CLUSTER: Mapping[str, object] = {
     "workers.max": 0,
     "workers.idle": "a while",
     "env": {"A": 1},
+    "tls": "perhaps",
+    "afterEnd": "soon",
+    "attendant": 1,
+    "attendant.cpu": "much",
+    "attendant.memory": "0.5 Gi",
+    "disruptionBudget": "maybe",
+    "networkPolicy": True,
+    "networkPolicy.enabled": "yes",
+    "networkPolicy.clients": "everybody",
+    "networkPolicy.egress": [443],
     **{f"{part}.{name}": value for part in ("coordinator", "workers") for name, value in WRONG_PODS.items()},
 }
 WRONG_JOB: Mapping[str, object] = {
