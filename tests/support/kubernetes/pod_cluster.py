@@ -23,7 +23,7 @@ from support.kubernetes.node_cluster import NodeCluster
 from support.patience import CLUSTER_TIMES
 
 NAME = "flights"
-_LEDGER = "/ledger"
+LEDGER = "/ledger"
 
 
 class PodCluster(Cluster):
@@ -56,16 +56,16 @@ class PodCluster(Cluster):
         description = {
             "image": MACHINE_IMAGE,
             "imagePullPolicy": "Never",
-            "ledger": _LEDGER,
+            "ledger": LEDGER,
             "env": dict(CLUSTER_TIMES),
-            "coordinator": {"replicas": 2, "cpu": "50m", "podTemplate": self._template("coordinator", ledger)},
+            "coordinator": {"replicas": 2, "cpu": "50m", "podTemplate": machine_template("coordinator", ledger)},
             "workers": {
                 "slots": slots,
                 "max": workers,
                 "idle": "1s",
                 "cpu": "50m",
                 "memory": "1Gi",
-                "podTemplate": self._template("worker", ledger),
+                "podTemplate": machine_template("worker", ledger),
             },
         }
         self.apply(description)
@@ -129,17 +129,18 @@ class PodCluster(Cluster):
     def _listed(self, labels: str) -> tuple[Any, ...]:
         return self.connection.list(self._pods, labels=labels).items
 
-    def _template(self, container: str, ledger: Path) -> Mapping[str, Any]:
-        """Lets a container run this machine's headrace, and write into the folder of the ledger."""
-        machine = machine_container(["python", "-m", "headrace"])
-        mount = {"name": "ledger", "mountPath": _LEDGER}
-        own = {"name": container, "command": machine["command"], "env": machine["env"]}
-        return {
-            "spec": {
-                "containers": [{**own, "volumeMounts": [*machine["volumeMounts"], mount]}],
-                "volumes": [*machine_volumes(), {"name": "ledger", "hostPath": {"path": str(ledger)}}],
-            }
+
+def machine_template(container: str, ledger: Path) -> Mapping[str, Any]:
+    """A pod template that lets a container run this machine's headrace, and write into the folder of the ledger."""
+    machine = machine_container(["python", "-m", "headrace"])
+    mount = {"name": "ledger", "mountPath": LEDGER}
+    own = {"name": container, "command": machine["command"], "env": machine["env"]}
+    return {
+        "spec": {
+            "containers": [{**own, "volumeMounts": [*machine["volumeMounts"], mount]}],
+            "volumes": [*machine_volumes(), {"name": "ledger", "hostPath": {"path": str(ledger)}}],
         }
+    }
 
 
 @contextmanager
