@@ -101,6 +101,7 @@ def test_a_job_runs_in_its_own_pods_and_takes_them_along(
     assert connection.list(deployments).items == ()
 
 
+@pytest.mark.full
 def test_coordinators_that_crash_again_and_again_are_said(
     resources: Resources, connection: Connection, ledger: Path
 ) -> None:
@@ -112,6 +113,7 @@ def test_coordinators_that_crash_again_and_again_are_said(
     delete(resources, connection, "crashing")
 
 
+@pytest.mark.full
 def test_workers_whose_image_is_missing_are_said(resources: Resources, connection: Connection, tmp_path: Path) -> None:
     resources.apply(JOB, "stuck", spec_of(shared_folder(tmp_path), image="nowhere:1"))
     message = resources.wait_condition(JOB, "stuck", "Degraded", "WorkersDoNotRun")
