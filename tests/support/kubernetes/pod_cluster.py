@@ -26,7 +26,7 @@ from support.kubernetes.node_cluster import NodeCluster
 from support.patience import CLUSTER_TIMES
 
 NAME = "flights"
-_LEDGER = "/ledger"
+LEDGER = "/ledger"
 
 
 class PodCluster(Cluster):
@@ -67,14 +67,14 @@ class PodCluster(Cluster):
         return {
             "image": MACHINE_IMAGE,
             "imagePullPolicy": "Never",
-            "ledger": _LEDGER,
+            "ledger": LEDGER,
             "env": dict(CLUSTER_TIMES),
             "afterEnd": "6s",
             "attendant": {"cpu": "50m"},
             "coordinator": {
                 "replicas": coordinators,
                 "cpu": "50m",
-                "podTemplate": self._template("coordinator", "attendant"),
+                "podTemplate": machine_template(self.ledger, "coordinator", "attendant"),
             },
             "workers": {
                 "slots": slots,
@@ -82,7 +82,7 @@ class PodCluster(Cluster):
                 "idle": "1s",
                 "cpu": "50m",
                 "memory": "1Gi",
-                "podTemplate": self._template("worker"),
+                "podTemplate": machine_template(self.ledger, "worker"),
             },
         }
 
@@ -177,17 +177,18 @@ class PodCluster(Cluster):
     def _listed(self, labels: str) -> tuple[Any, ...]:
         return self.connection.list(self._pods, labels=labels).items
 
-    def _template(self, *containers: str) -> Mapping[str, Any]:
-        """Lets containers run this machine's headrace, and write into the folder of the ledger."""
-        machine = machine_container(["python", "-m", "headrace"])
-        mount = {"name": "ledger", "mountPath": _LEDGER}
-        own = {"command": machine["command"], "env": machine["env"], "volumeMounts": [*machine["volumeMounts"], mount]}
-        return {
-            "spec": {
-                "containers": [{"name": each, **own} for each in containers],
-                "volumes": [*machine_volumes(), {"name": "ledger", "hostPath": {"path": str(self.ledger)}}],
-            }
+
+def machine_template(ledger: Path, *containers: str) -> Mapping[str, Any]:
+    """A pod template that lets containers run this machine's headrace, and write into the folder of the ledger."""
+    machine = machine_container(["python", "-m", "headrace"])
+    mount = {"name": "ledger", "mountPath": LEDGER}
+    own = {"command": machine["command"], "env": machine["env"], "volumeMounts": [*machine["volumeMounts"], mount]}
+    return {
+        "spec": {
+            "containers": [{"name": each, **own} for each in containers],
+            "volumes": [*machine_volumes(), {"name": "ledger", "hostPath": {"path": str(ledger)}}],
         }
+    }
 
 
 @contextmanager

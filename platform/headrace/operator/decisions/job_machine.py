@@ -1,16 +1,14 @@
 """The phases of a HeadraceJob: from a status and a view to the next status. Pure.
 
-             desired, and not              accepted                   RUNNING, or it has a
-             refused before                                           checkpoint
-    Stopped ────────────────> Submitting ───────────> Starting ─────────────────────> Running
-       ^  ^                    │   ^  │                 │   │                          │   │
-       │  └── refused, without ┘   │  │ refused         │   │ ended before it ran      │   │ ended by itself
-       │      a stable spec        │  v                 │   v                          │   v
-       │                           └─ the stable spec <─┼───┘                          │ Ended ──> Submitting
-       │                              from the same     │ another spec,                │           another spec
-       │                              origin            │ suspended, deleted           │
-       │             ended                              v                              v
-       └──────────────────────────────────────────── Stopping <────────────────────────┘
+    Stopped ───(1)───> Submitting ── accepted ──> Starting ───(3)───> Running ── ended by itself ──> Ended
+      ^  ^                │   ^                     │  │                │                              │
+      │  └──────(2)───────┘   └────────(4)──────────┘  │(5)             │(5)                           │(1)
+      │                                                v                │                              v
+      └────────────────── the job has ended ──────── Stopping <─────────┘                          Submitting
+
+    (1) another spec is desired, and was not refused    (4) refused, or failed before it ran: the stable spec is
+    (2) refused, and no spec has ever run                   submitted, from the same origin
+    (3) RUNNING, or the job has a checkpoint            (5) another spec is desired; suspended; deleted
 
 A phase is recorded before its step is taken (`job_steps`), and each step may be repeated. So an operator that is killed
 anywhere, or a second one, goes on from the status alone. A submission has a key with its number, so the cluster accepts

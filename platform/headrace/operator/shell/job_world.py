@@ -243,7 +243,10 @@ def _lacks(client: Client, found: JobStatus) -> str:
     if found.state not in WAITING_STATES:
         return ""
     provisioning = client.cluster().provisioning
-    return "" if provisioning is None else provisioning.trouble or ""
+    if provisioning is None:
+        return ""
+    reasons = (f"worker {each.worker}: {each.reason}" for each in provisioning.expected if each.reason)
+    return provisioning.trouble or next(reasons, "")
 
 
 def _origin(client: Client, found: JobStatus) -> str | None:
