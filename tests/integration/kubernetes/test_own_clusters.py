@@ -84,6 +84,7 @@ def test_the_cluster_of_one_job(cluster: PodCluster, flow: Flow) -> None:
     wait_until(lambda: not cluster.remains(), "the cluster has seen the end of its job, and is gone")
 
 
+@pytest.mark.full
 @pytest.mark.broker
 def test_the_cluster_of_one_program(cluster: PodCluster, flow: Flow) -> None:
     cluster.description()
