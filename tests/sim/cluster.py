@@ -168,7 +168,10 @@ class Cluster:
     def _kill_worker(self) -> None:
         if not self.workers:
             return
-        worker = self.world.chance.choice(self.workers)
+        self.worker_left(self.world.chance.choice(self.workers))
+
+    def worker_left(self, worker: Worker) -> None:
+        """A worker has ended, with its slots; another one takes its place."""
         worker.kill()
         for slot in worker.slots.values():
             # they see it at their pipe, unless they are frozen
@@ -176,6 +179,13 @@ class Cluster:
         self.workers.remove(worker)
         name = f"{worker.name}'"
         self.world.after(self.world.between(500, 30_000), lambda: self._start_worker(name))
+
+    def drain_worker(self) -> None:
+        """A worker is to end."""
+        if self.workers:
+            worker = self.world.chance.choice(self.workers)
+            self.world.tell(f"* {worker.name} is drained")
+            worker.deliver(worker.drain)
 
     def _freeze_worker(self) -> None:
         if not self.workers:

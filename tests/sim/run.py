@@ -38,16 +38,20 @@ def play(seed: int, *, verbose: bool = False) -> Outcome:
     """One seed's story. Raises ViolationError, with the story's last lines as notes."""
     world = World(seed, verbose=verbose)
     with told_at_failure(world, MODULE, seed):
-        return _play(world, seed)
+        return play_story(world, seed)
 
 
-def _play(world: World, seed: int) -> Outcome:
+def play_story(world: World, seed: int, *, drained_every_ms: int | None = None) -> Outcome:
+    """The story in a world. drained_every_ms: how often a worker is to end, on average; None: never, so that seeds tell
+    the stories that they told before there was such a thing."""
     story = story_of(world.chance)
     world.tell(str(story))
     cluster = Cluster(world, story)
     if story.faults:
         befall = partial(_befall, world, cluster)
         world.again_and_again(story.pause_ms, befall, lambda: cluster.result is not None)
+    if drained_every_ms is not None:
+        world.again_and_again(drained_every_ms, cluster.drain_worker, lambda: cluster.result is not None)
     world.run(story.chaos_ms, lambda: cluster.result is not None)
     cluster.heal()
     if cluster.result is None and None in story.stops:

@@ -365,6 +365,15 @@ class Coordinator(Process):
         self._sessions[name] = session
         self._changed(self._pool.register(name, name, 0, places, idle, busy), name)
 
+    def leaving(self, worker: str) -> None:
+        """A worker is going to end."""
+        leaving = self._pool.leave(worker)
+        for held in leaving.held:
+            index = next((index for index, each in enumerate(self._slots) if each.slot == held.slot), None)
+            if index is not None and held.attempt == self._granted_for and self.over is None:
+                self.post(on.SlotLeaving(index, worker))
+        self._grant(leaving.grants)
+
     def slot_up(self, worker: Worker, info: SlotInfo) -> None:
         """A slot is ready."""
         self._changed(self._pool.slot_up(worker.name, info), worker.name)

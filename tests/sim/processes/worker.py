@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 BEAT_MS = 1_000
 LEASE_MS = 10_000
 FROZEN_SLOT_MS = 10_000
+DRAIN_MS = 20_000
+"""How long a worker that is to end waits for its jobs to move."""
 
 
 class Session:
@@ -67,6 +69,7 @@ class Worker(Process):
         self.slots: dict[str, Slot] = {}
         self.session: Session | None = None
         self.frozen_ms = 0
+        self._drained_by_ms: int | None = None
         for _ in range(slots):
             self._spawn()
         self._beat()
@@ -81,10 +84,25 @@ class Worker(Process):
         """Whether no later attempt has begun."""
         return attempt == self._cluster.auditor.attempt
 
+    def drain(self) -> None:
+        """SIGTERM: it ends when no slot is busy, or when its time has passed."""
+        if self._drained_by_ms is None:
+            self._drained_by_ms = self.world.now_ms + DRAIN_MS
+            self._say_draining()
+
+    def _say_draining(self) -> None:
+        session = self.session
+        if session is not None:
+            session.up.send(lambda: session.coordinator.leaving(self.name))
+
+    def _check_drained(self, drained_by_ms: int) -> None:
+        if self.world.now_ms >= drained_by_ms or not any(slot.busy for slot in self.slots.values()):
+            self._cluster.worker_left(self)
+
     # ---- slots ---------------------------------------------------------------------------------------------------
 
     def _spawn(self) -> None:
-        if len(self.slots) >= self._places:
+        if len(self.slots) >= self._places or self._drained_by_ms is not None:
             return
         self._spawned += 1
         slot = Slot(self, f"{self.name}s{self._spawned}")
@@ -154,6 +172,8 @@ class Worker(Process):
             if slot.frozen and self.world.now_ms - slot.frozen_ms >= FROZEN_SLOT_MS:
                 slot.leave()
         self.after(BEAT_MS, self._beat)
+        if self._drained_by_ms is not None:
+            self._check_drained(self._drained_by_ms)
 
     def _disconnect(self) -> None:
         assert self.session is not None, "there is one"
@@ -168,6 +188,8 @@ class Worker(Process):
         idle = tuple(info_of(slot) for slot in self.slots.values() if not slot.busy)
         busy = tuple(info_of(slot) for slot in self.slots.values() if slot.busy)
         session.up.send(lambda: coordinator.joined(session, self._places, idle, busy))
+        if self._drained_by_ms is not None:
+            self._say_draining()
 
 
 def info_of(slot: Slot) -> SlotInfo:
