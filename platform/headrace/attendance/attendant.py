@@ -39,7 +39,7 @@ class _View(NamedTuple):
 
 
 class Attendant:
-    """Attends one part of a cluster. Blocking. linger_s: how long the part answers after the end of its job."""
+    """Attends one part of a cluster. Blocking. linger_s: how long the part answers after the end of job or program."""
 
     def __init__(self, part: Part, *, linger_s: float = LINGER_SECONDS) -> None:
         self._part = part
@@ -71,6 +71,8 @@ class Attendant:
         code: int | None = None
         try:
             code = self._attended(program)
+            if code is not None:
+                self._asked_to_end.wait(self._linger_s)
         finally:
             ended = program.end()
             self._part.stop(is_done=code is not None)

@@ -89,7 +89,7 @@ def run_application(file: str, slots: int | None, election: Election | None, *, 
             print_json(document)
         return
     try:
-        code = run_program(Attendant(HomePart(own)), own, [str(program)])
+        code = run_program(Attendant(HomePart(own), linger_s=0.0), own, [str(program)])
     except KeyboardInterrupt:
         stop(own)
         raise typer.Exit(INTERRUPTED) from None

@@ -20,7 +20,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from headrace.attendance.attendant import Attendant
+from headrace.attendance.attendant import LINGER_SECONDS, Attendant
 from headrace.client.discovery import cluster_folder, own_clusters
 from headrace.core.errors import HeadraceError
 from headrace.core.files.private_files import PRIVATE_FILE, make_private_folder
@@ -79,7 +79,8 @@ def main(arguments: list[str] | None = None) -> None:
     given = parser.parse_args(arguments)
     os.environ["HEADRACE_HOME"] = str(given.home)
     home = Home(given.home)
-    attendant = Attendant(HomePart(home))
+    # the home stays: only who waits for a job asks the cluster for its end
+    attendant = Attendant(HomePart(home), linger_s=LINGER_SECONDS if given.job else 0.0)
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: attendant.ask_to_end())
     try:
