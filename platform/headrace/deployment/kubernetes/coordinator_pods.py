@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from headrace.kubernetes.documents import Document, documents_at, text_at, value_at
 from headrace.resources.kubernetes.pod_report import end_of, pending_reason
 
 
@@ -14,6 +15,14 @@ def coordinator_trouble(pods: Iterable[Mapping[str, Any]]) -> str:
         reason = _trouble(pod.get("status", {}))
         if reason:
             return f"pod {pod['metadata']['name']}: {reason}"
+    return ""
+
+
+def refused_pods(deployment: Document) -> str:
+    """Why a Deployment has no pods, such as a quota or the Pod Security level of its namespace; empty: no reason."""
+    for each in documents_at(deployment, "status", "conditions"):
+        if value_at(each, "type") == "ReplicaFailure" and value_at(each, "status") == "True":
+            return text_at(each, "message") or text_at(each, "reason") or ""
     return ""
 
 

@@ -21,7 +21,7 @@ from headrace.core.errors import ExternalError
 from headrace.deployment.kubernetes.attendant_pods import work_secret
 from headrace.deployment.kubernetes.certificates import Certificates, certificate_names
 from headrace.deployment.kubernetes.cluster_spec import KubernetesCluster
-from headrace.deployment.kubernetes.coordinator_pods import coordinator_trouble
+from headrace.deployment.kubernetes.coordinator_pods import coordinator_trouble, refused_pods
 from headrace.deployment.kubernetes.manifests import control_service, deployment, owned_documents, secret
 from headrace.deployment.kubernetes.protections import BUDGET, POLICY, protection_names
 from headrace.kubernetes.collection import Collection
@@ -132,9 +132,17 @@ class Deployer:
             exists,
             {metadata_of(each).name: _phase(each) for each in coordinators},
             {metadata_of(each).name: _phase(each) for each in self._pods(name, namespace, WORKER)},
-            self._leader(name, namespace),
+            self.leader(name, namespace),
             coordinator_trouble(coordinators),
         )
+
+    def leader(self, name: str, namespace: str) -> Leader | None:
+        """The leader as it has published its address in the Lease."""
+        try:
+            record = LeaseRecord.of(self._connection.get(_leases(namespace), name))
+        except NotFoundError:
+            return None
+        return record.leader(f"Lease {name}")
 
     def is_certificate_due(self, name: str, namespace: str) -> bool:
         """Whether the next apply would issue the certificate of a cluster anew. False for a cluster without one."""
@@ -168,7 +176,7 @@ class Deployer:
         deadline_s, said = time.monotonic() + START_SECONDS, ""
         while True:
             pods = self._pods(cluster.name, cluster.namespace, COORDINATOR)
-            found = self._leader(cluster.name, cluster.namespace)
+            found = self.leader(cluster.name, cluster.namespace)
             if found is not None and any(_address(pod) in found.url for pod in pods if _address(pod)):
                 return found
             trouble = coordinator_trouble(pods) or self._refused_pods(cluster)
@@ -183,22 +191,9 @@ class Deployer:
                 )
             time.sleep(LOOK_SECONDS)
 
-    def _leader(self, name: str, namespace: str) -> Leader | None:
-        """The leader as it has published its address in the Lease."""
-        try:
-            record = LeaseRecord.of(self._connection.get(_leases(namespace), name))
-        except NotFoundError:
-            return None
-        return record.leader(f"Lease {name}")
-
     def _refused_pods(self, cluster: KubernetesCluster) -> str:
         """Why the Deployment has no pods, such as a quota or the namespace's Pod Security level."""
-        status = self._connection.get(_collection("Deployment", cluster.namespace), cluster.name).get("status")
-        conditions = status.get("conditions", []) if isinstance(status, dict) else []
-        for each in conditions if isinstance(conditions, list) else []:
-            if isinstance(each, dict) and each.get("type") == "ReplicaFailure" and each.get("status") == "True":
-                return str(each.get("message", each.get("reason", "")))
-        return ""
+        return refused_pods(self._connection.get(_collection("Deployment", cluster.namespace), cluster.name))
 
     def _wait_gone(self, name: str, namespace: str) -> None:
         """Waits until the Deployment is gone, which is the last of what it owns to go, and every pod of a worker."""

@@ -60,7 +60,7 @@ def cluster_digest(spec: ClusterSpec) -> str:
 def _without_job(status: JobResourceStatus, view: JobView) -> JobStep:
     own = None if view.spec is None else view.spec.own_cluster
     # one that is to be started again would be deleted for nothing
-    is_idle = view.identity.is_deleted or status.phase == "Ended" or (view.spec is not None and _is_suspended(view))
+    is_idle = view.identity.is_deleted or status.phase == "Ended" or _is_suspended(view)
     if own is not None and is_idle and view.cluster.is_there:
         return DeleteCluster(view.identity.name)
     if view.identity.is_deleted:

@@ -11,10 +11,11 @@ from headrace.client.cluster_secret import in_secrets
 from headrace.client.http import Client
 from headrace.core.errors import ExternalError, UnreachableError, UserError
 from headrace.deployment.kubernetes.cluster_spec import ClusterSpec, KubernetesCluster
+from headrace.deployment.kubernetes.coordinator_pods import refused_pods
 from headrace.deployment.kubernetes.deployer import ClusterView, Deployer
 from headrace.kubernetes.collection import Collection
 from headrace.kubernetes.connection import Connection
-from headrace.kubernetes.documents import Document, documents_at, metadata_of, text_at, value_at
+from headrace.kubernetes.documents import Document, metadata_of
 from headrace.kubernetes.refusals import NotFoundError
 from headrace.leadership.leader import Leader
 from headrace.operator.decisions.job_view import ClusterFacts
@@ -58,7 +59,7 @@ class ClusterAccess:
             deployed=deployment is not None and not metadata_of(deployment).is_deleted,
             leads=view.leader is not None,
             applied="" if deployment is None else metadata_of(deployment).annotations.get(APPLIED, ""),
-            trouble=view.trouble or ("" if deployment is None else _refused_pods(deployment)),
+            trouble=view.trouble or ("" if deployment is None else refused_pods(deployment)),
             renewal_due=deployment is not None and self._deployer.is_certificate_due(name, namespace),
         )
         return Seen(facts, view)
@@ -93,7 +94,7 @@ class ClusterAccess:
         It does not wait for another leader, because the next round looks again. Raises UnreachableError if none leads.
         """
         answer_s = ANSWER_SECONDS if leader is None else LOOK_SECONDS
-        leader = leader or self._deployer.view(name, namespace).leader
+        leader = leader or self._deployer.leader(name, namespace)
         if leader is None:
             raise UnreachableError(f"no coordinator leads the cluster {name}")
         access = in_secrets(self._connection, name, namespace)
@@ -116,11 +117,3 @@ class ClusterAccess:
 
 def _deployments(namespace: str) -> Collection:
     return Collection("apps/v1", "deployments", namespace)
-
-
-def _refused_pods(deployment: Document) -> str:
-    """Why a Deployment has no pods, such as a quota."""
-    for each in documents_at(deployment, "status", "conditions"):
-        if value_at(each, "type") == "ReplicaFailure" and value_at(each, "status") == "True":
-            return text_at(each, "message") or text_at(each, "reason") or ""
-    return ""
