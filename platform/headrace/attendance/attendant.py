@@ -51,19 +51,43 @@ class Attendant:
         self._asked_to_end.set()
 
     def job(self, job: str) -> str:
-        """Waits until the job has ended. Returns the state that it was seen in last; empty: in none."""
+        """Waits until the job has ended, and whatever has followed it: an upgrade stops it and submits the next one.
+
+        Returns the state that the last of them was seen in; empty: in none.
+        """
         state = ""
         try:
-            while state not in FINAL_STATES and not self._asked_to_end.wait(LOOK_SECONDS):
-                state = self._state(job) or state
-            if state in FINAL_STATES:
-                self._asked_to_end.wait(self._linger_s)
-            elif not self._part.has_others:
+            following: str | None = job
+            while following is not None:
+                job, state = following, self._end_of(following)
+                following = self._successor() if state in FINAL_STATES else None
+            if state not in FINAL_STATES and not self._part.has_others:
                 # otherwise the job goes on elsewhere
                 self._cancel(job)
         finally:
             self._part.stop(is_done=state in FINAL_STATES)
         return state
+
+    def _end_of(self, job: str) -> str:
+        """Waits until the job has ended, or this attendant is asked to end. Returns the state that it was seen in last;
+        empty: in none."""
+        state = ""
+        while state not in FINAL_STATES and not self._asked_to_end.wait(LOOK_SECONDS):
+            state = self._state(job) or state
+        return state
+
+    def _successor(self) -> str | None:
+        """Waits for a while, and returns a job that has not ended then; None: there is none."""
+        self._asked_to_end.wait(self._linger_s)
+        while True:
+            self._part.keep_alive()
+            try:
+                with self._part.leader() as client:
+                    return next((each.job_id for each in client.jobs() if each.state not in FINAL_STATES), None)
+            except ExternalError:
+                # the coordinator is being restarted: the cluster must not end below a job that it cannot show
+                if self._asked_to_end.wait(LOOK_SECONDS):
+                    return None
 
     def program(self, command: Sequence[str]) -> int:
         """Runs the program to its end, or sees it end beside another leader. Returns its exit code."""

@@ -161,3 +161,9 @@ class PhysicalPlan:
     def task(self, name: str) -> Task:
         """The task with this name."""
         return next(task for task in self.tasks if task.name == name)
+
+    @property
+    def bounded(self) -> bool:
+        """Whether all sources end without being stopped."""
+        nodes = (node for task in self.tasks for node in task.nodes)
+        return all(node.config.bounded for node in nodes if isinstance(node, SourceSpec))

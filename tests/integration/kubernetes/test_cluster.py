@@ -1,4 +1,4 @@
-"""A cluster of pods runs a job exactly once: pods are killed, workers come and go, and nothing is left at the end."""
+"""What is Kubernetes' own about a cluster of pods; `integration/deployment` has what every target does."""
 
 from __future__ import annotations
 
@@ -59,33 +59,6 @@ def test_a_job_gets_the_pods_that_it_needs(cluster: PodCluster, flow: Flow) -> N
     assert len(status.json["coordinators"]) == 2
 
 
-@pytest.mark.broker
-def test_a_worker_that_is_killed_is_replaced(cluster: PodCluster, flow: Flow) -> None:
-    with flow.recovering("worker pod killed"):
-        cluster.kill_pod(cluster.workers()[0])
-        flow.wait_other_attempt()
-    wait_until(lambda: len(cluster.workers()) == SLOTS, "its substitute is there, and nothing else")
-
-
-@pytest.mark.broker
-def test_a_pod_that_is_evicted_hands_its_jobs_over_first(cluster: PodCluster, flow: Flow) -> None:
-    failures = len(cluster.client.exceptions(flow.job))
-    with flow.recovering("worker pod evicted"):
-        cluster.evict_pod(cluster.workers()[0])
-        flow.wait_other_attempt()
-    assert len(cluster.client.exceptions(flow.job)) == failures, "the job has moved from a checkpoint, and not failed"
-    wait_until(lambda: len(cluster.workers()) == SLOTS, "its substitute is there, and nothing else")
-
-
-@pytest.mark.broker
-def test_a_standby_takes_over_from_a_leader_that_is_killed(cluster: PodCluster, flow: Flow) -> None:
-    leader, before = cluster.leader(), sorted(cluster.workers())
-    with flow.recovering("leader pod killed"):
-        cluster.kill_pod(leader)
-        wait_until(lambda: len(cluster.coordinators()) == 2 and cluster.leader() not in {"", leader}, "another leader")
-    assert sorted(cluster.workers()) == before
-
-
 def test_a_drain_evicts_one_coordinator_at_a_time(cluster: PodCluster, nodes: NodeCluster) -> None:
     wait_until(lambda: cluster.ready_coordinators() == 2, "both coordinators are ready")
     leader = cluster.leader()
@@ -105,27 +78,6 @@ def test_a_certificate_that_is_replaced_disturbs_no_job(cluster: PodCluster, flo
     wait_until(lambda: cluster.presented_certificate() != first, "the leader presents the new one")
     assert cluster.wait_state(flow.job, "RUNNING").attempt == before
     flow.settle()
-
-
-@pytest.mark.broker
-def test_more_slots_are_more_pods(cluster: PodCluster, flow: Flow) -> None:
-    for parallelism in (4, SLOTS):
-        done = cluster.headrace("rescale", flow.job, "--parallelism", str(parallelism))
-        assert done.code == 0, done.err
-        cluster.wait_state(flow.job, "RUNNING")
-        wait_until(lambda count=parallelism: len(cluster.workers()) == count, "as many workers as slots")  # type: ignore[misc]
-        flow.settle()
-
-
-@pytest.mark.broker
-def test_a_savepoint_and_what_the_job_logged(cluster: PodCluster, flow: Flow) -> None:
-    done = cluster.headrace("savepoint", flow.job)
-    assert done.code == 0, done.err
-    assert "/ledger/checkpoints/savepoints/" in done.out
-    logged = cluster.headrace("logs", flow.job)
-    assert logged.code == 0, logged.err
-    assert "RUNNING" in logged.out
-    assert "has joined with 1 slots" in cluster.pod_log(cluster.leader())
 
 
 def test_an_image_that_is_missing_is_named(nodes: NodeCluster, tmp_path: Path) -> None:

@@ -67,7 +67,7 @@ def flow(nodes: NodeCluster, cluster: PodCluster, tmp_path: Path) -> Iterator[Fl
 def spec_of(cluster: PodCluster, flow: Flow, **fields: Any) -> dict[str, Any]:
     """The pods find the functions of the pipeline in the folder of the ledger, as they would in an image."""
     description = dict(cluster.description(coordinators=1))
-    shutil.copy(cluster.folder / "doubling.py", cluster.ledger)
+    shutil.copy(cluster.folder / "doubling.py", cluster.shared)
     description["env"] = {**description["env"], "PYTHONPATH": "/ledger"}
     return {"pipeline": Path(flow.file()).read_text(), "ownCluster": description, **fields}
 

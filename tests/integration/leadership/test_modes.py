@@ -8,14 +8,13 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
 from headrace_dev.broker import EmbeddedBroker
 from support.clusters.kafka_flow import Flow, running_flow
-from support.clusters.session import COORDINATOR, kill
+from support.clusters.own_hosts import join, lose_leader
 from support.clusters.standbys import StandbyCluster
 from support.patience import SHORT_STANDBY_LEASES
 from support.processes.running import finish, start_with, wait_until
@@ -44,43 +43,6 @@ def cluster(tmp_path: Path) -> Iterator[StandbyCluster]:
 def flow(cluster: StandbyCluster, broker: EmbeddedBroker) -> Iterator[Flow]:
     with running_flow(cluster, broker, exactly_once=True) as running:
         yield running
-
-
-@dataclass(frozen=True, slots=True)
-class Host:
-    """printed: by its command; home, temporary: folders that are lost with it."""
-
-    printed: str
-    home: Path
-    temporary: frozenset[Path]
-
-    def processes(self, cluster: StandbyCluster, role: str = "") -> list[int]:
-        """Those of its home."""
-        own = os.fsencode(f"HEADRACE_HOME={self.home}")
-        found = cluster.processes(role)
-        return [pid for pid in found if own in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")]
-
-
-def join(cluster: StandbyCluster, file: str, mode: str) -> Host:
-    """Runs the command of one more host."""
-    homes, temporary = set(cluster.home.glob("clusters/*")), set(cluster.temporary.iterdir())
-    done = cluster.headrace("submit", file, "--mode", mode, "--parallelism", "2", "--ha", cluster.election)
-    assert done.code == 0, done.err
-    (home,) = set(cluster.home.glob("clusters/*")) - homes
-    # the first of them has made the cluster's token
-    shutil.copy(home / "cluster" / "token", cluster.token_file)
-    return Host(done.out.strip(), home, frozenset(set(cluster.temporary.iterdir()) - temporary))
-
-
-def lose_leader(cluster: StandbyCluster, hosts: list[Host]) -> Host:
-    """Kills every process of the leader's host; gives it."""
-    term = cluster.term()
-    lost = next(host for host in hosts if cluster.leader() in host.processes(cluster, COORDINATOR))
-    kill(*lost.processes(cluster))
-    for folder in lost.temporary:
-        shutil.rmtree(folder)
-    cluster.wait_later_term(term)
-    return lost
 
 
 def test_the_cluster_of_one_job(cluster: StandbyCluster, flow: Flow) -> None:

@@ -188,7 +188,7 @@ class Flow:
         copies: int = 1,
         interval: str = "1s",
     ) -> None:
-        self.cluster, self.broker, self.name = cluster, broker, name
+        self.broker, self.name = broker, name
         self._sink, self._sink_fields = sink, f", {sink_fields}" if sink_fields else ""
         self._delivery = "exactly-once" if exactly_once else "at-least-once"
         self.stem = unique_topic(name)
@@ -204,6 +204,11 @@ class Flow:
         self.job = ""
         self._attempt_before = 0
         self._again_s: float | None = None
+        self.move_to(cluster)
+
+    def move_to(self, cluster: Cluster) -> None:
+        """Submits to another cluster from now on; topics, feed and output stay."""
+        self.cluster = cluster
         (cluster.folder / "doubling.py").write_text(DOUBLING)
 
     def file(self, parallelism: int = 2, *, window: str = "per_key", added: str = "", bad: str = "") -> str:

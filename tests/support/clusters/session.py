@@ -19,7 +19,7 @@ from contextlib import contextmanager, suppress
 from datetime import datetime
 from pathlib import Path
 
-from headrace.client.discovery import recorded_token
+from headrace.client.discovery import coordinator_file, recorded_token
 from headrace.client.http import Client
 from headrace.client.models import JobStatus
 from headrace.core.errors import HeadraceError
@@ -113,10 +113,16 @@ class Cluster:
     def client(self) -> Client:
         """A client of its coordinator, which may have been started again meanwhile: the ports stay."""
         if self._client is None:
-            document = json.loads((self.home / "cluster" / "coordinator.json").read_text())
+            home = self.record_home
+            document = json.loads(coordinator_file(home).read_text())
             authority = Path(document["tls_ca"]) if "tls_ca" in document else None
-            self._client = Client(document["url"], recorded_token(Home(self.home)), authority=authority)
+            self._client = Client(document["url"], recorded_token(home), authority=authority)
         return self._client
+
+    @property
+    def record_home(self) -> Home:
+        """The home whose coordinator is asked."""
+        return Home(self.home)
 
     def status(self, job: str) -> JobStatus | None:
         """None: the coordinator does not answer, or does not know it."""

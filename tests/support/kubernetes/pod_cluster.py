@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import ssl
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,7 @@ from headrace.kubernetes.documents import metadata_of, number_at, text_at
 from headrace.leadership.lease_record import API, PLURAL, LeaseRecord
 from headrace.resources.kubernetes.labels import COORDINATOR, WORKER, selector_of
 from support.clusters.session import Cluster
+from support.clusters.worker_process import all_pids, is_running
 from support.kubernetes.coordinator_account import make_account
 from support.kubernetes.image_archive import MACHINE_IMAGE
 from support.kubernetes.machine_pod import machine_container, machine_volumes
@@ -30,11 +31,18 @@ LEDGER = "/ledger"
 
 
 class PodCluster(Cluster):
-    """The cluster `flights` in a namespace. Its pods run this machine's Python; its ledger is a folder of the node."""
+    """The cluster `flights` in a namespace. Its pods run this machine's Python.
 
-    def __init__(self, nodes: NodeCluster, namespace: str, folder: Path) -> None:
+    shared: a folder here that pods see as `/ledger`; ledger: where its ledger is in that folder.
+    """
+
+    def __init__(
+        self, nodes: NodeCluster, namespace: str, folder: Path, *, shared: Path | None = None, ledger: str = LEDGER
+    ) -> None:
         super().__init__(folder)
         self._nodes = nodes
+        self.shared = shared or folder / "ledger"
+        self._ledger_there = ledger
         self.namespace = namespace
         self.address = f"kubernetes://{namespace}/{NAME}"
         self.connection: Connection = nodes.connection()
@@ -55,26 +63,21 @@ class PodCluster(Cluster):
         """Starts it with two coordinators, and at most so many workers."""
         self.apply(self.description(workers, slots))
 
-    @property
-    def ledger(self) -> Path:
-        """The folder of the ledger here; pods see it as `/ledger`."""
-        return self.folder / "ledger"
-
     def description(self, workers: int = 4, slots: int = 1, coordinators: int = 2) -> Mapping[str, Any]:
         """What is in its file. workers: at most."""
-        self.ledger.mkdir(exist_ok=True)
-        self.ledger.chmod(0o777)  # pods run as a user of their own
+        self.shared.mkdir(exist_ok=True)
+        self.shared.chmod(0o777)  # pods run as a user of their own
         return {
             "image": MACHINE_IMAGE,
             "imagePullPolicy": "Never",
-            "ledger": LEDGER,
+            "ledger": self._ledger_there,
             "env": dict(CLUSTER_TIMES),
             "afterEnd": "6s",
             "attendant": {"cpu": "50m"},
             "coordinator": {
                 "replicas": coordinators,
                 "cpu": "50m",
-                "podTemplate": machine_template(self.ledger, "coordinator", "attendant"),
+                "podTemplate": machine_template(self.shared, "coordinator", "attendant"),
             },
             "workers": {
                 "slots": slots,
@@ -82,7 +85,7 @@ class PodCluster(Cluster):
                 "idle": "1s",
                 "cpu": "50m",
                 "memory": "1Gi",
-                "podTemplate": machine_template(self.ledger, "worker"),
+                "podTemplate": machine_template(self.shared, "worker"),
             },
         }
 
@@ -112,8 +115,27 @@ class PodCluster(Cluster):
 
     def leader(self) -> str:
         """The pod that holds the Lease; empty: it is gone, and no other one has been elected yet."""
-        record = LeaseRecord.of(self.connection.get(Collection(API, PLURAL, self.namespace), NAME))
+        record = self._lease()
         return next((each for each in self.coordinators() if record.holder.startswith(each)), "")
+
+    def term(self) -> int:
+        """Of the leader as published; 0: none."""
+        leader = self._lease().leader("the Lease")
+        return 0 if leader is None else leader.term
+
+    def pod_processes(self, pods: Sequence[str], role: str) -> list[int]:
+        """Pids, here, of processes of pods whose command line holds `role`."""
+        groups = [f"pod{metadata_of(self.connection.get(self._pods, pod)).uid}" for pod in pods]
+
+        def belongs(pid: int) -> bool:
+            try:
+                group = Path(f"/proc/{pid}/cgroup").read_text()
+                command = Path(f"/proc/{pid}/cmdline").read_bytes()
+            except OSError:
+                return False  # it has just ended
+            return role.encode() in command and any(each in group for each in groups)
+
+        return [pid for pid in all_pids() if belongs(pid) and is_running(pid)]
 
     def kill_pod(self, name: str) -> None:
         """Deletes a pod without a grace time: its processes are killed."""
@@ -125,8 +147,7 @@ class PodCluster(Cluster):
 
     def presented_certificate(self) -> str:
         """The one that the leader's REST API presents, as PEM."""
-        record = LeaseRecord.of(self.connection.get(Collection(API, PLURAL, self.namespace), NAME))
-        leader = record.leader("the Lease")
+        leader = self._lease().leader("the Lease")
         assert leader is not None
         address = urlsplit(leader.url)
         return ssl.get_server_certificate((str(address.hostname), int(address.port or 0)))
@@ -170,6 +191,9 @@ class PodCluster(Cluster):
         """The options that name it."""
         return ("--target", "kubernetes", "--name", NAME, "--namespace", self.namespace)
 
+    def _lease(self) -> LeaseRecord:
+        return LeaseRecord.of(self.connection.get(Collection(API, PLURAL, self.namespace), NAME))
+
     def _named_pods(self, component: str) -> list[str]:
         found = map(metadata_of, self._listed(selector_of(NAME, component)))
         return [each.name for each in found if not each.is_deleted]
@@ -178,15 +202,15 @@ class PodCluster(Cluster):
         return self.connection.list(self._pods, labels=labels).items
 
 
-def machine_template(ledger: Path, *containers: str) -> Mapping[str, Any]:
-    """A pod template that lets containers run this machine's headrace, and write into the folder of the ledger."""
+def machine_template(shared: Path, *containers: str) -> Mapping[str, Any]:
+    """A pod template that lets containers run this machine's headrace, and write into the shared folder."""
     machine = machine_container(["python", "-m", "headrace"])
     mount = {"name": "ledger", "mountPath": LEDGER}
     own = {"command": machine["command"], "env": machine["env"], "volumeMounts": [*machine["volumeMounts"], mount]}
     return {
         "spec": {
             "containers": [{"name": each, **own} for each in containers],
-            "volumes": [*machine_volumes(), {"name": "ledger", "hostPath": {"path": str(ledger)}}],
+            "volumes": [*machine_volumes(), {"name": "ledger", "hostPath": {"path": str(shared)}}],
         }
     }
 

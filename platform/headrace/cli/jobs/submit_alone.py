@@ -54,12 +54,14 @@ def run_alone(
         stop(own)
         shutil.rmtree(own.root, ignore_errors=True)
         raise
-    if wait:
+    if wait and compiled.physical.bounded:
         stop(own)
+    else:
+        # also behind an endless job, which somebody has stopped: if that is an upgrade, the cluster goes on
+        attend(own, ["--job", job], Path.cwd())
+    if wait:
         print_end(ended, as_json=as_json)
-        return
-    attend(own, ["--job", job], Path.cwd())
-    if as_json:
+    elif as_json:
         print_json({"job_id": job, "coordinator": record.url, "home": str(own.root)})
 
 

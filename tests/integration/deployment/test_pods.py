@@ -1,0 +1,120 @@
+"""The deployment suite on pods of two nodes. Five scenarios, and a cluster of one job, are in the commit tier."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from _pytest.mark import ParameterSet
+
+from headrace_dev.broker import EmbeddedBroker
+from support.deployed.deployment import Deployed, Mode, deployed
+from support.deployed.on_pods import PodsDeployment
+from support.deployed.scenarios import (
+    OF_A_PROGRAM,
+    OF_ITS_OWN,
+    ON_A_SESSION,
+    WITH_SHORT_LEASES,
+    Scenario,
+    canceled_and_gone,
+    drained_and_gone,
+    leader_killed,
+    rescaled,
+    savepoint,
+    worker_drained,
+    worker_killed,
+)
+from support.kafka.broker import broker_config
+from support.kubernetes.coordinator_account import make_account
+from support.kubernetes.node_cluster import NodeCluster, node_cluster
+from support.patience import BROKER_SESSION
+
+pytestmark = pytest.mark.broker
+WITH_EACH_COMMIT: Collection[Scenario] = {leader_killed, rescaled, savepoint, worker_drained, worker_killed}
+
+
+def in_tiers(scenarios: Sequence[Scenario], with_each_commit: Collection[Scenario]) -> list[ParameterSet]:
+    """The others belong to the full tier."""
+    return [
+        pytest.param(each, marks=() if each in with_each_commit else pytest.mark.full, id=each.__name__)
+        for each in scenarios
+    ]
+
+
+@pytest.fixture(scope="module")
+def nodes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NodeCluster]:
+    """A cluster with two nodes."""
+    with node_cluster(tmp_path_factory.mktemp("n"), nodes=2) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def broker_here(nodes: NodeCluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedBroker]:
+    """Listens where pods reach it, and this test too."""
+    config = broker_config(tmp_path_factory.mktemp("b") / "kafka", settings=BROKER_SESSION)
+    with EmbeddedBroker(replace(config, host=nodes.here)) as running:
+        yield running
+
+
+@contextmanager
+def on_pods(folder: Path, nodes: NodeCluster, broker: EmbeddedBroker, mode: Mode) -> Iterator[Deployed]:
+    with pytest.MonkeyPatch.context() as patch, nodes.namespace(mode) as namespace:
+        for name, value in nodes.environment.items():
+            # clients in this process
+            patch.setenv(name, value)
+        deployment = PodsDeployment(nodes, namespace, folder)
+        make_account(deployment.cluster.connection, namespace)
+        try:
+            with deployed(deployment, broker, mode) as running:
+                yield running
+        finally:
+            deployment.end()
+
+
+@pytest.fixture(scope="module")
+def session(
+    nodes: NodeCluster, broker_here: EmbeddedBroker, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Deployed]:
+    with on_pods(tmp_path_factory.mktemp("s"), nodes, broker_here, Mode.SESSION) as running:
+        yield running
+
+
+@pytest.mark.parametrize("scenario", in_tiers([*WITH_SHORT_LEASES, *ON_A_SESSION], WITH_EACH_COMMIT))
+def test_on_a_session(scenario: Scenario, session: Deployed) -> None:
+    scenario(session)
+
+
+@pytest.fixture(scope="module")
+def own(
+    nodes: NodeCluster, broker_here: EmbeddedBroker, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Deployed]:
+    with on_pods(tmp_path_factory.mktemp("o"), nodes, broker_here, Mode.PER_JOB) as running:
+        yield running
+
+
+@pytest.mark.parametrize("scenario", in_tiers([*OF_ITS_OWN, drained_and_gone], {leader_killed, drained_and_gone}))
+def test_on_a_cluster_of_one_job(scenario: Scenario, own: Deployed) -> None:
+    scenario(own)
+
+
+@pytest.fixture(scope="module")
+def application(
+    nodes: NodeCluster, broker_here: EmbeddedBroker, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Deployed]:
+    with on_pods(tmp_path_factory.mktemp("a"), nodes, broker_here, Mode.APPLICATION) as running:
+        yield running
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("scenario", [*OF_A_PROGRAM, drained_and_gone])
+def test_on_the_cluster_of_an_application(scenario: Scenario, application: Deployed) -> None:
+    scenario(application)
+
+
+@pytest.mark.full
+def test_a_job_that_is_canceled(nodes: NodeCluster, broker_here: EmbeddedBroker, tmp_path: Path) -> None:
+    with on_pods(tmp_path, nodes, broker_here, Mode.PER_JOB) as running:
+        canceled_and_gone(running)
