@@ -83,11 +83,16 @@ class Attendant:
             self._part.keep_alive()
             try:
                 with self._part.leader() as client:
-                    return next((each.job_id for each in client.jobs() if each.state not in FINAL_STATES), None)
+                    # in this order: a hold ends when the job that it announced is there
+                    is_held = client.cluster().held
+                    found = [each.job_id for each in client.jobs() if each.state not in FINAL_STATES]
+                if found or not is_held:
+                    return next(iter(found), None)
             except ExternalError:
                 # the coordinator is being restarted: the cluster must not end below a job that it cannot show
-                if self._asked_to_end.wait(LOOK_SECONDS):
-                    return None
+                pass
+            if self._asked_to_end.wait(LOOK_SECONDS):
+                return None
 
     def program(self, command: Sequence[str]) -> int:
         """Runs the program to its end, or sees it end beside another leader. Returns its exit code."""

@@ -30,6 +30,7 @@ from headrace.client.models import (
     ExceptionInfo,
     ExceptionList,
     Health,
+    HoldRequest,
     JobList,
     JobStatus,
     JobSummary,
@@ -189,6 +190,10 @@ class Client:
         """Records that the program of the cluster's application has ended."""
         body = ApplicationEnd(exit_code=exit_code)
         return self._ask(ClusterInfo, "POST", "/cluster/application", body, repeatable=True)
+
+    def hold(self, seconds: float) -> ClusterInfo:
+        """Announces that another job is about to be submitted: the cluster of one job does not end meanwhile."""
+        return self._ask(ClusterInfo, "POST", "/cluster/hold", HoldRequest(seconds=seconds), repeatable=True)
 
     def health(self) -> Health:
         """Whether the coordinator answers."""

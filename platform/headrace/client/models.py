@@ -155,6 +155,15 @@ class ApplicationEnd(Request):
     exit_code: int
 
 
+HOLD_SECONDS_MAX = 600.0
+
+
+class HoldRequest(Request):
+    """Whoever waits for the end of the cluster's job waits longer: another job follows. 0: no longer."""
+
+    seconds: float = Field(ge=0, le=HOLD_SECONDS_MAX)
+
+
 # ---- answers -----------------------------------------------------------------------------------------------------
 
 
@@ -390,7 +399,8 @@ class ProvisioningInfo(Answer):
 
 class ClusterInfo(Answer):
     """The cluster of a coordinator. `jobs_running`: jobs that have not ended; `application_exit_code`: of the program
-    of an application, once it has ended; `provisioning`: unless others start its workers.
+    of an application, once it has ended; `held`: a client is about to submit the next job; `provisioning`: unless
+    others start its workers.
     """
 
     cluster_id: str
@@ -400,6 +410,7 @@ class ClusterInfo(Answer):
     slots_free: int = 0
     jobs_running: int = 0
     application_exit_code: int | None = None
+    held: bool = False
     provisioning: ProvisioningInfo | None = None
 
 

@@ -12,7 +12,8 @@ has run, however soon it failed afterwards.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
 from headrace.client.http import Client
@@ -22,6 +23,8 @@ from headrace.core.errors import ExternalError, HeadraceError, InternalError, Us
 WATCH_SECONDS = 60.0
 """How long `upgrade` waits for the new job to reach RUNNING."""
 _LOOK_SECONDS = 0.2
+HOLD_SECONDS = 600.0
+"""How long a cluster waits for the next job at most: behind a stop that takes long, too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,11 +43,32 @@ class Upgraded:
 def upgrade(
     client: Client, job: str, request: SubmitRequest, *, savepoint: str | None, tell: Callable[[str], object]
 ) -> Upgraded:
-    """Stops `job`, with a savepoint under that folder or a last checkpoint, and submits `request` from there.
+    """Stops `job`, with a savepoint under that folder or a last checkpoint, and submits `request` from there. A cluster
+    that serves this job alone is held meanwhile.
 
     `tell` receives a line per step. Raises the error of a failed stop; then the job is unchanged. Raises ExternalError
     if neither the new nor the old pipeline could be submitted: the message names the path to start from.
     """
+    with _held(client):
+        return _upgraded(client, job, request, savepoint, tell)
+
+
+@contextmanager
+def _held(client: Client) -> Iterator[None]:
+    # a coordinator of an earlier version refuses it, and one that does not answer fails the stop
+    with suppress(HeadraceError):
+        client.hold(HOLD_SECONDS)
+    try:
+        yield
+    finally:
+        # the hold ends by itself
+        with suppress(HeadraceError):
+            client.hold(0)
+
+
+def _upgraded(
+    client: Client, job: str, request: SubmitRequest, savepoint: str | None, tell: Callable[[str], object]
+) -> Upgraded:
     stopped = client.wait_trigger(client.stop(job, savepoint))
     if stopped.path is None:
         raise InternalError(f"job {stopped.job_id} was stopped, but nothing to go on from is named")

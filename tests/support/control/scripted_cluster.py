@@ -91,6 +91,7 @@ class ScriptedCluster:
         self.failing: HeadraceError | None = None
         self.ended = threading.Event()
         self.application_exit_code: int | None = None
+        self.held_s = 0.0
         self._operations: dict[str, _Operation] = {}
         self.output = ScriptedOutput(self)
 
@@ -186,11 +187,16 @@ class ScriptedCluster:
             slots_free=3,
             jobs_running=1,
             application_exit_code=self.application_exit_code,
+            held=self.held_s > 0,
         )
 
     async def end_application(self, exit_code: int) -> None:
         self._refuse()
         self.application_exit_code = exit_code
+
+    async def hold(self, seconds: float) -> None:
+        self._refuse()
+        self.held_s = seconds
 
     async def metrics(self) -> str:
         return metrics_text(

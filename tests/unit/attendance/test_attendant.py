@@ -12,6 +12,8 @@ from headrace.client.http import Client
 from headrace.core.errors import ExternalError
 
 AWAY = "nobody answers"
+HELD = "held"
+"""A state of no job: the cluster is held."""
 
 
 @dataclass
@@ -57,7 +59,10 @@ class TableClient:
         return SimpleNamespace(state=self.states[job])
 
     def jobs(self) -> Any:
-        return [SimpleNamespace(job_id=job, state=state) for job, state in self.states.items()]
+        return [SimpleNamespace(job_id=job, state=state) for job, state in self.states.items() if job != HELD]
+
+    def cluster(self) -> Any:
+        return SimpleNamespace(held=HELD in self.states)
 
     def cancel(self, job: str) -> str:
         self.canceled.append(job)
@@ -81,6 +86,12 @@ def test_a_job_that_was_upgraded_is_followed_by_the_next_one() -> None:
     stopped = {"a": "FINISHED"}
     state, part = attend(stopped, {"b": "RUNNING", **stopped}, {"b": "RUNNING", **stopped}, {"b": "FAILED", **stopped})
     assert (state, part.ended_done) == ("FAILED", [True])
+
+
+def test_a_cluster_that_is_held_waits_for_the_next_job() -> None:
+    held = {"a": "FINISHED", HELD: ""}
+    state, part = attend(held, held, held, {"b": "RUNNING", **held}, {"b": "FINISHED"})
+    assert (state, part.ended_done) == ("FINISHED", [True])
 
 
 def test_a_coordinator_that_is_away_behind_the_end_is_waited_for() -> None:

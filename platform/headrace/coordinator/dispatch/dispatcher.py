@@ -11,6 +11,7 @@ run in threads.
 from __future__ import annotations
 
 import asyncio
+import time
 from functools import partial
 
 from headrace import __version__
@@ -67,6 +68,7 @@ class Dispatcher:
         self._fleet = fleet
         self._clock = surroundings.clock
         self._handlers = handlers
+        self._held_until_s = 0.0
         self._triggers = Triggers()
         self._shell = RegistryShell(surroundings, store, fleet, self._triggers, handlers.on_over)
         self.output = JobOutput(self._held, self._triggers, surroundings.clock, surroundings.starter)
@@ -178,12 +180,17 @@ class Dispatcher:
             slots_free=view.slots_free,
             jobs_running=len(self._shell.driven),
             application_exit_code=self._shell.store.application_exit_code,
+            held=time.monotonic() < self._held_until_s,
             provisioning=waiting.provisioning_info(self._fleet.provisioning()),
         )
 
     async def end_application(self, exit_code: int) -> None:
         """Records the end of the cluster's application."""
         await self._shell.end_application(exit_code)
+
+    async def hold(self, seconds: float) -> None:
+        """Notes that another job follows within this time."""
+        self._held_until_s = time.monotonic() + seconds
 
     async def metrics(self) -> str:
         """Returns the running jobs as Prometheus text."""

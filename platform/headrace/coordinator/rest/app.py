@@ -29,6 +29,7 @@ from headrace.client.models import (
     ErrorBody,
     ExceptionList,
     Health,
+    HoldRequest,
     JobList,
     JobStatus,
     LogLines,
@@ -181,6 +182,12 @@ def _cluster(service: ClusterService) -> APIRouter:
     async def end_application(body: ApplicationEnd) -> ClusterInfo:
         """Record that the program of the application that this cluster serves has ended."""
         await service.end_application(body.exit_code)
+        return await service.cluster()
+
+    @router.post("/cluster/hold", operation_id="hold")
+    async def hold(body: HoldRequest) -> ClusterInfo:
+        """Announce another job: a cluster that serves one job does not end with it meanwhile."""
+        await service.hold(body.seconds)
         return await service.cluster()
 
     @router.delete("/cluster", operation_id="shutdown", status_code=ACCEPTED)

@@ -96,6 +96,10 @@ class ClusterService(Protocol):
         """Records that the program of the cluster's application has ended. The first exit code counts."""
         ...
 
+    async def hold(self, seconds: float) -> None:
+        """Notes that a client is about to submit another job, for so long. Forgotten with the coordinator."""
+        ...
+
     async def metrics(self) -> str:
         """Returns the running jobs in Prometheus' text format."""
         ...
