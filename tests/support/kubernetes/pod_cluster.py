@@ -42,6 +42,8 @@ class PodCluster(Cluster):
         super().__init__(folder)
         self._nodes = nodes
         self.shared = shared or folder / "ledger"
+        self.shared.mkdir(exist_ok=True)
+        self.shared.chmod(0o777)  # pods run as a user of their own
         self._ledger_there = ledger
         self.namespace = namespace
         self.address = f"kubernetes://{namespace}/{NAME}"
@@ -65,8 +67,6 @@ class PodCluster(Cluster):
 
     def description(self, workers: int = 4, slots: int = 1, coordinators: int = 2) -> Mapping[str, Any]:
         """What is in its file. workers: at most."""
-        self.shared.mkdir(exist_ok=True)
-        self.shared.chmod(0o777)  # pods run as a user of their own
         return {
             "image": MACHINE_IMAGE,
             "imagePullPolicy": "Never",
