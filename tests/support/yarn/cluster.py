@@ -23,7 +23,7 @@ from headrace_dev.broker.process import start_leashed
 from support.processes.running import WAIT_SECONDS, wait_until
 from support.reserved_port import reserved_port
 from support.spark.settings import SPARK_SECONDS
-from support.spark.yarn_jars import classpath
+from support.yarn.jars import classpath
 
 HOST = "127.0.0.1"
 NODE_MEMORY_MB = 6144
@@ -51,6 +51,11 @@ class Yarn:
     conf: Path
     folder: Path
     page: str
+
+    @property
+    def variables(self) -> Mapping[str, str]:
+        """The environment of a client."""
+        return {"HADOOP_CONF_DIR": str(self.conf), "JAVA_HOME": _java_home(find_java())}
 
     def nodes(self) -> int | None:
         """Nodes that take containers; None: nobody answers yet."""
@@ -102,7 +107,7 @@ def yarn_cluster(folder: Path, *, nodes: int = 1) -> Iterator[Yarn]:
     (folder / "tmp").mkdir()
     try:
         with ExitStack() as stack:
-            site = _site([stack.enter_context(reserved_port()) for _ in _RESOURCE_MANAGER])
+            site = _site(folder, [stack.enter_context(reserved_port()) for _ in _RESOURCE_MANAGER])
             _write(conf / "core-site.xml", {"fs.defaultFS": "file:///", "hadoop.tmp.dir": str(folder / "tmp")})
             _write(conf / "yarn-site.xml", site)
             _write(conf / "capacity-scheduler.xml", _queues())
@@ -144,12 +149,16 @@ def _server(java: Java, folder: Path, conf: Path, main: str, name: str) -> Itera
         *(f"-Djava.io.tmpdir={folder / 'tmp'}", f"-Dlog4j2.configurationFile={logging.as_uri()}"),
         *("-cp", os.pathsep.join([str(conf), *map(str, classpath(java))]), f"{_SERVERS}.{main}"),
     ]
-    environment = os.environ | {"JAVA_HOME": str(java.program.resolve().parent.parent), "SPARK_LOCAL_IP": HOST}
+    environment = os.environ | {"JAVA_HOME": _java_home(java), "SPARK_LOCAL_IP": HOST}
     process = start_leashed(command, data=folder, log=folder / f"{name}.log", environment=environment)
     try:
         yield
     finally:
         process.kill()  # what it has, nobody wants
+
+
+def _java_home(java: Java) -> str:
+    return str(java.program.resolve().parent.parent)
 
 
 def _own_conf(folder: Path, site: Mapping[str, str], number: int) -> Path:
@@ -165,7 +174,7 @@ def _own_conf(folder: Path, site: Mapping[str, str], number: int) -> Path:
     return conf
 
 
-def _site(ports: Sequence[int]) -> dict[str, str]:
+def _site(folder: Path, ports: Sequence[int]) -> dict[str, str]:
     """yarn-site.xml of all. ports: of the resource manager's addresses."""
     return {
         "yarn.resourcemanager.hostname": HOST,
@@ -184,6 +193,9 @@ def _site(ports: Sequence[int]) -> dict[str, str]:
         "yarn.nodemanager.disk-health-checker.max-disk-utilization-per-disk-percentage": "100",
         # what containers have of their node's environment
         "yarn.nodemanager.env-whitelist": "JAVA_HOME,SPARK_LOCAL_IP",
+        "yarn.resourcemanager.am.max-attempts": "10",
+        "yarn.log-aggregation-enable": "true",
+        "yarn.nodemanager.remote-app-log-dir": str(folder / "aggregated"),
     }
 
 
