@@ -19,6 +19,16 @@ def yarn_clusters(home: Home) -> Path:
     return home.root / "yarn"
 
 
+def started_address(home: Home, url: str) -> YarnAddress:
+    """The application that this home has started last under the name of `yarn://NAME`, also if it has ended; else the
+    address as it is. Raises UserError."""
+    address = YarnAddress.parsed(url)
+    record = yarn_clusters(home) / address.application / APPLICATION
+    if address.is_id or not record.exists():
+        return address
+    return YarnAddress(record.read_text().strip())
+
+
 def token_of(home: Home, url: str) -> str | None:
     """The token of `yarn://..`; None: this home has not started it. Raises UserError."""
     address = YarnAddress.parsed(url)

@@ -2,8 +2,8 @@
 
 It takes the secrets out of the container's credentials, and becomes the module:
 
-    <container>/home/secrets/<name>    `headrace.file.<name>`, mode 0600
-    variable <NAME>                    `headrace.variable.<NAME>`
+    $HEADRACE_HOME/secrets/<name>    `headrace.file.<name>`, mode 0600
+    variable <NAME>                  `headrace.variable.<NAME>`
 
 The container's folder is deleted with the container. Everything is done before threads, and without a JVM.
 """

@@ -8,8 +8,8 @@ import contextlib
 import json
 import os
 import urllib.request
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
 from http.client import HTTPException
 from pathlib import Path
@@ -44,13 +44,35 @@ appender.console.layout.pattern = %d{HH:mm:ss.SSS} %p %c{1}: %m%n%ex
 """
 
 
+_RM_MAIN = "resourcemanager.ResourceManager"
+
+
+class Restarted(ExitStack):
+    """A server that a test may end and start again."""
+
+    def __init__(self, server: Callable[[], AbstractContextManager[None]]) -> None:
+        super().__init__()
+        self._server = server
+
+    def __enter__(self) -> Restarted:
+        self.enter_context(self._server())
+        return self
+
+    def restart(self) -> None:
+        """Kills it, and starts it at the same ports."""
+        self.close()
+        self.enter_context(self._server())
+
+
 @dataclass(frozen=True, slots=True)
 class Yarn:
-    """A running cluster. conf: its HADOOP_CONF_DIR; folder: what it writes, containers and their logs too."""
+    """A running cluster. conf: its HADOOP_CONF_DIR; folder: what it writes, containers and their logs too; page: URL of
+    its REST API."""
 
     conf: Path
     folder: Path
     page: str
+    resource_manager: Restarted
 
     @property
     def variables(self) -> Mapping[str, str]:
@@ -99,20 +121,23 @@ class Yarn:
 
 
 @contextmanager
-def yarn_cluster(folder: Path, *, nodes: int = 1) -> Iterator[Yarn]:
-    """Starts it, with folders of its own below `folder`, and ends it with all that runs there."""
+def yarn_cluster(folder: Path, *, nodes: int = 1, settings: Mapping[str, str] | None = None) -> Iterator[Yarn]:
+    """Starts it, with folders of its own below `folder`, and ends it with all that runs there. settings: more of
+    yarn-site.xml."""
     folder.mkdir(parents=True, exist_ok=True)
     conf, java = folder / "conf", find_java()
     conf.mkdir()
     (folder / "tmp").mkdir()
     try:
         with ExitStack() as stack:
-            site = _site(folder, [stack.enter_context(reserved_port()) for _ in _RESOURCE_MANAGER])
+            ports = [stack.enter_context(reserved_port()) for _ in _RESOURCE_MANAGER]
+            site = {**_site(folder, ports), **(settings or {})}
             _write(conf / "core-site.xml", {"fs.defaultFS": "file:///", "hadoop.tmp.dir": str(folder / "tmp")})
             _write(conf / "yarn-site.xml", site)
             _write(conf / "capacity-scheduler.xml", _queues())
-            yarn = Yarn(conf, folder, f"http://{site['yarn.resourcemanager.webapp.address']}")
-            stack.enter_context(_server(java, folder, conf, "resourcemanager.ResourceManager", "resourcemanager"))
+            page = f"http://{site['yarn.resourcemanager.webapp.address']}"
+            with_manager = Restarted(lambda: _server(java, folder, conf, _RM_MAIN, "resourcemanager"))
+            yarn = Yarn(conf, folder, page, stack.enter_context(with_manager))
             for number in range(nodes):
                 own = _own_conf(folder, site, number)
                 stack.enter_context(_server(java, folder, own, "nodemanager.NodeManager", f"node-{number}"))

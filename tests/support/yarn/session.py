@@ -62,8 +62,8 @@ class YarnSession(Cluster):
             self._client = Client("", token_of(Home(self.home), self.address), locator=locator)
         return self._client
 
-    def description(self, workers: int = 4, slots: int = 1, **more: Any) -> str:
-        """Writes a file that describes it. workers: at most. Returns its path."""
+    def description(self, workers: int = 4, slots: int = 1, memory: str = "1Gi", **more: Any) -> str:
+        """Writes a file that describes it. workers: at most; memory: of each; more: of its fields. Returns its path."""
         document = {
             "ledger": str(self.ledger),
             "staging": self.staging.as_uri(),
@@ -71,18 +71,21 @@ class YarnSession(Cluster):
             "env": dict(CLUSTER_TIMES),
             "afterEnd": "6s",
             "coordinator": {"memory": "1Gi"},
-            "workers": {"slots": slots, "max": workers, "idle": "1s", "memory": "1Gi"},
+            "workers": {"slots": slots, "max": workers, "idle": "1s", "memory": memory},
         }
         file = self.folder / "cluster.yaml"
         file.write_text(json.dumps({**document, **more}))  # JSON is YAML
         return str(file)
 
-    def start(self, workers: int = 4, slots: int = 1) -> None:
+    def start(self, workers: int = 4, slots: int = 1, memory: str = "1Gi") -> None:
         """Starts a session."""
-        arguments = ("--target", "yarn", "--name", self.name, "--config", self.description(workers, slots))
+        arguments = ("--target", "yarn", "--name", self.name, "--config", self.description(workers, slots, memory))
         done = self.headrace("cluster", "start", *arguments, "--json")
         assert done.code == 0, f"{done.err}\n{self._logs()}"
         self.application = done.json["application"]
+        if self._client is not None:
+            self._client.close()
+            self._client = None
 
     def stop(self) -> None:
         """Stops it."""

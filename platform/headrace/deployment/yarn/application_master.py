@@ -114,14 +114,16 @@ async def _served(application: ApplicationFile, attempt: Attempt, starter: Start
     finally:
         if attendant is not None:
             await asyncio.to_thread(attendant.close)
-    return final_status(None if attendant is None else attendant.status, attempt, application.work)
+    attended = None if attendant is None else attendant.status
+    return final_status(attended, application.work, is_shut_down=attempt.is_shut_down)
 
 
-def final_status(attended: FinalStatus | None, attempt: Attempt, work: WorkKind) -> FinalStatus | None:
-    """The status of the application. attended: of its job or program, if that has ended. None: it goes on."""
+def final_status(attended: FinalStatus | None, work: WorkKind, *, is_shut_down: bool) -> FinalStatus | None:
+    """The status of the application. attended: of its job or program, if that has ended; is_shut_down: a client has
+    asked for its end. None: it goes on."""
     if attended is not None:
         return attended
-    if not attempt.is_shut_down:
+    if not is_shut_down:
         return None
     return FinalStatus.SUCCEEDED if work is WorkKind.SESSION else FinalStatus.KILLED
 

@@ -1,4 +1,4 @@
-"""What the containers of a cluster run. Pure."""
+"""What the containers of a cluster run."""
 
 from __future__ import annotations
 

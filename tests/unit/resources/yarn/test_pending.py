@@ -16,7 +16,7 @@ SIZE = ContainerSize(2048, 2)
     ("left", "is_named"),
     [(None, False), (Headroom(2048, 2), False), (Headroom(2047, 8), True), (Headroom(8192, 1), True)],
 )
-def test_a_full_queue_is_named(left: Headroom | None, is_named: bool) -> None:  # noqa: FBT001 - a parameter
+def test_a_full_queue_is_named(left: Headroom | None, is_named: bool) -> None:
     reason = pending_reason(SIZE, Standing((), "night", left, SIZE))
     assert ("queue night has" in reason) == is_named
     assert bool(reason) == is_named
