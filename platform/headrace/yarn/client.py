@@ -19,6 +19,7 @@ from headrace.yarn.records import LIVE_STATES, ApplicationReport, ContainerSize,
 from headrace.yarn.refusals import refusals
 
 APPLICATION_TYPE = "HEADRACE"
+_RECORDS = "org.apache.hadoop.yarn.api.records"
 ANSWER_SECONDS = 30.0
 """How long a client waits for a ResourceManager that does not answer."""
 
@@ -77,7 +78,7 @@ class YarnClient:
             listed = [report_of(each) for each in self._client.getApplications({APPLICATION_TYPE}, wanted)]
         user = self.user
         found = (each for each in listed if tag in each.tags and each.user == user)
-        return tuple(sorted(found, key=lambda each: each.application))
+        return tuple(sorted(found, key=lambda each: _numbers(each.application)))
 
     def kill(self, application: str) -> None:
         """Ends an application and its containers, within a second. Does nothing to one that has ended."""
@@ -126,7 +127,9 @@ class NewApplication:
             self._client.submitApplication(context)
 
 
-_RECORDS = "org.apache.hadoop.yarn.api.records"
+def _numbers(application: str) -> tuple[int, ...]:
+    """The start of the ResourceManager and the number in an application's id, by which they are in order."""
+    return tuple(int(part) for part in application.split("_")[1:])
 
 
 @contextmanager

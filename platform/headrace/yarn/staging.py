@@ -69,16 +69,25 @@ def delete_folder(jvm: Jvm, url: str) -> None:
         system.delete(path, True)  # noqa: FBT003 - Java
 
 
-def sweep(client: YarnClient, base: str | None) -> None:
-    """Deletes the staging folders of applications that have ended, as after `yarn application -kill`."""
+def sweep(client: YarnClient, base: str | None, application: str) -> None:
+    """Deletes the staging folders of applications that have ended, as after `yarn application -kill`.
+
+    application: a new one. Its id begins as those of this run of the ResourceManager do: another cluster may use the
+    same folder, and this one does not know its applications.
+    """
     jvm = client.jvm
+    own_run = application.rpartition("_")[0]
     for name in _names(jvm, staging_base(jvm, base))[:SWEPT_MAX]:
-        try:
-            is_live = client.report(name).is_live
-        except ApplicationNotFoundError:
-            is_live = False
-        if not is_live:
+        if not is_live(client, name, if_unknown=not name.startswith(own_run)):
             Staging(jvm, base, name).delete()
+
+
+def is_live(client: YarnClient, application: str, *, if_unknown: bool = False) -> bool:
+    """Whether an application has not ended. if_unknown: of one that YARN does not know, or has forgotten."""
+    try:
+        return client.report(application).is_live
+    except ApplicationNotFoundError:
+        return if_unknown
 
 
 def _names(jvm: Jvm, base: str) -> list[str]:

@@ -23,6 +23,10 @@ EXPIRY_MS = 30_000
 machine, takes less; the test suspends the one that has to be late."""
 
 
+TOO_LITTLE_MB = 128
+"""Less than a worker needs."""
+
+
 @pytest.fixture
 def cluster(yarn: Yarn, tmp_path: Path) -> Iterator[YarnSession]:
     """Nothing of it runs yet; the test ends it."""
@@ -47,6 +51,7 @@ def own_yarn(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Yarn]:
         yield running
 
 
+@pytest.mark.full
 @pytest.mark.broker
 def test_an_application_that_is_killed_leaves_nothing(
     cluster: YarnSession, yarn_client: YarnClient, broker: EmbeddedBroker
@@ -109,6 +114,7 @@ def test_the_resource_manager_is_restarted_below_a_job(own_yarn: Yarn, broker: E
     cluster.end()
 
 
+@pytest.mark.full
 @pytest.mark.broker
 def test_a_queue_without_room_is_named(cluster: YarnSession, broker: EmbeddedBroker) -> None:
     # one worker fits a node beside nothing else
@@ -126,6 +132,20 @@ def test_a_queue_without_room_is_named(cluster: YarnSession, broker: EmbeddedBro
         assert cluster.headrace("cancel", job).code == 0
 
 
+@pytest.mark.full
+@pytest.mark.broker
+def test_a_worker_that_uses_more_memory_than_it_has_is_named(cluster: YarnSession, broker: EmbeddedBroker) -> None:
+    cluster.start(memory=f"{TOO_LITTLE_MB}Mi")
+    with running_flow(cluster, broker) as flow:
+        submitted = cluster.headrace("submit", flow.file())
+        assert submitted.code == 0, submitted.err
+        wait_until(
+            lambda: "beyond the 'PHYSICAL' memory limit" in str(cluster.client.cluster().provisioning),
+            "the cluster says what YARN says",
+        )
+        assert cluster.headrace("cancel", submitted.out.strip()).code == 0
+
+
 def test_what_yarn_refuses_is_shown_in_its_words(cluster: YarnSession) -> None:
     for more, words in (
         ({"queue": "nowhere"}, "unknown queue"),
@@ -133,6 +153,8 @@ def test_what_yarn_refuses_is_shown_in_its_words(cluster: YarnSession) -> None:
         ({"python": "/usr/bin/false"}, "cannot run headrace on YARN"),
         ({"files": ["/none/file"]}, "no such file"),
         ({"secrets": ["NOT_SET_ANYWHERE"]}, "NOT_SET_ANYWHERE is not set"),
+        # refused by the ApplicationMaster, whose error is the application's
+        ({"ledger": "ftp://host/ledger"}, "checkpoints cannot be kept at ftp://host/ledger"),
     ):
         named = ("--target", "yarn", "--name", cluster.name, "--config", cluster.description(**more))
         done = cluster.headrace("cluster", "start", *named)

@@ -10,18 +10,24 @@ import pytest
 
 from headrace_dev.broker import EmbeddedBroker
 from support.clusters.kafka_flow import Flow, running_flow
+from support.patience import CLUSTER_TIMES
 from support.processes.running import wait_until
+from support.spark.packed_python import packed_python
 from support.yarn.cluster import Yarn
 from support.yarn.session import YarnSession
 
+SECRET = "never-in-a-script"
 PROGRAM = """\
 import os
 import sys
 
 import headrace as hr
+import helping
 
 folder = os.environ["FLOW_FOLDER"]
 os.chdir(folder)
+with open("seen.txt", "w") as seen:
+    seen.write(f"{sys.prefix} {os.environ['FLOW_SECRET']} {helping.WORD}")
 with open("starts.txt", "a") as starts:
     starts.write("started\\n")
 job = hr.submit("flow.yaml")
@@ -80,17 +86,33 @@ def test_a_job_that_is_canceled_is_a_killed_application(cluster: YarnSession, fl
 
 
 @pytest.mark.broker
-def test_the_cluster_of_one_program(cluster: YarnSession, flow: Flow) -> None:
+def test_the_cluster_of_one_program(cluster: YarnSession, flow: Flow, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FLOW_SECRET", SECRET)
+    environment = packed_python(cluster.folder / "packed.tar.gz", left_out=("__pycache__",))
+    (cluster.folder / "helping.py").write_text("WORD = 'helped'\n")
     flow.file()
     (cluster.folder / "app.py").write_text(PROGRAM)
     folder = cluster.folder / "program"
     folder.mkdir()
     for name in ("flow.yaml", "doubling.py"):
         shutil.copy(cluster.folder / name, folder)
-    application = submit(cluster, str(cluster.folder / "app.py"), "application", env={"FLOW_FOLDER": str(folder)})
+    described = {
+        "environment": str(environment),
+        "python": None,
+        "files": [str(cluster.folder / "helping.py")],
+        "secrets": ["FLOW_SECRET"],
+        "env": {**CLUSTER_TIMES, "FLOW_FOLDER": str(folder)},
+    }
+    application = submit(cluster, str(cluster.folder / "app.py"), "application", **described)
     assert application == cluster.application
     job, starts = folder / "job.txt", folder / "starts.txt"
     wait_until(job.exists, "the program has submitted its job")
+    prefix, secret, helped = (folder / "seen.txt").read_text().split()
+    assert (Path(prefix).name, secret, helped) == ("environment", SECRET, "helped")
+    # the node's scripts, which everybody who may read the logs can read
+    scripts = [path.read_text() for path in cluster.container_files("launch_container.sh")]
+    assert scripts
+    assert not any(SECRET in script for script in scripts)
     flow.job = job.read_text()
     flow.wait_checkpoint()
     with flow.recovering("ApplicationMaster killed, with the program"):

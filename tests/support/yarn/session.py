@@ -145,6 +145,10 @@ class YarnSession(Cluster):
         wait_until(has_ended, f"{self.application} has ended")
         return ended[0]
 
+    def container_files(self, name: str) -> list[Path]:
+        """Files of this name in the folders of its containers that run."""
+        return sorted(self.yarn.folder.glob(f"local-*/usercache/*/appcache/{self.application}/container_*/{name}"))
+
     def remains(self) -> list[str]:
         """Whatever an application that has ended must not leave behind."""
         found = super().remains()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,7 @@ import pytest
 from headrace.client.yarn_clusters import started_address, token_of
 from headrace.core.errors import UserError
 from headrace.core.settings import Home
-from headrace.deployment.yarn.client_records import ClientRecord
+from headrace.deployment.yarn.client_records import OWN_KEPT, ClientRecord, old_own_records
 from headrace.leadership.opening import is_election
 from headrace.leadership.yarn_locator import YarnAddress, name_tag
 
@@ -56,3 +57,12 @@ def test_files_are_private_and_are_kept(home: Home) -> None:
 
 def test_tags_are_written_in_lower_case() -> None:
     assert name_tag("Flights") == "headrace-cluster-flights"
+
+
+def test_old_records_of_clusters_of_their_own_go_and_others_stay(home: Home) -> None:
+    for number in range(OWN_KEPT + 2):
+        record = ClientRecord.of(home, f"job-{number:02}")
+        record.token()
+        record.started(f"application_1_{number:04}", is_own=True)
+        os.utime(record.folder / "own", (number, number))
+    assert [each.application() for each in old_own_records(home)] == ["application_1_0000", "application_1_0001"]

@@ -45,7 +45,7 @@ from headrace.yarn.container import (
 from headrace.yarn.java import find_hadoop_client
 from headrace.yarn.jvm import JvmConfig, settings_for
 from headrace.yarn.master.application_master import ApplicationMaster, MasterConfig
-from headrace.yarn.master.link import WorkerContainers
+from headrace.yarn.master.link import Place, WorkerContainers
 from headrace.yarn.records import FinalStatus
 from headrace.yarn.token_file import secrets_of
 
@@ -86,7 +86,12 @@ def run(application: ApplicationFile, starter: Starter) -> None:
     attempt = Attempt(application, master, PublishedLeader(published_url(application.ledger)))
     master.start()
     try:
-        status = asyncio.run(_served(application, attempt, starter))
+        try:
+            status = asyncio.run(_served(application, attempt, starter))
+        except UserError as error:
+            # the next attempt would fail in the same way: the description is wrong
+            _fail(application, master, error)
+            raise
         if status is None:
             # by a signal: YARN ends this attempt, or the whole application
             raise SystemExit(TERMINATED)
@@ -94,6 +99,12 @@ def run(application: ApplicationFile, starter: Starter) -> None:
         master.finish(status, f"cluster {application.name}: {status.lower()}", application.staging)
     finally:
         master.close()
+
+
+def _fail(application: ApplicationFile, master: ApplicationMaster, error: UserError) -> None:
+    """Ends the application with an error. YARN accepts the end of registered attempts only."""
+    master.register(Place(os.environ[NODE_VARIABLE], 0, ""), patience_s=RESOURCE_MANAGER_SECONDS)
+    master.finish(FinalStatus.FAILED, str(error), application.staging)
 
 
 async def _served(application: ApplicationFile, attempt: Attempt, starter: Starter) -> FinalStatus | None:

@@ -3,6 +3,7 @@
     <home>/yarn/<name>/token           of workers and clients
                        key             of the ledger: without it a cluster of that name cannot go on with its jobs
                        application     the id of the application that was started last
+                       own             of a cluster that ends with its job: the folder is deleted some time later
 
 Each file has mode 0600. Another host's clients need HEADRACE_TOKEN.
 """
@@ -19,7 +20,9 @@ from headrace.core.files.private_files import PRIVATE_FILE, make_private_folder
 from headrace.core.files.replaced_file import replace_file
 from headrace.core.settings import Home
 
-KEY_FILE = "key"
+KEY_FILE, OWN = "key", "own"
+OWN_KEPT = 20
+"""Records of clusters of their own that stay after their end, so that `headrace logs` finds them by name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,10 +51,24 @@ class ClientRecord:
         make_private_folder(self.folder)
         return ensure_token(self.key_file)
 
-    def started(self, application: str) -> None:
-        """Records the application."""
+    def started(self, application: str, *, is_own: bool = False) -> None:
+        """Records the application. is_own: its cluster ends with its job or program."""
         replace_file(self.folder / APPLICATION, f"{application}\n".encode(), mode=PRIVATE_FILE)
+        if is_own:
+            (self.folder / OWN).touch(PRIVATE_FILE)
+
+    def application(self) -> str:
+        """The application that was recorded last; empty: none."""
+        file = self.folder / APPLICATION
+        return file.read_text().strip() if file.exists() else ""
 
     def delete(self) -> None:
         """Forgets the cluster."""
         shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def old_own_records(home: Home) -> tuple[ClientRecord, ...]:
+    """The records of clusters of their own, but for the `OWN_KEPT` newest."""
+    marks = sorted(yarn_clusters(home).glob(f"*/{OWN}"), key=lambda mark: mark.stat().st_mtime)
+    records = tuple(ClientRecord(mark.parent) for mark in marks[:-OWN_KEPT])
+    return tuple(record for record in records if record.application())

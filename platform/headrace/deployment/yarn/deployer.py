@@ -15,9 +15,11 @@ from dataclasses import dataclass
 
 import headrace
 from headrace.client.http import Client
+from headrace.client.token_files import given_token
+from headrace.client.yarn_clusters import token_of
 from headrace.core.errors import ExternalError, HeadraceError, UserError
 from headrace.core.settings import Home
-from headrace.deployment.yarn.client_records import ClientRecord
+from headrace.deployment.yarn.client_records import ClientRecord, old_own_records
 from headrace.deployment.yarn.cluster_spec import YarnCluster, memory_mb
 from headrace.deployment.yarn.launches import master_launch
 from headrace.deployment.yarn.python_check import check_python
@@ -28,7 +30,7 @@ from headrace.yarn.client import Submission, YarnClient
 from headrace.yarn.container import FILE_SECRET, KEY, TOKEN, VARIABLE_SECRET
 from headrace.yarn.java import conf_folders
 from headrace.yarn.records import ApplicationReport, ContainerSize
-from headrace.yarn.staging import Staging, sweep
+from headrace.yarn.staging import Staging, is_live, sweep
 
 START_SECONDS, STOP_SECONDS = 300.0, 90.0
 LOOK_SECONDS = 0.3
@@ -67,14 +69,14 @@ class YarnDeployer:
                 f"a cluster {cluster.name} runs on YARN",
                 remedy=f"headrace cluster stop --target yarn --name {cluster.name} stops it",
             )
-        self._sweep(cluster, report)
-        return Started(self._wait_leader(self._submitted(cluster, work, secrets), report))
+        return Started(self._wait_leader(self._submitted(cluster, work, secrets, report), report))
 
     def stop(self, name: str) -> bool:
-        """Ends the application of a cluster; returns whether there was one. Raises ExternalError."""
+        """Ends the application of a cluster; returns whether there was one. Raises UserError without its token,
+        ExternalError."""
         found = self._client.live(name_tag(name))
         for each in found:
-            if not self._asked_to_end(each, ClientRecord.of(self._home, name)):
+            if not self._asked_to_end(each):
                 self._client.kill(each.application)
             self._wait_ended(each.application)
         return bool(found)
@@ -89,9 +91,12 @@ class YarnDeployer:
 
     # ---- inside ------------------------------------------------------------------------------------------------------
 
-    def _submitted(self, cluster: YarnCluster, work: Work, secrets: Mapping[str, bytes]) -> str:
+    def _submitted(
+        self, cluster: YarnCluster, work: Work, secrets: Mapping[str, bytes], report: Callable[[str], None]
+    ) -> str:
         spec, record = cluster.spec, ClientRecord.of(self._home, cluster.name)
         application = self._client.create()
+        self._sweep(spec.staging, application.application, report)
         staging = Staging(self._client.jvm, spec.staging, application.application)
         try:
             shipment = Shipment(staging, cluster, work, conf_folders(self._environment))
@@ -114,7 +119,7 @@ class YarnDeployer:
             with contextlib.suppress(HeadraceError):
                 staging.delete()
             raise
-        record.started(application.application)
+        record.started(application.application, is_own=cluster.is_own)
         return application.application
 
     def _secrets(self, cluster: YarnCluster) -> Mapping[str, bytes]:
@@ -127,12 +132,16 @@ class YarnDeployer:
         named = {f"{VARIABLE_SECRET}{name}": self._environment[name].encode() for name in cluster.spec.secrets}
         return {**files, **named}
 
-    def _sweep(self, cluster: YarnCluster, report: Callable[[str], None]) -> None:
+    def _sweep(self, staging: str | None, application: str, report: Callable[[str], None]) -> None:
+        """Deletes what ended applications have left: staging folders, and secrets of clusters of their own."""
         try:
-            sweep(self._client, cluster.spec.staging)
+            sweep(self._client, staging, application)
+            for record in old_own_records(self._home):
+                if not is_live(self._client, record.application()):
+                    record.delete()
         except ExternalError as error:
             # what others have left does not keep this cluster from starting
-            report(f"old staging folders stay: {error.message}")
+            report(f"what ended applications have left stays: {error.message}")
 
     def _wait_leader(self, application: str, report: Callable[[str], None]) -> ApplicationReport:
         deadline_s, said = time.monotonic() + START_SECONDS, ""
@@ -156,14 +165,20 @@ class YarnDeployer:
                 )
             time.sleep(LOOK_SECONDS)
 
-    def _asked_to_end(self, report: ApplicationReport, record: ClientRecord) -> bool:
-        """Asks the coordinator to end the cluster. Returns whether it answers."""
+    def _asked_to_end(self, report: ApplicationReport) -> bool:
+        """Asks the coordinator to end the cluster. Returns whether it answers. Raises UserError without its token."""
+        token = given_token() or token_of(self._home, f"{SCHEME}{report.application}")
+        if token is None:
+            raise UserError(
+                f"the token of {report.name} is not in this home",
+                remedy="HEADRACE_TOKEN gives it; yarn application -kill ends an application without it",
+            )
         if not report.url:
             return False
         try:
-            with Client(report.url, record.token()) as client:
+            with Client(report.url, token) as client:
                 client.shutdown()
-        except HeadraceError:
+        except ExternalError:
             return False
         return True
 

@@ -36,6 +36,8 @@ STARTERS = 8
 START_AGAIN_SECONDS = 0.5
 """Pause before a container is started by the next JVM."""
 JOIN_SECONDS = 20.0
+STANDING_SECONDS = 10.0
+"""How long a term that begins waits for the registration, which follows its announcement."""
 OVER_EXIT_CODE = 70
 _STARTED_BEFORE = "already is running on this node"
 """Words of a NodeManager."""
@@ -102,7 +104,11 @@ class ApplicationMaster:
             raise ExternalError(f"the ResourceManager does not answer: {self._trouble or 'no reason'}", retry=True)
 
     def standing(self) -> Standing:
-        """What there is: no containers once the attempt is over. Raises ExternalError until it is registered."""
+        """What there is: no containers once the attempt is over. Waits a little for the registration.
+
+        Raises ExternalError if the attempt is not registered then.
+        """
+        self._registered.wait(STANDING_SECONDS)
         registration = self._registration
         if registration is None:
             raise ExternalError("the ApplicationMaster is not registered yet", retry=True)
@@ -141,7 +147,10 @@ class ApplicationMaster:
         self._link = link
         if staging is not None:
             # before the end: YARN may kill this process once it has confirmed that
-            link.delete_folder(staging)
+            try:
+                link.delete_folder(staging)
+            except HeadraceError as error:
+                LOG.warning("the staging folder stays, until the next start: %s", error.message)
         link.finish(status, message, "" if self._place is None else self._place.url)
 
     def close(self) -> None:
@@ -239,8 +248,8 @@ class ApplicationMaster:
 
     def _end(self, reason: str) -> None:
         self._over = reason
-        self._drop_link()
         self._on_over(reason)
+        self._drop_link()
 
     # ---- in a starter's thread ---------------------------------------------------------------------------------------
 
