@@ -15,6 +15,7 @@ pytest_plugins = [
     "support.suite.scheduling",
     "support.suite.shared_broker",
     "support.suite.shared_kubernetes",
+    "support.suite.shared_yarn",
     "support.suite.tally",
     "support.suite.traces",
 ]

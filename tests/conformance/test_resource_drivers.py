@@ -20,6 +20,7 @@ from support.clusters.session import Cluster
 from support.kubernetes.pods_without_nodes import pods_without_nodes
 from support.patience import CLUSTER_TIMES
 from support.processes.running import wait_until
+from support.yarn.unmanaged import unmanaged_application
 
 NOWHERE = "127.0.0.1:1"
 """The address of a coordinator that does not answer: workers dial it again and again."""
@@ -77,10 +78,15 @@ class Processes:
         return len(self._cluster.processes(WORKER_ROLE))
 
 
-@pytest.fixture(params=["local", "kubernetes"])
+@pytest.fixture(params=["local", "kubernetes", "yarn"])
 def system(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[System]:
     if request.param == "local":
         yield Processes(tmp_path)
+        return
+    if request.param == "yarn":
+        yarn, client = (request.getfixturevalue(name) for name in ("yarn", "yarn_client"))
+        with unmanaged_application(yarn, client, tmp_path) as application:
+            yield application
         return
     with pods_without_nodes(request.getfixturevalue("kubernetes")) as pods:
         yield pods

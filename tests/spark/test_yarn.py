@@ -22,7 +22,7 @@ from support.flows.sent import check_results, write_project
 from support.processes.running import Finished, Running, finish, headrace, start, wait_until
 from support.spark.packed_python import packed_python
 from support.spark.settings import JAVA, SPARK_SECONDS, spark_settings
-from support.spark.yarn import Yarn, yarn_cluster
+from support.yarn.cluster import Yarn, yarn_cluster
 
 OVER = ("FINISHED", "FAILED", "KILLED")
 EXECUTOR = "YarnCoarseGrainedExecutorBackend"

@@ -12,7 +12,7 @@ from headrace_dev.broker import BrokerConfig, EmbeddedBroker
 from headrace_dev.broker.class_archive import archive_path
 from headrace_dev.broker.jars import ensure_jars, jars_folder
 from headrace_dev.broker.java import Java, find_java
-from support.spark import yarn_jars
+from support.yarn import jars as yarn_jars
 
 STOP_SECONDS = 300.0
 

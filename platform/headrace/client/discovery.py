@@ -5,6 +5,7 @@
     <home>/cluster/token             the cluster's token, unless its coordinator uses another file
     <home>/cluster/metrics-token     the read-only one, for health and metrics
     <home>/clusters/<name>/          homes of clusters that serve one job or application
+    <home>/yarn/<name>/              clusters on YARN that this home has started (`yarn_clusters`)
 
 A token set by the user (`token_files.given_token`) takes precedence. Otherwise a client sends the home's own token, and
 only to coordinators that this home records.
@@ -78,8 +79,13 @@ def connect(url: str | None = None) -> Client:
             f"no cluster runs in {home.root}",
             remedy="headrace cluster start starts one; --coordinator URL or HEADRACE_COORDINATOR names another",
         )
-    if urlsplit(named).scheme == "kubernetes":
-        return _connect_on_kubernetes(named, home)
+    match urlsplit(named).scheme:
+        case "kubernetes":
+            return _connect_on_kubernetes(named, home)
+        case "yarn":
+            return _connect_on_yarn(named, home)
+        case _:
+            pass
     if is_election(named):
         # each coordinator of the election has put the cluster's token into its home
         token = given_token() or read_token(token_file(home))
@@ -98,6 +104,14 @@ def _connect_on_kubernetes(address: str, home: Home) -> Client:
     recorded = ClusterAccess(read_token(token_file(home)), authority_of(home))
     access = with_secrets(address, given, recorded)
     return Client("", access.token, authority=access.authority, locator=open_locator(address, os.environ))
+
+
+def _connect_on_yarn(address: str, home: Home) -> Client:
+    from headrace.client.http import Client
+    from headrace.client.yarn_clusters import token_of
+
+    token = given_token() or token_of(home, address)
+    return Client("", token, authority=tls_authority(os.environ), locator=open_locator(address, os.environ))
 
 
 def authority_of(home: Home) -> Path | None:

@@ -26,16 +26,22 @@ from headrace.resources.target import ResourceTarget
 from headrace.tls.checks import checked_files
 
 if TYPE_CHECKING:
+    from headrace.coordinator.leading.hosting import Hosting
     from headrace.processes.spawning import Starter
 
 LOG = logging.getLogger("headrace.coordinator")
 
 
-async def serve(config: CoordinatorConfig, ended: asyncio.Event | None = None, starter: Starter | None = None) -> bool:
+async def serve(
+    config: CoordinatorConfig,
+    ended: asyncio.Event | None = None,
+    starter: Starter | None = None,
+    hosting: Hosting | None = None,
+) -> bool:
     """Runs a coordinator until SIGTERM, SIGINT or a client's shutdown, or until another one leads. Returns whether a
     standby should take its place. Raises UserError, ExternalError.
 
-    starter: starts connector hosts; by default each is a fresh interpreter.
+    starter: starts connector hosts; by default each is a fresh interpreter. hosting: the system that runs this process.
     """
     from headrace.coordinator.leading.candidate import Candidate
 
@@ -44,7 +50,7 @@ async def serve(config: CoordinatorConfig, ended: asyncio.Event | None = None, s
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, over.set)
-    gave_up = await Candidate(config, over, starter).run()
+    gave_up = await Candidate(config, over, starter, hosting).run()
     return gave_up and config.election is not None
 
 

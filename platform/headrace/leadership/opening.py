@@ -3,6 +3,8 @@
     file:///shared/folder             an election in a folder that all hosts mount
     zookeeper://host1,host2/path      an election in ZooKeeper
     kubernetes://namespace/name       an election by a Lease of a Kubernetes cluster
+    yarn://name                       (locator only) the application of YARN of that name
+    ledger+file:///shared/ledger      (locator only) the leader that is published beside a ledger
     host:port[,host:port ..]          (locator only) addresses that are tried in turn
 
 `HEADRACE_LEADER_LEASE` (10s): how long a leader may be silent before another coordinator is elected.
@@ -20,12 +22,13 @@ from headrace.leadership.elector import Elector, Locator
 
 LEASE_VARIABLE = "HEADRACE_LEADER_LEASE"
 _LEASE_MS, _LEASE_MS_MIN = 10_000, 1_000
-_ELECTIONS = ("file", "zookeeper", "kubernetes")
+_ELECTIONS = ("file", "zookeeper", "kubernetes", "yarn")
+_PUBLISHED = "ledger+"
 
 
 def is_election(address: str) -> bool:
     """Whether the address names an election, and not a coordinator."""
-    return urlsplit(address).scheme in _ELECTIONS
+    return urlsplit(address).scheme in _ELECTIONS or address.startswith(_PUBLISHED)
 
 
 def open_elector(url: str, environment: Mapping[str, str]) -> Elector:
@@ -68,6 +71,14 @@ def open_locator(url: str, environment: Mapping[str, str]) -> Locator:
             from headrace.leadership.kubernetes_election import KubernetesLocator, LeaseAddress
 
             return KubernetesLocator(LeaseAddress.parsed(url), environment)
+        case "yarn":
+            from headrace.leadership.yarn_locator import YarnAddress, YarnLocator
+
+            return YarnLocator(YarnAddress.parsed(url), environment)
+        case scheme if scheme.startswith(_PUBLISHED):
+            from headrace.leadership.published_leader import PublishedLeader
+
+            return PublishedLeader(url)
         case _:
             raise UserError(f"{url} names no election")
 

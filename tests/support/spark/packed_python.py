@@ -15,13 +15,14 @@ from pathlib import Path
 LEFT_OUT = ("pyspark", "py4j", "__pycache__")
 
 
-def packed_python(archive: Path) -> Path:
-    """Writes `archive` (.tar.gz) and gives it back: bin/python, and the packages that this interpreter has."""
+def packed_python(archive: Path, *, left_out: tuple[str, ...] = LEFT_OUT) -> Path:
+    """Writes `archive` (.tar.gz) and gives it back: bin/python, and the packages that this interpreter has, without
+    those whose names begin with `left_out`."""
     home = archive.with_suffix(".d")
     packages = home / "lib" / f"python{sys.version_info.major}.{sys.version_info.minor}" / "site-packages"
     packages.mkdir(parents=True)
     for installed in Path(sysconfig.get_path("purelib")).iterdir():
-        if not installed.name.startswith(LEFT_OUT):
+        if not installed.name.startswith(left_out):
             (packages / installed.name).symlink_to(installed)
     (home / "bin").mkdir()
     base = Path(os.path.realpath(sys.executable))

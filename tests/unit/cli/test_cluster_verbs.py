@@ -122,7 +122,9 @@ class TestSubmit:
         ("flags", "message"),
         [
             (["--mode", "application"], "is no Python program"),
-            (["--target", "yarn"], "--target yarn is not in this version"),
+            (["--target", "yarn"], "no cluster is named"),
+            (["--target", "yarn", "--namespace", "n"], "--namespace means nothing with"),
+            (["--target", "yarn", "--mode", "per-job"], "nothing describes the cluster"),
             (["--rename", "a"], "write --rename OLD=NEW"),
             (["--rename", "a=b", "--rename", "a=c"], "gives 'a' two names"),
             (["--py-files", "gone.py"], "gone.py cannot be read"),

@@ -3,22 +3,14 @@
 from __future__ import annotations
 
 import signal
-import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from headrace.cli.arguments import duration_ms
 from headrace.cli.errors import FAILED, reporting_errors
-from headrace.core.errors import ExternalError, UserError
-
-if TYPE_CHECKING:
-    from headrace.attendance.part import Part
-
-RETRY_SECONDS = 1.0
-TRIES_MAX = 600
-"""Tries to submit, while coordinators start."""
+from headrace.core.errors import UserError
 
 
 @reporting_errors()
@@ -33,6 +25,8 @@ def attend(
 ) -> None:
     """Serve one job, or run one program, on the cluster of this pod; then delete the cluster."""
     from headrace.attendance.attendant import Attendant
+    from headrace.attendance.submitting import submitted
+    from headrace.client.models import SubmitRequest
     from headrace.deployment.kubernetes.pod_part import PodPart
 
     if (request is None) == (program is None):
@@ -42,24 +36,7 @@ def attend(
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: attendant.ask_to_end())
     if request is not None:
-        state = attendant.job(_submitted(part, request))
+        state = attendant.job(submitted(part, SubmitRequest.model_validate_json(request.read_bytes())))
         typer.echo(f"the job is {state or 'not known'}", err=True)
         raise typer.Exit(0 if state == "FINISHED" else FAILED)
     raise typer.Exit(attendant.program([str(program)]))
-
-
-def _submitted(part: Part, file: Path) -> str:
-    """Submits the job, once whoever does it and how often, and returns its id. Raises UserError for a job that the
-    coordinator refuses, ExternalError if none answers."""
-    from headrace.client.models import SubmitRequest
-
-    request = SubmitRequest.model_validate_json(file.read_bytes())
-    for tried in range(1, TRIES_MAX + 1):
-        try:
-            with part.leader() as client:
-                return client.submit(request)
-        except ExternalError:
-            if tried == TRIES_MAX:
-                raise
-            time.sleep(RETRY_SECONDS)
-    raise AssertionError  # the last try returns or raises

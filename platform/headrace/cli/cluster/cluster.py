@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from headrace.cli.arguments import Json, plural, print_json, print_table
-from headrace.cli.cluster import kubernetes
+from headrace.cli.cluster import kubernetes, yarn
 from headrace.cli.cluster.cluster_target import (
     ClusterConfig,
     ClusterName,
@@ -57,10 +57,13 @@ def start(
     as_json: Json = False,
 ) -> None:
     """Start the cluster of HEADRACE_HOME, or those of its processes that are not running. With --ha, on each of several
-    hosts, they are this host's part of one cluster. With --target kubernetes the cluster of that name."""
+    hosts, they are this host's part of one cluster. With --target kubernetes or yarn the cluster of that name."""
     require_target_options(context, target)
     if target is ClusterTarget.KUBERNETES:
         kubernetes.start(name, namespace, config, as_json=as_json)
+        return
+    if target is ClusterTarget.YARN:
+        yarn.start(name, config, as_json=as_json)
         return
     from headrace.core.settings import Home
     from headrace.local.cluster import start as start_cluster
@@ -88,11 +91,14 @@ def stop(
     with_secret: WithSecret = False,
     as_json: Json = False,
 ) -> None:
-    """Stop the cluster of HEADRACE_HOME, or with --target kubernetes that of the name. Running jobs are suspended, and
-    go on when it is started again."""
+    """Stop the cluster of HEADRACE_HOME, or with --target kubernetes or yarn that of the name. Running jobs are
+    suspended, and go on when it is started again."""
     require_target_options(context, target)
     if target is ClusterTarget.KUBERNETES:
         kubernetes.stop(name, namespace, with_secret=with_secret, as_json=as_json)
+        return
+    if target is ClusterTarget.YARN:
+        yarn.stop(name, with_secret=with_secret, as_json=as_json)
         return
     from headrace.core.settings import Home
     from headrace.local.cluster import stop as stop_cluster
@@ -113,11 +119,14 @@ def status(
     namespace: Namespace = None,
     as_json: Json = False,
 ) -> None:
-    """Show the processes of the cluster of HEADRACE_HOME, or with --target kubernetes the pods of that of the name;
-    exit code 3 if it does not answer."""
+    """Show the processes of the cluster of HEADRACE_HOME, or of that of the name: with --target kubernetes its pods,
+    with --target yarn its application. Exit code 3 if it does not answer."""
     require_target_options(context, target)
     if target is ClusterTarget.KUBERNETES:
         kubernetes.status(name, namespace, as_json=as_json)
+        return
+    if target is ClusterTarget.YARN:
+        yarn.status(name, as_json=as_json)
         return
     from headrace.core.settings import Home
     from headrace.local.cluster import status as cluster_status

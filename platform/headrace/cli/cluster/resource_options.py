@@ -57,6 +57,11 @@ def pod_arguments(resources: ResourceTarget | None, file: Path | None, address: 
     """The arguments of the coordinator's process about workers that are pods. Raises UserError."""
     from headrace.core.errors import UserError
 
+    if resources is ResourceTarget.YARN:
+        raise UserError(
+            "--resources yarn is for the coordinator of an application on YARN",
+            remedy="headrace cluster start --target yarn starts one",
+        )
     if (file is not None) != (resources is ResourceTarget.KUBERNETES):
         raise UserError(
             "--workers-file and --resources kubernetes go together",

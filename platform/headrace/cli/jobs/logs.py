@@ -19,11 +19,21 @@ def logs(
     coordinator: Coordinator = None,
     as_json: Json = False,
 ) -> None:
-    """Show the last lines that the processes of a job logged."""
+    """Show the last lines that the processes of a job logged; of a cluster on YARN that has ended, those of all its
+    containers."""
     from headrace.client.discovery import connect
+    from headrace.core.errors import ExternalError, UserError
 
-    with connect(coordinator) as client:
-        found = client.logs(job, lines)
+    try:
+        with connect(coordinator) as client:
+            found = client.logs(job, lines)
+    except (ExternalError, UserError):
+        from headrace.cli.jobs.ended_logs import ended_logs
+
+        ended = ended_logs(coordinator, lines)
+        if ended is None:
+            raise
+        found = ended
     if as_json:
         print_json({"lines": list(found)})
         return

@@ -37,6 +37,7 @@ from headrace.cli.jobs.submit_options import (
 )
 from headrace.cli.jobs.submit_pods import PodPlace, run_alone_on_pods, run_application_on_pods
 from headrace.cli.jobs.submit_target import require_fitting
+from headrace.cli.jobs.submit_yarn import YarnPlace, run_alone_on_yarn, run_application_on_yarn
 from headrace.cli.origin_options import OriginOptions
 from headrace.cli.output.verdicts import tell_verdicts
 from headrace.cli.spark.replay_options import SparkPlace
@@ -92,12 +93,14 @@ def submit(
         place = SparkPlace(master, conf=conf, py_files=py_files, archives=archive)
         _follow_on_spark(file, set_, origin, place, parallelism=parallelism, as_json=as_json)
         return
-    _require_built(target)
     election = election_of(ha, ledger, key_file, host)
     pods = PodPlace(name, namespace, config) if target is Target.KUBERNETES else None
+    yarn = YarnPlace(name, config) if target is Target.YARN else None
     if mode is Mode.APPLICATION:
         if pods is not None:
             run_application_on_pods(file, pods, wait=wait, as_json=as_json)
+        elif yarn is not None:
+            run_application_on_yarn(file, yarn, wait=wait, as_json=as_json)
         else:
             run_application(file, parallelism, election, wait=wait, as_json=as_json)
         return
@@ -108,6 +111,8 @@ def submit(
         )
     if pods is not None and mode is Mode.SESSION:
         coordinator = pods.running()
+    elif yarn is not None and mode is Mode.SESSION:
+        coordinator = yarn.running()
     loaded = load_to_submit(file, set_, parallelism)
     plan = LocalPlan(loaded)
     if from_savepoint is not None:
@@ -122,6 +127,8 @@ def submit(
     )
     if mode is Mode.PER_JOB and pods is not None:
         run_alone_on_pods(request, pods, name=plan.compiled.pipeline.name, wait=wait, as_json=as_json)
+    elif mode is Mode.PER_JOB and yarn is not None:
+        run_alone_on_yarn(request, yarn, name=plan.compiled.pipeline.name, wait=wait, as_json=as_json)
     elif mode is Mode.PER_JOB:
         run_alone(plan.compiled, request, election, wait=wait, as_json=as_json)
     else:
@@ -167,9 +174,3 @@ def _request(loaded: Loaded, origin: OriginOptions) -> SubmitRequest:
         allow_drained=origin.allow_drained,
         allow_lost_output=origin.allow_lost_output,
     )
-
-
-def _require_built(target: Target) -> None:
-    if target is Target.YARN:
-        remedy = "use standalone, a cluster of your own hosts, or kubernetes"
-        raise UserError(f"--target {target} is not in this version", remedy=remedy)

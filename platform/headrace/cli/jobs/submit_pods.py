@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-import secrets
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -13,6 +11,7 @@ import typer
 from headrace.cli.arguments import print_json
 from headrace.cli.cluster.kubernetes import open_deployer
 from headrace.cli.jobs.job_end import INTERRUPTED, follow, print_end, require_opened
+from headrace.cli.jobs.new_name import new_name
 from headrace.core.errors import ExternalError, UserError
 
 if TYPE_CHECKING:
@@ -20,9 +19,6 @@ if TYPE_CHECKING:
     from headrace.client.models import SubmitRequest
     from headrace.deployment.kubernetes.cluster_spec import KubernetesCluster
     from headrace.deployment.kubernetes.work import Work
-
-_SUFFIX_BYTES = 3
-_NAME_CHARS_MAX = 40
 
 
 class PodPlace(NamedTuple):
@@ -62,7 +58,7 @@ def run_alone_on_pods(request: SubmitRequest, place: PodPlace, *, name: str, wai
             typer.echo(job or cluster.name)
         typer.echo(f"its cluster: --coordinator {cluster.election}", err=True)
         if job is not None:
-            _follow(client, job, wait=wait, as_json=as_json)
+            follow_job(client, job, wait=wait, as_json=as_json)
     if as_json and not wait:
         print_json({"job_id": job, "coordinator": cluster.election, "name": cluster.name})
 
@@ -93,20 +89,13 @@ def _start(place: PodPlace, name: str, work: Work) -> KubernetesCluster:
         raise UserError("nothing describes the cluster", remedy="give --config FILE, with at least image and ledger")
     spec = read_cluster_file(place.config)
     with open_deployer(place.namespace) as (deployer, namespace):
-        cluster = KubernetesCluster(place.name or _new_name(name), namespace, spec, work)
+        cluster = KubernetesCluster(place.name or new_name(name), namespace, spec, work)
         if deployer.view(cluster.name, namespace).exists:
             raise UserError(
                 f"a cluster {cluster.name} is there", remedy="give another --name, or none: then a new one is made"
             )
         deployer.start(cluster, report=lambda line: typer.echo(line, err=True))
     return cluster
-
-
-def _new_name(name: str) -> str:
-    """A name that no other cluster has, which begins with the name of what it serves."""
-    suffix = f"-{secrets.token_hex(_SUFFIX_BYTES)}"
-    fitting = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-").lstrip("0123456789-")
-    return f"{(fitting or 'job')[: _NAME_CHARS_MAX - len(suffix)].rstrip('-')}{suffix}"
 
 
 def _submitted(until_here: ExitStack, cluster: KubernetesCluster, request: SubmitRequest) -> tuple[Client, str]:
@@ -117,7 +106,8 @@ def _submitted(until_here: ExitStack, cluster: KubernetesCluster, request: Submi
     return client, client.submit(request)
 
 
-def _follow(client: Client, job: str, *, wait: bool, as_json: bool) -> None:
+def follow_job(client: Client, job: str, *, wait: bool, as_json: bool) -> None:
+    """Follows the job of a cluster of its own to its end, or until it runs."""
     try:
         if wait:
             print_end(follow(client, job), as_json=as_json)

@@ -13,6 +13,7 @@ from headrace.cli.jobs.submit_options import Mode, Target
 _NO_COORDINATOR = dict.fromkeys(("ha", "ledger", "key_file", "host"), "there is no coordinator: leave it out")
 _OF_SPARK = dict.fromkeys(("master", "conf"), "it is for Spark: give --target spark too")
 _OF_KUBERNETES = dict.fromkeys(("name", "namespace", "config"), "it is for Kubernetes: give --target kubernetes too")
+_NAMESPACE = {"namespace": "it is for Kubernetes: leave it out"}
 ON_SPARK: Mapping[str, str] = {
     "mode": "Spark runs the job, whatever clusters of headrace there are: leave it out",
     "claim": "on Spark a savepoint's files stay the savepoint's: leave it out",
@@ -29,8 +30,14 @@ ON_KUBERNETES: Mapping[str, str] = {
     "coordinator": "the cluster is found by --name and --namespace: give these",
     **_OF_SPARK,
 }
+ON_YARN: Mapping[str, str] = {
+    **dict.fromkeys(("ha", "ledger", "key_file", "host"), "--config FILE describes the cluster"),
+    "coordinator": "the cluster is found by --name: give that one",
+    **_OF_SPARK,
+    **_NAMESPACE,
+}
 ON_HOSTS: Mapping[str, str] = {**_OF_SPARK, **_OF_KUBERNETES}
-APPLICATION_ON_KUBERNETES: Mapping[str, str] = {
+APPLICATION_ELSEWHERE: Mapping[str, str] = {
     "parallelism": "its jobs get the workers that they need, up to workers.max of --config",
 }
 
@@ -51,10 +58,14 @@ def _refused(target: Target, mode: Mode) -> Mapping[str, str]:
         case Target.SPARK:
             return ON_SPARK
         case Target.KUBERNETES if mode is Mode.APPLICATION:
-            return {**ON_KUBERNETES, **APPLICATION_ON_KUBERNETES}
+            return {**ON_KUBERNETES, **APPLICATION_ELSEWHERE}
         case Target.KUBERNETES:
             return ON_KUBERNETES
-        case Target.STANDALONE | Target.YARN:
+        case Target.YARN if mode is Mode.APPLICATION:
+            return {**ON_YARN, **APPLICATION_ELSEWHERE}
+        case Target.YARN:
+            return ON_YARN
+        case Target.STANDALONE:
             return ON_HOSTS
         case _:
             assert_never(target)

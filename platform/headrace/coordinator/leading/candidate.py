@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, assert_never
 
 from headrace.coordinator.dispatch.term_handlers import TermHandlers
 from headrace.coordinator.leading.config import CoordinatorConfig
+from headrace.coordinator.leading.hosting import Hosting
 from headrace.coordinator.leading.identity import read_identity
 from headrace.coordinator.leading.published import publish, withdraw
 from headrace.coordinator.leading.rest_server import RestServer
@@ -59,8 +60,12 @@ SHUTDOWN_SECONDS = 0.2
 class Candidate:
     """One coordinator. Belongs to the event loop. ended: set from outside to end it."""
 
-    def __init__(self, config: CoordinatorConfig, ended: asyncio.Event, starter: Starter | None) -> None:
+    def __init__(
+        self, config: CoordinatorConfig, ended: asyncio.Event, starter: Starter | None, hosting: Hosting | None = None
+    ) -> None:
+        """hosting: the system that runs this coordinator; None: it is a process of its own."""
         self._config = config
+        self._hosting = hosting
         self._ended = ended
         self._starter = starter
         self._candidacy = Candidacy(has_standbys=config.election is not None)
@@ -83,7 +88,7 @@ class Candidate:
         Raises UserError, ExternalError.
         """
         config = self._config
-        elector = SoleElector() if config.election is None else open_elector(config.election, os.environ)
+        elector = self._elector()
         store = open_job_store(Home(config.home), shared=config.ledger)
         self._port = await self._rest.start(config)
         self._url = config.url(self._port)
@@ -109,6 +114,11 @@ class Candidate:
         if self._failure is not None:
             raise self._failure
         return self._candidacy.standing is Standing.OVER and not self._ended.is_set()
+
+    def _elector(self) -> Elector:
+        if self._hosting is not None:
+            return self._hosting.elector()
+        return SoleElector() if self._config.election is None else open_elector(self._config.election, os.environ)
 
     def _receiver(self) -> Callable[[ElectorEvent], None]:
         """Passes the elector's events from its threads to this loop."""
@@ -153,7 +163,7 @@ class Candidate:
     async def _lead(self, elector: Elector, store: JobStore) -> None:
         if self._config.election is not None:
             LOG.info("this coordinator was elected, and takes the ledger over")
-        term = self._term = Term(self._config, store, self._starter)
+        term = self._term = Term(self._config, store, self._starter, self._hosting)
         if not await self._take_over(term, elector):
             return
         port = await term.open(TermHandlers(self._shut_down, self._events.put_nowait))
@@ -200,6 +210,8 @@ class Candidate:
 
     def _shut_down(self) -> None:
         self._stops_workers = True
+        if self._hosting is not None:
+            self._hosting.shutdown_requested()
         asyncio.get_running_loop().call_later(SHUTDOWN_SECONDS, self._ended.set)
 
     async def _look(self, elector: Elector, store: JobStore) -> None:

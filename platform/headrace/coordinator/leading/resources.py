@@ -59,6 +59,11 @@ def open_resources(config: ResourcesConfig, home: Home, order: WorkerOrder, term
             workers = read_workers_file(config.workers_file)
             pods = WorkerPods(open_connection(os.environ), workers, order, term=term)
             return OpenedResources(pods, f"{workers.cluster}-{prefix}")
+        case ResourceTarget.YARN:
+            raise UserError(
+                "containers of YARN belong to an application, and this coordinator is no ApplicationMaster",
+                remedy="headrace cluster start --target yarn starts one",
+            )
         case _:
             assert_never(config.target)
 

@@ -15,6 +15,7 @@ from headrace.coordinator.dispatch.term_handlers import TermHandlers
 from headrace.coordinator.fleet.fleet import Fleet
 from headrace.coordinator.fleet.provisioner import Provisioner
 from headrace.coordinator.leading.config import CoordinatorConfig
+from headrace.coordinator.leading.hosting import Hosting
 from headrace.coordinator.leading.identity import ClusterIdentity, taken_over_identity
 from headrace.coordinator.leading.resources import listening_host, open_resources
 from headrace.coordinator.rest.app import rest_app
@@ -42,8 +43,11 @@ and clients that wait for the cluster should be answered before that.
 class Term:
     """The live parts of a coordinator that leads: `take_over`, `open`, then `close`."""
 
-    def __init__(self, config: CoordinatorConfig, store: JobStore, starter: Starter | None) -> None:
+    def __init__(
+        self, config: CoordinatorConfig, store: JobStore, starter: Starter | None, hosting: Hosting | None = None
+    ) -> None:
         self._config = config
+        self._hosting = hosting
         self._store = store
         self._starter = starter
         self._identity: ClusterIdentity | None = None
@@ -114,7 +118,10 @@ class Term:
             token_file=config.shown_token_file,
             tls=config.tls,
         )
-        resources = open_resources(config.resources, Home(config.home), order, self.number)
+        if self._hosting is not None:
+            resources = self._hosting.open_resources(order, self.number)
+        else:
+            resources = open_resources(config.resources, Home(config.home), order, self.number)
         return Provisioner(
             fleet,
             resources.driver,

@@ -16,15 +16,17 @@ class SharedLedger:
 
     url       folder or object store that all of them reach; it may hold checkpoints
     key_file  file with the key that encrypts submissions and tokens: the same key on each host
+    storage   URL of checkpoint storage; None: in the ledger's folder
     """
 
     url: str
     key_file: Path
+    storage: str | None = None
 
     @property
     def checkpoints(self) -> str:
         """URL of the checkpoint storage of jobs whose pipeline names none."""
-        return joined(self.url, "checkpoints")
+        return self.storage or joined(self.url, "checkpoints")
 
 
 def shared_ledger(election: str | None, url: str | None, key_file: Path | None) -> SharedLedger | None:

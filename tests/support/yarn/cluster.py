@@ -8,8 +8,8 @@ import contextlib
 import json
 import os
 import urllib.request
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
 from http.client import HTTPException
 from pathlib import Path
@@ -23,7 +23,7 @@ from headrace_dev.broker.process import start_leashed
 from support.processes.running import WAIT_SECONDS, wait_until
 from support.reserved_port import reserved_port
 from support.spark.settings import SPARK_SECONDS
-from support.spark.yarn_jars import classpath
+from support.yarn.jars import classpath
 
 HOST = "127.0.0.1"
 NODE_MEMORY_MB = 6144
@@ -44,13 +44,40 @@ appender.console.layout.pattern = %d{HH:mm:ss.SSS} %p %c{1}: %m%n%ex
 """
 
 
+_RM_MAIN = "resourcemanager.ResourceManager"
+
+
+class Restarted(ExitStack):
+    """A server that a test may end and start again."""
+
+    def __init__(self, server: Callable[[], AbstractContextManager[None]]) -> None:
+        super().__init__()
+        self._server = server
+
+    def __enter__(self) -> Restarted:
+        self.enter_context(self._server())
+        return self
+
+    def restart(self) -> None:
+        """Kills it, and starts it at the same ports."""
+        self.close()
+        self.enter_context(self._server())
+
+
 @dataclass(frozen=True, slots=True)
 class Yarn:
-    """A running cluster. conf: its HADOOP_CONF_DIR; folder: what it writes, containers and their logs too."""
+    """A running cluster. conf: its HADOOP_CONF_DIR; folder: what it writes, containers and their logs too; page: URL of
+    its REST API."""
 
     conf: Path
     folder: Path
     page: str
+    resource_manager: Restarted
+
+    @property
+    def variables(self) -> Mapping[str, str]:
+        """The environment of a client."""
+        return {"HADOOP_CONF_DIR": str(self.conf), "JAVA_HOME": _java_home(find_java())}
 
     def nodes(self) -> int | None:
         """Nodes that take containers; None: nobody answers yet."""
@@ -94,20 +121,23 @@ class Yarn:
 
 
 @contextmanager
-def yarn_cluster(folder: Path, *, nodes: int = 1) -> Iterator[Yarn]:
-    """Starts it, with folders of its own below `folder`, and ends it with all that runs there."""
+def yarn_cluster(folder: Path, *, nodes: int = 1, settings: Mapping[str, str] | None = None) -> Iterator[Yarn]:
+    """Starts it, with folders of its own below `folder`, and ends it with all that runs there. settings: more of
+    yarn-site.xml."""
     folder.mkdir(parents=True, exist_ok=True)
     conf, java = folder / "conf", find_java()
     conf.mkdir()
     (folder / "tmp").mkdir()
     try:
         with ExitStack() as stack:
-            site = _site([stack.enter_context(reserved_port()) for _ in _RESOURCE_MANAGER])
+            ports = [stack.enter_context(reserved_port()) for _ in _RESOURCE_MANAGER]
+            site = {**_site(folder, ports), **(settings or {})}
             _write(conf / "core-site.xml", {"fs.defaultFS": "file:///", "hadoop.tmp.dir": str(folder / "tmp")})
             _write(conf / "yarn-site.xml", site)
             _write(conf / "capacity-scheduler.xml", _queues())
-            yarn = Yarn(conf, folder, f"http://{site['yarn.resourcemanager.webapp.address']}")
-            stack.enter_context(_server(java, folder, conf, "resourcemanager.ResourceManager", "resourcemanager"))
+            page = f"http://{site['yarn.resourcemanager.webapp.address']}"
+            with_manager = Restarted(lambda: _server(java, folder, conf, _RM_MAIN, "resourcemanager"))
+            yarn = Yarn(conf, folder, page, stack.enter_context(with_manager))
             for number in range(nodes):
                 own = _own_conf(folder, site, number)
                 stack.enter_context(_server(java, folder, own, "nodemanager.NodeManager", f"node-{number}"))
@@ -144,12 +174,16 @@ def _server(java: Java, folder: Path, conf: Path, main: str, name: str) -> Itera
         *(f"-Djava.io.tmpdir={folder / 'tmp'}", f"-Dlog4j2.configurationFile={logging.as_uri()}"),
         *("-cp", os.pathsep.join([str(conf), *map(str, classpath(java))]), f"{_SERVERS}.{main}"),
     ]
-    environment = os.environ | {"JAVA_HOME": str(java.program.resolve().parent.parent), "SPARK_LOCAL_IP": HOST}
+    environment = os.environ | {"JAVA_HOME": _java_home(java), "SPARK_LOCAL_IP": HOST}
     process = start_leashed(command, data=folder, log=folder / f"{name}.log", environment=environment)
     try:
         yield
     finally:
         process.kill()  # what it has, nobody wants
+
+
+def _java_home(java: Java) -> str:
+    return str(java.program.resolve().parent.parent)
 
 
 def _own_conf(folder: Path, site: Mapping[str, str], number: int) -> Path:
@@ -165,7 +199,7 @@ def _own_conf(folder: Path, site: Mapping[str, str], number: int) -> Path:
     return conf
 
 
-def _site(ports: Sequence[int]) -> dict[str, str]:
+def _site(folder: Path, ports: Sequence[int]) -> dict[str, str]:
     """yarn-site.xml of all. ports: of the resource manager's addresses."""
     return {
         "yarn.resourcemanager.hostname": HOST,
@@ -184,6 +218,9 @@ def _site(ports: Sequence[int]) -> dict[str, str]:
         "yarn.nodemanager.disk-health-checker.max-disk-utilization-per-disk-percentage": "100",
         # what containers have of their node's environment
         "yarn.nodemanager.env-whitelist": "JAVA_HOME,SPARK_LOCAL_IP",
+        "yarn.resourcemanager.am.max-attempts": "10",
+        "yarn.log-aggregation-enable": "true",
+        "yarn.nodemanager.remote-app-log-dir": str(folder / "aggregated"),
     }
 
 

@@ -1,0 +1,1 @@
+"""Clusters of headrace on YARN: what is submitted, and what runs as the ApplicationMaster."""

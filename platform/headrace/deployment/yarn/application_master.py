@@ -1,0 +1,189 @@
+"""The process of the ApplicationMaster: `python -m headrace.deployment.yarn.application_master headrace-coordinator`.
+
+    container ──> coordinator (this process) ──> JVM            speaks with YARN
+                                            ──> attendant       of one job or program
+                                            ──> connector hosts
+
+It ends in one of three ways: the application has its final status (the cluster was stopped, its job has ended), and is
+unregistered; this attempt has failed, and YARN starts the next one; YARN kills it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from headrace.coordinator.leading.config import CoordinatorConfig
+from headrace.coordinator.leading.resources import ResourcesConfig
+from headrace.coordinator.store.shared_ledger import SharedLedger
+from headrace.core.errors import ExternalError, UserError
+from headrace.deployment.yarn.application_file import (
+    APPLICATION_FILE,
+    REQUEST_FILE,
+    ApplicationFile,
+    WorkKind,
+    read_application_file,
+)
+from headrace.deployment.yarn.attempt import Attempt
+from headrace.deployment.yarn.attendant_process import AttendantProcess
+from headrace.leadership.published_leader import PublishedLeader, published_url
+from headrace.resources.target import ResourceTarget
+from headrace.yarn.container import (
+    FILE_SECRET,
+    KEY,
+    NODE_VARIABLE,
+    TOKEN,
+    TOKEN_LOCATION,
+    VARIABLE_SECRET,
+    container_home,
+    secret_file,
+)
+from headrace.yarn.java import find_hadoop_client
+from headrace.yarn.jvm import JvmConfig, settings_for
+from headrace.yarn.master.application_master import ApplicationMaster, MasterConfig
+from headrace.yarn.master.link import Place, WorkerContainers
+from headrace.yarn.records import FinalStatus
+from headrace.yarn.token_file import secrets_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from headrace.processes.spawning import Starter
+
+LOG = logging.getLogger("headrace.yarn")
+RESOURCE_MANAGER_SECONDS = 900.0
+"""How long one call waits for a ResourceManager that is away: YARN's own default."""
+TERMINATED = 143
+
+
+def main() -> None:
+    """The process's entry point."""
+    os.environ.setdefault("POLARS_MAX_THREADS", "1")
+    from headrace.coordinator.connector_host.connector_host import HOST_PROGRAMS
+    from headrace.processes.template.client import own_starter
+
+    logging.basicConfig(stream=sys.stderr, level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    try:
+        # the template is forked before this process has threads, because a fork copies locks that other threads hold
+        starter = own_starter(HOST_PROGRAMS)
+        try:
+            run(read_application_file(Path(APPLICATION_FILE)), starter)
+        finally:
+            starter.close()
+    except (UserError, ExternalError) as error:
+        # YARN shows the end of this in the application's diagnostics
+        print(f"error: {error}", file=sys.stderr)  # noqa: T201 - the process's own stderr
+        raise SystemExit(1) from error
+
+
+def run(application: ApplicationFile, starter: Starter) -> None:
+    """Runs one attempt. Returns once the application is unregistered. Raises UserError, ExternalError."""
+    master = ApplicationMaster(master_config(application, os.environ))
+    attempt = Attempt(application, master, PublishedLeader(published_url(application.ledger)))
+    master.start()
+    try:
+        try:
+            status = asyncio.run(_served(application, attempt, starter))
+        except UserError as error:
+            # the next attempt would fail in the same way: the description is wrong
+            _fail(application, master, error)
+            raise
+        if status is None:
+            # by a signal: YARN ends this attempt, or the whole application
+            raise SystemExit(TERMINATED)
+        LOG.info("the application ends: %s", status)
+        master.finish(status, f"cluster {application.name}: {status.lower()}", application.staging)
+    finally:
+        master.close()
+
+
+def _fail(application: ApplicationFile, master: ApplicationMaster, error: UserError) -> None:
+    """Ends the application with an error. YARN accepts the end of registered attempts only."""
+    master.register(Place(os.environ[NODE_VARIABLE], 0, ""), patience_s=RESOURCE_MANAGER_SECONDS)
+    master.finish(FinalStatus.FAILED, str(error), application.staging)
+
+
+async def _served(application: ApplicationFile, attempt: Attempt, starter: Starter) -> FinalStatus | None:
+    """Runs the coordinator to its end. Returns the application's final status; None: it goes on."""
+    from headrace.coordinator.main import serve
+
+    ended, loop = asyncio.Event(), asyncio.get_running_loop()
+
+    def end() -> None:
+        loop.call_soon_threadsafe(ended.set)
+
+    command = attendant_command(application)
+    attendant = None if command is None else AttendantProcess(command, end)
+    if attendant is not None:
+        attendant.start()
+    try:
+        await serve(coordinator_config(application, os.environ), ended, starter, attempt)
+    finally:
+        if attendant is not None:
+            await asyncio.to_thread(attendant.close)
+    attended = None if attendant is None else attendant.status
+    return final_status(attended, application.work, is_shut_down=attempt.is_shut_down)
+
+
+def final_status(attended: FinalStatus | None, work: WorkKind, *, is_shut_down: bool) -> FinalStatus | None:
+    """The status of the application. attended: of its job or program, if that has ended; is_shut_down: a client has
+    asked for its end. None: it goes on."""
+    if attended is not None:
+        return attended
+    if not is_shut_down:
+        return None
+    return FinalStatus.SUCCEEDED if work is WorkKind.SESSION else FinalStatus.KILLED
+
+
+def coordinator_config(application: ApplicationFile, environment: Mapping[str, str]) -> CoordinatorConfig:
+    """The coordinator's. It listens at the address by which YARN names its node."""
+    spec = application.spec
+    workers = ResourcesConfig(ResourceTarget.YARN, spec.workers.provisioning, published_url(application.ledger))
+    return CoordinatorConfig(
+        home=container_home(),
+        host=environment[NODE_VARIABLE],
+        token_file=secret_file(TOKEN),
+        ledger=SharedLedger(application.ledger, secret_file(KEY), spec.checkpoints),
+        resources=workers,
+    )
+
+
+def master_config(application: ApplicationFile, environment: Mapping[str, str]) -> MasterConfig:
+    """The ApplicationMaster's."""
+    workers = application.spec.workers
+    hadoop = find_hadoop_client(environment)
+    jvm = JvmConfig(hadoop, container_home() / "jvm", environment, settings_for(RESOURCE_MANAGER_SECONDS))
+    containers = WorkerContainers(workers.size, workers.priority, workers.node_label)
+    return MasterConfig(jvm, containers, worker_secrets(Path(environment[TOKEN_LOCATION]).read_bytes()))
+
+
+def worker_secrets(credentials: bytes) -> Mapping[str, bytes]:
+    """What workers get of the ApplicationMaster's credentials: not the key of the ledger."""
+    named = f"{FILE_SECRET}{TOKEN}"
+    return {
+        alias: secret
+        for alias, secret in secrets_of(credentials).items()
+        if alias == named or alias.startswith(VARIABLE_SECRET)
+    }
+
+
+def attendant_command(application: ApplicationFile) -> list[str] | None:
+    """The command of the attendant; None: the cluster serves no job of its own."""
+    from headrace.deployment.yarn.attendant import ROLE
+
+    if application.work is WorkKind.SESSION:
+        return None
+    is_job = application.work is WorkKind.JOB
+    served = ("--request", REQUEST_FILE) if is_job else ("--program", str(application.program))
+    return [
+        *(sys.executable, "-m", "headrace.deployment.yarn.attendant", ROLE, *served),
+        *("--election", published_url(application.ledger), "--linger-ms", str(application.spec.after_end_ms)),
+    ]
+
+
+if __name__ == "__main__":
+    main()

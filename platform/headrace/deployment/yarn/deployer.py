@@ -1,0 +1,194 @@
+"""Starts, inspects and stops a cluster on YARN. Blocking.
+
+    start   checks the Python, stages the files, submits the application, waits until its coordinator leads
+    stop    asks the coordinator, which suspends jobs and unregisters; kills the application if nobody answers
+
+Token and key of a cluster stay in this home: a cluster of that name that is started again goes on with its jobs.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import headrace
+from headrace.client.http import Client
+from headrace.client.token_files import given_token
+from headrace.client.yarn_clusters import token_of
+from headrace.core.errors import ExternalError, HeadraceError, UserError
+from headrace.core.settings import Home
+from headrace.deployment.yarn.client_records import ClientRecord, old_own_records
+from headrace.deployment.yarn.cluster_spec import YarnCluster, memory_mb
+from headrace.deployment.yarn.launches import master_launch
+from headrace.deployment.yarn.python_check import check_python
+from headrace.deployment.yarn.shipping import Shipment, check_files
+from headrace.deployment.yarn.work import Work
+from headrace.leadership.yarn_locator import SCHEME, YarnAddress, find_application, name_tag
+from headrace.yarn.client import Submission, YarnClient
+from headrace.yarn.container import FILE_SECRET, KEY, TOKEN, VARIABLE_SECRET
+from headrace.yarn.java import conf_folders
+from headrace.yarn.records import ApplicationReport, ContainerSize
+from headrace.yarn.staging import Staging, is_live, sweep
+
+START_SECONDS, STOP_SECONDS = 300.0, 90.0
+LOOK_SECONDS = 0.3
+
+
+@dataclass(frozen=True, slots=True)
+class Started:
+    """A cluster whose coordinator leads. coordinator: the URL by which clients find it."""
+
+    report: ApplicationReport
+
+    @property
+    def coordinator(self) -> str:
+        """`yarn://application_..`."""
+        return f"{SCHEME}{self.report.application}"
+
+
+class YarnDeployer:
+    """The clusters of this user. environment: of the command, from which the description's secrets are taken."""
+
+    def __init__(self, client: YarnClient, home: Home, environment: Mapping[str, str]) -> None:
+        self._client = client
+        self._home = home
+        self._environment = environment
+
+    def start(self, cluster: YarnCluster, work: Work, report: Callable[[str], None]) -> Started:
+        """Submits the application, and waits until its coordinator leads. report: receives lines of progress.
+
+        Raises UserError for what cannot run; ExternalError for what YARN refuses, with its words.
+        """
+        check_python(cluster.spec, headrace.__version__)
+        check_files(cluster.spec, work.program)
+        secrets = self._secrets(cluster)
+        if self._client.live(name_tag(cluster.name)):
+            raise UserError(
+                f"a cluster {cluster.name} runs on YARN",
+                remedy=f"headrace cluster stop --target yarn --name {cluster.name} stops it",
+            )
+        return Started(self._wait_leader(self._submitted(cluster, work, secrets, report), report))
+
+    def stop(self, name: str) -> bool:
+        """Ends the application of a cluster; returns whether there was one. Raises UserError without its token,
+        ExternalError."""
+        found = self._client.live(name_tag(name))
+        for each in found:
+            if not self._asked_to_end(each):
+                self._client.kill(each.application)
+            self._wait_ended(each.application)
+        return bool(found)
+
+    def view(self, name: str) -> ApplicationReport:
+        """The application of a cluster. Raises UserError if none runs."""
+        return find_application(self._client, YarnAddress(name))
+
+    def forget(self, name: str) -> None:
+        """Deletes token and key of a cluster from this home."""
+        ClientRecord.of(self._home, name).delete()
+
+    # ---- inside ------------------------------------------------------------------------------------------------------
+
+    def _submitted(
+        self, cluster: YarnCluster, work: Work, secrets: Mapping[str, bytes], report: Callable[[str], None]
+    ) -> str:
+        spec, record = cluster.spec, ClientRecord.of(self._home, cluster.name)
+        application = self._client.create()
+        self._sweep(spec.staging, application.application, report)
+        staging = Staging(self._client.jvm, spec.staging, application.application)
+        try:
+            shipment = Shipment(staging, cluster, work, conf_folders(self._environment))
+            files = shipment.ship(user=self._client.user, key_file=record.key_file)
+            application.submit(
+                Submission(
+                    name=cluster.name,
+                    queue=spec.queue,
+                    priority=spec.priority,
+                    tags=(*spec.tags, name_tag(cluster.name)),
+                    node_label=spec.node_label,
+                    size=ContainerSize(memory_mb(spec.coordinator.memory), spec.coordinator.vcores),
+                    attempts=spec.coordinator.attempts,
+                    validity_ms=spec.coordinator.attempts_validity_ms,
+                    launch=master_launch(spec, files, self._client.user),
+                    secrets=secrets,
+                )
+            )
+        except HeadraceError:
+            with contextlib.suppress(HeadraceError):
+                staging.delete()
+            raise
+        record.started(application.application, is_own=cluster.is_own)
+        return application.application
+
+    def _secrets(self, cluster: YarnCluster) -> Mapping[str, bytes]:
+        """The credentials of the ApplicationMaster. Raises UserError for a variable that is not set."""
+        record = ClientRecord.of(self._home, cluster.name)
+        missing = [name for name in cluster.spec.secrets if name not in self._environment]
+        if missing:
+            raise UserError(f"the secret {missing[0]} is not set", remedy=f"export {missing[0]}, or remove it")
+        files = {f"{FILE_SECRET}{TOKEN}": record.token().encode(), f"{FILE_SECRET}{KEY}": record.key().encode()}
+        named = {f"{VARIABLE_SECRET}{name}": self._environment[name].encode() for name in cluster.spec.secrets}
+        return {**files, **named}
+
+    def _sweep(self, staging: str | None, application: str, report: Callable[[str], None]) -> None:
+        """Deletes what ended applications have left: staging folders, and secrets of clusters of their own."""
+        try:
+            sweep(self._client, staging, application)
+            for record in old_own_records(self._home):
+                if not is_live(self._client, record.application()):
+                    record.delete()
+        except ExternalError as error:
+            # what others have left does not keep this cluster from starting
+            report(f"what ended applications have left stays: {error.message}")
+
+    def _wait_leader(self, application: str, report: Callable[[str], None]) -> ApplicationReport:
+        deadline_s, said = time.monotonic() + START_SECONDS, ""
+        while True:
+            found = self._client.report(application)
+            if not found.is_live:
+                raise ExternalError(
+                    f"application {application} has ended, {found.final_status}: {found.diagnostics or 'no reason'}",
+                    remedy=f"yarn logs -applicationId {application} shows what it has printed",
+                )
+            if found.url:
+                return found
+            line = f"{application} is {found.state}" + (f": {found.diagnostics}" if found.diagnostics else "")
+            if line != said:
+                said = line
+                report(line)
+            if time.monotonic() > deadline_s:
+                raise ExternalError(
+                    f"no coordinator leads after {START_SECONDS:g} s: {line}",
+                    remedy=f"the application waits on: yarn application -kill {application} ends it",
+                )
+            time.sleep(LOOK_SECONDS)
+
+    def _asked_to_end(self, report: ApplicationReport) -> bool:
+        """Asks the coordinator to end the cluster. Returns whether it answers. Raises UserError without its token."""
+        token = given_token() or token_of(self._home, f"{SCHEME}{report.application}")
+        if token is None:
+            raise UserError(
+                f"the token of {report.name} is not in this home",
+                remedy="HEADRACE_TOKEN gives it; yarn application -kill ends an application without it",
+            )
+        if not report.url:
+            return False
+        try:
+            with Client(report.url, token) as client:
+                client.shutdown()
+        except ExternalError:
+            return False
+        return True
+
+    def _wait_ended(self, application: str) -> None:
+        deadline_s = time.monotonic() + STOP_SECONDS
+        is_killed = False
+        while self._client.report(application).is_live:
+            if time.monotonic() > deadline_s:
+                if is_killed:
+                    raise ExternalError(f"application {application} does not end", remedy="ask YARN's administrator")
+                self._client.kill(application)
+                is_killed, deadline_s = True, time.monotonic() + STOP_SECONDS
+            time.sleep(LOOK_SECONDS)

@@ -1,0 +1,64 @@
+"""The first module of every container: `python -m headrace.yarn.container MODULE ARGUMENTS ..`.
+
+It takes the secrets out of the container's credentials, and becomes the module:
+
+    $HEADRACE_HOME/secrets/<name>    `headrace.file.<name>`, mode 0600
+    variable <NAME>                  `headrace.variable.<NAME>`
+
+The container's folder is deleted with the container. Everything is done before threads, and without a JVM.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+from headrace.core.files.private_files import PRIVATE_FILE, make_private_folder
+from headrace.core.files.replaced_file import replace_file
+from headrace.yarn.token_file import secrets_of
+
+FILE_SECRET, VARIABLE_SECRET = "headrace.file.", "headrace.variable."
+TOKEN_LOCATION = "HADOOP_TOKEN_FILE_LOCATION"
+NODE_VARIABLE = "NM_HOST"
+"""The host name of a container's node, in its environment."""
+TOKEN, KEY = "token", "key"
+"""Names of secrets: the cluster's token, and the key of its ledger, which workers do not get."""
+
+
+def secret_file(name: str) -> Path:
+    """Where a secret of this container is."""
+    return container_home() / "secrets" / name
+
+
+def container_home() -> Path:
+    """HEADRACE_HOME of a container's processes."""
+    return Path.cwd() / "home"
+
+
+def prepared_environment(own: Mapping[str, str]) -> dict[str, str]:
+    """Writes the files with secrets. Returns the environment of the module. Raises HeadraceError, OSError."""
+    found = secrets_of(Path(own[TOKEN_LOCATION]).read_bytes())
+    make_private_folder(container_home())
+    make_private_folder(container_home() / "secrets")
+    temporary = Path.cwd() / "tmp"
+    temporary.mkdir(exist_ok=True)
+    variables: dict[str, str] = {}
+    for alias, secret in found.items():
+        if alias.startswith(FILE_SECRET):
+            replace_file(secret_file(alias.removeprefix(FILE_SECRET)), secret, mode=PRIVATE_FILE)
+        elif alias.startswith(VARIABLE_SECRET):
+            variables[alias.removeprefix(VARIABLE_SECRET)] = secret.decode()
+    home = {"HEADRACE_HOME": str(container_home()), "TMPDIR": str(temporary)}
+    return {**own, **home, "PYTHONUNBUFFERED": "1", **variables}
+
+
+def main() -> None:
+    """Replaces this process by the module."""
+    environment = prepared_environment(os.environ)
+    os.execve(sys.executable, [sys.executable, "-m", *sys.argv[1:]], environment)
+
+
+if __name__ == "__main__":
+    main()

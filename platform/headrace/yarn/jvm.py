@@ -1,0 +1,197 @@
+"""A JVM with Hadoop's client: a child process of this one, driven by py4j.
+
+It ends when this process does, even by SIGKILL, because its standard input closes then. Its output goes to a file: what
+the JVM says before it dies is only there.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import subprocess
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from headrace.core.errors import ExternalError
+from headrace.core.files.private_files import private_opener
+from headrace.yarn.java import HadoopClient
+
+HEAP_MB = 128
+END_SECONDS = 10.0
+REASON_BYTES_MAX, REASON_LINES_MAX = 4096, 3
+_OPTIONS = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Djava.awt.headless=true")
+_LOGGING = """\
+rootLogger.level = warn
+rootLogger.appenderRef.console.ref = console
+appender.console.type = Console
+appender.console.name = console
+appender.console.target = SYSTEM_ERR
+appender.console.layout.type = PatternLayout
+appender.console.layout.pattern = %d{HH:mm:ss.SSS} %p %c{1}: %m%n%ex
+"""
+
+
+class JvmLostError(ExternalError):
+    """The JVM has died, or its connection has broken. Another JVM may be started."""
+
+
+@dataclass(frozen=True, slots=True)
+class JvmConfig:
+    """hadoop: its program and class path; folder: for its log; settings: of Hadoop, in place of the cluster's;
+    environment: of the process."""
+
+    hadoop: HadoopClient
+    folder: Path
+    environment: Mapping[str, str]
+    settings: Mapping[str, str]
+
+    @property
+    def log(self) -> Path:
+        """What it prints."""
+        return self.folder / "jvm.log"
+
+    def open(self) -> Jvm:
+        """Starts it. Raises ExternalError with what it printed."""
+        return Jvm(self)
+
+
+class Jvm:
+    """A running JVM. Thread-safe: each thread has a connection of its own. Closed once."""
+
+    def __init__(self, config: JvmConfig) -> None:
+        self._log = config.log
+        self._process = _started(config)
+        try:
+            port, token = self._answer(), self._answer()
+            self._gateway = _gateway(int(port), token)
+            with self.calls():
+                self.conf: Any = self.java.org.apache.hadoop.yarn.conf.YarnConfiguration()
+                for name, value in config.settings.items():
+                    self.conf.set(name, value)
+        except BaseException:
+            self._process.kill()
+            self._process.wait()
+            raise
+
+    @property
+    def java(self) -> Any:
+        """The JVM's packages."""
+        return self._gateway.jvm
+
+    @property
+    def records(self) -> Any:
+        """The package with YARN's records."""
+        return self.java.org.apache.hadoop.yarn.api.records
+
+    @property
+    def pid(self) -> int:
+        """Its process id."""
+        return self._process.pid
+
+    def java_class(self, name: str) -> Any:
+        """A class as an object."""
+        return self.java.java.lang.Class.forName(name)
+
+    @contextlib.contextmanager
+    def calls(self) -> Iterator[None]:
+        """Raises `JvmLostError` for calls inside if the JVM is gone. Java's exceptions pass."""
+        from py4j.protocol import Py4JError, Py4JJavaError, Py4JNetworkError
+
+        try:
+            yield
+        except Py4JJavaError:
+            raise
+        except (Py4JError, OSError) as error:
+            # py4j raises the same class for a method that does not exist, which is a defect of ours
+            if not isinstance(error, (Py4JNetworkError, OSError)) and self._process.poll() is None:
+                raise
+            raise JvmLostError(f"the JVM with Hadoop's client is gone: {self.reason() or error}", retry=True) from error
+
+    def reason(self) -> str:
+        """The last lines that it printed; empty: none."""
+        return last_lines(self._log)
+
+    def close(self) -> None:
+        """Ends it. Idempotent."""
+        with contextlib.suppress(Exception):
+            self._gateway.shutdown()
+        # the JVM ends when its standard input does
+        if self._process.stdin is not None:
+            with contextlib.suppress(OSError):
+                self._process.stdin.close()
+        try:
+            self._process.wait(END_SECONDS)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        if self._process.stdout is not None:
+            self._process.stdout.close()
+
+    def _answer(self) -> str:
+        """The next line of py4j's server: its port, then its token."""
+        assert self._process.stdout is not None, "it is a pipe"
+        line = self._process.stdout.readline().decode(errors="replace").strip()
+        if not line:
+            code = self._process.wait()
+            raise ExternalError(
+                f"the JVM with Hadoop's client does not start, exit code {code}: {self.reason() or 'it says nothing'}",
+                remedy=f"see {self._log}",
+                retry=True,
+            )
+        return line
+
+
+def last_lines(log: Path) -> str:
+    """The end of a log as one line; empty: there is none."""
+    try:
+        with log.open("rb") as file:
+            file.seek(max(0, os.fstat(file.fileno()).st_size - REASON_BYTES_MAX))
+            lines = file.read().decode(errors="replace").strip().splitlines()
+    except OSError:
+        return ""
+    said = [line.strip() for line in lines if line.strip() and not line.startswith("\tat ")]
+    return " | ".join(said[-REASON_LINES_MAX:])
+
+
+def _started(config: JvmConfig) -> subprocess.Popen[bytes]:
+    config.folder.mkdir(parents=True, exist_ok=True)
+    logging = config.folder / "log4j2.properties"
+    logging.write_text(_LOGGING)
+    hadoop = config.hadoop
+    command = [
+        *(str(hadoop.program), f"-Xmx{HEAP_MB}m", *_OPTIONS, f"-Dlog4j2.configurationFile={logging.as_uri()}"),
+        *("-cp", os.pathsep.join(hadoop.class_path), "py4j.GatewayServer"),
+        *("--die-on-broken-pipe", "--enable-auth", "0"),
+    ]
+    with open(config.log, "ab", opener=private_opener) as log:
+        try:
+            # no session of its own: YARN ends a container by its process group
+            return subprocess.Popen(
+                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, env=dict(config.environment)
+            )
+        except OSError as error:
+            raise ExternalError(
+                f"{hadoop.program} cannot be started: {error.strerror}", remedy="set JAVA_HOME to an installed Java"
+            ) from error
+
+
+def _gateway(port: int, token: str) -> Any:
+    from py4j.java_gateway import GatewayParameters, JavaGateway
+
+    return JavaGateway(gateway_parameters=GatewayParameters(port=port, auth_token=token, auto_convert=True))
+
+
+def settings_for(max_wait_s: float) -> Mapping[str, str]:
+    """Settings of a client that asks the ResourceManager again each second, for so long."""
+    once_ms, all_ms = "1000", str(int(max_wait_s * 1_000))
+    return {
+        "yarn.resourcemanager.connect.retry-interval.ms": once_ms,
+        "yarn.resourcemanager.connect.max-wait.ms": all_ms,
+        # otherwise each of those tries opens a connection again and again
+        "ipc.client.connect.max.retries": "1",
+        "ipc.client.connect.retry.interval": once_ms,
+        "yarn.client.nodemanager-connect.max-wait-ms": "30000",
+        "yarn.client.nodemanager-connect.retry-interval-ms": once_ms,
+    }

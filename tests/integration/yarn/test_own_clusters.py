@@ -1,0 +1,124 @@
+"""Clusters on YARN that serve one job, or one application: they end with it, with the right final status."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from headrace_dev.broker import EmbeddedBroker
+from support.clusters.kafka_flow import Flow, running_flow
+from support.patience import CLUSTER_TIMES
+from support.processes.running import wait_until
+from support.spark.packed_python import packed_python
+from support.yarn.cluster import Yarn
+from support.yarn.session import YarnSession
+
+SECRET = "never-in-a-script"
+PROGRAM = """\
+import os
+import sys
+
+import headrace as hr
+import helping
+
+folder = os.environ["FLOW_FOLDER"]
+os.chdir(folder)
+with open("seen.txt", "w") as seen:
+    seen.write(f"{sys.prefix} {os.environ['FLOW_SECRET']} {helping.WORD}")
+with open("starts.txt", "a") as starts:
+    starts.write("started\\n")
+job = hr.submit("flow.yaml")
+with open("job.txt", "w") as file:
+    file.write(job)
+raise SystemExit(0 if hr.wait(job).state == "FINISHED" else 7)
+"""
+
+
+@pytest.fixture
+def cluster(yarn: Yarn, tmp_path: Path) -> Iterator[YarnSession]:
+    """Nothing of it runs yet."""
+    made = YarnSession(yarn, tmp_path, "own")
+    try:
+        yield made
+    finally:
+        made.end()
+
+
+@pytest.fixture
+def flow(cluster: YarnSession, broker: EmbeddedBroker) -> Iterator[Flow]:
+    with running_flow(cluster, broker, exactly_once=True) as running:
+        yield running
+
+
+def submit(cluster: YarnSession, file: str, mode: str, **more: object) -> str:
+    """Returns what the command printed first: the job, or the application."""
+    where = ("--target", "yarn", "--name", cluster.name, "--config", cluster.description(**more))  # type: ignore[arg-type]
+    done = cluster.headrace("submit", file, "--mode", mode, *where)
+    assert done.code == 0, done.err
+    cluster.application = done.err.partition("yarn://")[2].split()[0]
+    return done.out.strip()
+
+
+@pytest.mark.broker
+def test_the_cluster_of_one_job(cluster: YarnSession, flow: Flow) -> None:
+    flow.job = submit(cluster, flow.file(), "per-job")
+    flow.wait_checkpoint()
+    with flow.recovering("ApplicationMaster killed, with its attendant"):
+        cluster.kill_coordinator()
+    assert [each.job_id for each in cluster.client.jobs()] == [flow.job]
+    flow.finish()
+    assert cluster.outcome() == "SUCCEEDED"
+    wait_until(lambda: not cluster.remains(), "nothing is left")
+
+
+@pytest.mark.full
+@pytest.mark.broker
+def test_a_job_that_is_canceled_is_a_killed_application(cluster: YarnSession, flow: Flow) -> None:
+    flow.job = submit(cluster, flow.file(), "per-job")
+    flow.wait_checkpoint()
+    done = cluster.headrace("cancel", flow.job)
+    assert done.code == 0, done.err
+    assert cluster.outcome() == "KILLED"
+    wait_until(lambda: not cluster.remains(), "nothing is left")
+
+
+@pytest.mark.broker
+def test_the_cluster_of_one_program(cluster: YarnSession, flow: Flow, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FLOW_SECRET", SECRET)
+    environment = packed_python(cluster.folder / "packed.tar.gz", left_out=("__pycache__",))
+    (cluster.folder / "helping.py").write_text("WORD = 'helped'\n")
+    flow.file()
+    (cluster.folder / "app.py").write_text(PROGRAM)
+    folder = cluster.folder / "program"
+    folder.mkdir()
+    for name in ("flow.yaml", "doubling.py"):
+        shutil.copy(cluster.folder / name, folder)
+    described = {
+        "environment": str(environment),
+        "python": None,
+        "files": [str(cluster.folder / "helping.py")],
+        "secrets": ["FLOW_SECRET"],
+        "env": {**CLUSTER_TIMES, "FLOW_FOLDER": str(folder)},
+    }
+    application = submit(cluster, str(cluster.folder / "app.py"), "application", **described)
+    assert application == cluster.application
+    job, starts = folder / "job.txt", folder / "starts.txt"
+    wait_until(job.exists, "the program has submitted its job")
+    prefix, secret, helped = (folder / "seen.txt").read_text().split()
+    assert (Path(prefix).name, secret, helped) == ("environment", SECRET, "helped")
+    # the node's scripts, which everybody who may read the logs can read
+    scripts = [path.read_text() for path in cluster.container_files("launch_container.sh")]
+    assert scripts
+    assert not any(SECRET in script for script in scripts)
+    flow.job = job.read_text()
+    flow.wait_checkpoint()
+    with flow.recovering("ApplicationMaster killed, with the program"):
+        cluster.kill_coordinator()
+        wait_until(lambda: starts.read_text() == 2 * "started\n", "the program is started beside the next one")
+    assert [each.job_id for each in cluster.client.jobs()] == [flow.job]
+    flow.finish()
+    assert cluster.outcome() == "SUCCEEDED"
+    wait_until(lambda: not cluster.remains(), "nothing is left")

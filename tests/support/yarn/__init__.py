@@ -1,0 +1,1 @@
+"""A YARN cluster for tests, and applications of Headrace on it."""
