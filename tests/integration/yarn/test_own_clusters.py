@@ -53,18 +53,9 @@ def flow(cluster: YarnSession, broker: EmbeddedBroker) -> Iterator[Flow]:
         yield running
 
 
-def submit(cluster: YarnSession, file: str, mode: str, **more: object) -> str:
-    """Returns what the command printed first: the job, or the application."""
-    where = ("--target", "yarn", "--name", cluster.name, "--config", cluster.description(**more))  # type: ignore[arg-type]
-    done = cluster.headrace("submit", file, "--mode", mode, *where)
-    assert done.code == 0, done.err
-    cluster.application = done.err.partition("yarn://")[2].split()[0]
-    return done.out.strip()
-
-
 @pytest.mark.broker
 def test_the_cluster_of_one_job(cluster: YarnSession, flow: Flow) -> None:
-    flow.job = submit(cluster, flow.file(), "per-job")
+    flow.job = cluster.submit_alone(flow.file(), "per-job")
     flow.wait_checkpoint()
     with flow.recovering("ApplicationMaster killed, with its attendant"):
         cluster.kill_coordinator()
@@ -77,7 +68,7 @@ def test_the_cluster_of_one_job(cluster: YarnSession, flow: Flow) -> None:
 @pytest.mark.full
 @pytest.mark.broker
 def test_a_job_that_is_canceled_is_a_killed_application(cluster: YarnSession, flow: Flow) -> None:
-    flow.job = submit(cluster, flow.file(), "per-job")
+    flow.job = cluster.submit_alone(flow.file(), "per-job")
     flow.wait_checkpoint()
     done = cluster.headrace("cancel", flow.job)
     assert done.code == 0, done.err
@@ -103,7 +94,7 @@ def test_the_cluster_of_one_program(cluster: YarnSession, flow: Flow, monkeypatc
         "secrets": ["FLOW_SECRET"],
         "env": {**CLUSTER_TIMES, "FLOW_FOLDER": str(folder)},
     }
-    application = submit(cluster, str(cluster.folder / "app.py"), "application", **described)
+    application = cluster.submit_alone(str(cluster.folder / "app.py"), "application", **described)
     assert application == cluster.application
     job, starts = folder / "job.txt", folder / "starts.txt"
     wait_until(job.exists, "the program has submitted its job")

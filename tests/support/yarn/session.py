@@ -26,10 +26,11 @@ WORKER_ROLE = "headrace-worker"
 
 
 class YarnSession(Cluster):
-    """One cluster of a name. Its containers run this Python; its ledger is a folder that all nodes have."""
+    """One cluster of a name. Its containers run this Python; its ledger is a folder that all nodes have. times: of its
+    processes, one of those in `support.patience`."""
 
-    def __init__(self, yarn: Yarn, folder: Path, name: str) -> None:
-        super().__init__(folder)
+    def __init__(self, yarn: Yarn, folder: Path, name: str, *, times: Mapping[str, str] = CLUSTER_TIMES) -> None:
+        super().__init__(folder, times=times)
         self.yarn = yarn
         self.name = name
         self.application = ""
@@ -68,7 +69,7 @@ class YarnSession(Cluster):
             "ledger": str(self.ledger),
             "staging": self.staging.as_uri(),
             "python": sys.executable,
-            "env": dict(CLUSTER_TIMES),
+            "env": dict(self._times),
             "afterEnd": "6s",
             "coordinator": {"memory": "1Gi"},
             "workers": {"slots": slots, "max": workers, "idle": "1s", "memory": memory},
@@ -86,6 +87,15 @@ class YarnSession(Cluster):
         if self._client is not None:
             self._client.close()
             self._client = None
+
+    def submit_alone(self, file: str, mode: str, *arguments: str, **described: Any) -> str:
+        """Submits a job or program to an application of its own. described: as of `description`. Returns what the
+        command has printed."""
+        where = ("--target", "yarn", "--name", self.name, "--config", self.description(**described))
+        done = self.headrace("submit", file, "--mode", mode, *where, *arguments)
+        assert done.code == 0, done.err
+        self.application = done.err.partition(SCHEME)[2].split()[0]
+        return done.out.strip()
 
     def stop(self) -> None:
         """Stops it."""
