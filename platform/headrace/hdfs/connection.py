@@ -9,6 +9,7 @@ excluded from the next try. Connections to NameNodes are kept; DataNodes close t
 
 from __future__ import annotations
 
+import atexit
 import json
 import logging
 import random
@@ -33,6 +34,8 @@ from headrace.hdfs.refusals import HdfsError, Kind, refusal
 _BACKOFF = Backoff(first_s=0.1, max_s=2.0, jitter=0.5)
 _PATIENCE_S = 15.0
 """How long a request is repeated: longer than a fail-over that ZooKeeper triggers usually takes."""
+_PASSING = (None, Kind.STANDBY, Kind.STARTING, Kind.NO_DATA_NODE)
+"""Failures after which a request is repeated; None: no answer."""
 _TIMEOUT = httpx.Timeout(20.0, connect=5.0)
 _CONTENT_TIMEOUT = httpx.Timeout(60.0, connect=5.0)
 """For DataNodes: they answer a write when all replicas are on disk."""
@@ -173,14 +176,20 @@ class HdfsConnection:
             try:
                 return attempt()
             except HdfsError as error:
-                if error.kind not in (None, Kind.STANDBY, Kind.STARTING) or not retries.pause():
+                if error.kind not in _PASSING or not retries.pause():
                     raise
 
     def _data_node(self, method: str, path: str, operation: str, excluded: set[str], **parameters: str) -> str:
         """The URL at which a DataNode serves the request."""
         if excluded:
             parameters["excludedatanodes"] = ",".join(sorted(excluded))
-        answer = self._ask(method, path, operation, **parameters)
+        try:
+            answer = self._ask(method, path, operation, **parameters)
+        except HdfsError as error:
+            if error.kind is Kind.NO_DATA_NODE:
+                # one of those that did not answer may be back with the next try
+                excluded.clear()
+            raise
         location = answer.headers.get("Location")
         if location is None:
             raise HdfsError("the server named no DataNode", remedy="name a NameNode, not a gateway")
@@ -247,7 +256,9 @@ def shared_connection(name_nodes: tuple[str, ...], login: Login) -> HdfsConnecti
     """This process's connection to a file system, made with the first call."""
     # httpx logs the URL of each request, and with it tokens
     logging.getLogger("httpx").setLevel(logging.WARNING)
-    return HdfsConnection(name_nodes, login)
+    opened = HdfsConnection(name_nodes, login)
+    atexit.register(opened.close)
+    return opened
 
 
 def _accepted(answer: httpx.Response, place: str) -> httpx.Response:

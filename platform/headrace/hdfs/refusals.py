@@ -27,6 +27,8 @@ class Kind(Enum):
     """This NameNode is not the active one."""
     STARTING = auto()
     """The NameNode is starting or in safe mode: the same request may succeed soon."""
+    NO_DATA_NODE = auto()
+    """No DataNode serves the request now: those that could are excluded, or have not reported to a new NameNode."""
     UNAUTHORIZED = auto()
     """The NameNode does not accept the credentials."""
     DENIED = auto()
@@ -53,12 +55,15 @@ _KINDS = {
     "DSQuotaExceededException": Kind.QUOTA,
     "QuotaByStorageTypeExceededException": Kind.QUOTA,
 }
+_NO_DATA_NODE = ("Failed to find datanode", "nodes contain this block")
+"""Of IOExceptions."""
 _NO_FOLDER = "(is not a directory)"
 """Of the AccessControlException that some operations raise for a path below a file."""
 _REMEDIES = {
     Kind.STANDBY: "none of the NameNodes is the active one: look at `hdfs haadmin -getAllServiceState`",
     Kind.STARTING: "the NameNode leaves safe mode when enough DataNodes have reported their blocks, or by "
     "`hdfs dfsadmin -safemode leave`",
+    Kind.NO_DATA_NODE: "look at the DataNodes: `hdfs dfsadmin -report`",
     Kind.UNAUTHORIZED: "look at the delegation token (HEADRACE_HDFS_TOKEN_FILE): it may have expired",
     Kind.DENIED: "give the user (HADOOP_USER_NAME, else the user of this process) write access to that folder",
     Kind.QUOTA: "raise that quota (`hdfs dfsadmin -setQuota`, `-setSpaceQuota`), or delete files there",
@@ -82,6 +87,8 @@ def refusal(status: int, body: bytes) -> HdfsError:
         kind = Kind.UNAUTHORIZED
     if kind is Kind.DENIED and _NO_FOLDER in message:
         kind = Kind.MISSING
+    if kind is Kind.OTHER and any(each in message for each in _NO_DATA_NODE):
+        kind = Kind.NO_DATA_NODE
     reason = message or f"status {status}"
     # the exception's name says more than messages such as "/a/b"
     text = f"{exception}: {reason}" if exception else reason

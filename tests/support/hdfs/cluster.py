@@ -57,6 +57,14 @@ class Hdfs:
         """Runs `hdfs dfsadmin`."""
         return run_hadoop(self.conf, ADMIN, *arguments)
 
+    def blocks_synced(self) -> int:
+        """How many blocks and files the DataNode has synced since it started."""
+        state = bean(self.page, "NameNode", "NameNodeInfo")
+        assert state is not None
+        (node,) = json.loads(str(state["LiveNodes"])).values()
+        metrics = bean(node["infoAddr"], "DataNode", "DataNodeActivity*")
+        return 0 if metrics is None else int(str(metrics["FsyncCount"]))
+
     def wait_ready(self) -> None:
         """Returns when a DataNode is there and the NameNode is not in safe mode."""
         wait_until(lambda: is_ready(self.page), f"HDFS is ready: see {self.name_node.log} and {self.data_node.log}")
@@ -64,14 +72,15 @@ class Hdfs:
 
 def is_ready(page: str) -> bool:
     """Whether a NameNode has a DataNode, and has left safe mode."""
-    state = name_node_bean(page, "FSNamesystemState")
+    state = bean(page, "NameNode", "FSNamesystemState")
     return state is not None and state["NumLiveDataNodes"] == 1 and state["FSState"] == "Operational"
 
 
-def name_node_bean(page: str, name: str) -> Mapping[str, object] | None:
-    """What a NameNode says of itself; None: nobody answers yet."""
+def bean(page: str, service: str, name: str) -> Mapping[str, object] | None:
+    """What a server says of itself; None: nobody answers yet."""
+    query = f"Hadoop:service={service},name={name}"
     try:
-        with urllib.request.urlopen(f"http://{page}/jmx?qry=Hadoop:service=NameNode,name={name}", timeout=30) as answer:
+        with urllib.request.urlopen(f"http://{page}/jmx?qry={query}", timeout=30) as answer:
             beans: list[dict[str, object]] = json.load(answer)["beans"]
     except (OSError, HTTPException):
         return None

@@ -32,6 +32,4 @@ def common(folder: Path) -> dict[str, str]:
         "dfs.heartbeat.interval": "1",
         # a writer that asks the NameNode before the DataNode has reported the block asks again so much later
         "dfs.client.block.write.locateFollowingBlock.initial.delay.ms": "10",
-        # tests delegate without Kerberos
-        "dfs.namenode.delegation.token.always-use": "true",
     }

@@ -24,7 +24,9 @@ def body(exception: str, message: str) -> bytes:
         ("RetriableException", "Namenode is in startup mode", Kind.STARTING),
         ("NSQuotaExceededException", "The NameSpace quota is exceeded", Kind.QUOTA),
         ("InvalidToken", "token (..) is expired", Kind.UNAUTHORIZED),
-        ("IOException", "Failed to find datanode", Kind.OTHER),
+        ("IOException", "Failed to find datanode, suggest to check cluster health", Kind.NO_DATA_NODE),
+        ("IOException", "No active and not excluded nodes contain this block", Kind.NO_DATA_NODE),
+        ("IOException", "could only be written to 0 of the 1 minReplication nodes", Kind.OTHER),
     ],
 )
 def test_the_kind_follows_from_the_exception(exception: str, message: str, kind: Kind) -> None:
