@@ -48,6 +48,7 @@ _CHUNK_BYTES = 1 << 20
 _ON_DISK = "CREATE,SYNC_BLOCK"
 """Flags of a new file whose blocks DataNodes write to disk (fsync) before they answer."""
 _SCHEME = "name the other address: webhdfs:// for HTTP, swebhdfs:// for HTTPS"
+_UNTRUSTED = "trust the authority that signed the certificate: SSL_CERT_FILE names a PEM file with its own"
 _UNREACHABLE = "look at the network, and at the NameNodes and DataNodes: this host must reach the HTTP ports of both"
 
 T = TypeVar("T")
@@ -103,12 +104,14 @@ class HdfsConnection:
 
         self._repeated(attempt)
 
-    def read(self, path: str) -> bytes:
-        """A file's content. Raises HdfsError."""
+    def read(self, path: str, *, offset: int = 0, length: int | None = None) -> bytes:
+        """A file's content, or `length` bytes of it from `offset` on. Raises HdfsError."""
         excluded: set[str] = set()
+        part = {"offset": str(offset)} if length is None else {"offset": str(offset), "length": str(length)}
 
         def attempt() -> bytes:
-            return self._exchange(self._data_node("GET", path, "OPEN", excluded), excluded, "GET").content
+            place = self._data_node("GET", path, "OPEN", excluded, **part)
+            return self._exchange(place, excluded, "GET").content
 
         return self._repeated(attempt)
 
@@ -121,8 +124,19 @@ class HdfsConnection:
                 return []
             raise
         listed = _document(answer)["FileStatuses"]["FileStatus"]
+        if not isinstance(listed, list):
+            raise InternalError(f"a listing is no list: {listed}")
         # the listing of a file has one entry without a name
         return [_entry(each) for each in listed if each["pathSuffix"]]
+
+    def status(self, path: str) -> Entry:
+        """A file or folder. Raises HdfsError."""
+        answer = self._repeated(lambda: self._ask("GET", path, "GETFILESTATUS"))
+        return _entry(_document(answer)["FileStatus"])
+
+    def make_folder(self, path: str) -> None:
+        """Creates a folder and those above it, unless they exist. Raises HdfsError."""
+        self._repeated(lambda: self._ask("PUT", path, "MKDIRS"))
 
     def delete(self, path: str) -> None:
         """Deletes a file, if it exists. Raises HdfsError."""
@@ -216,7 +230,7 @@ class HdfsConnection:
             with suppress(OSError):
                 # NameNodes know DataNodes by address
                 excluded.add(socket.gethostbyname(at.host))
-            raise HdfsError(f"no answer of {place}: {_reason(error)}", remedy=_UNREACHABLE) from error
+            raise _no_answer(place, error) from error
         return _accepted(answer, place)
 
     def _ask(self, method: str, path: str, operation: str, **parameters: str) -> httpx.Response:
@@ -237,7 +251,7 @@ class HdfsConnection:
             return _accepted(answer, f"NameNode {base}")
         except httpx.TransportError as error:
             self._fail_over(number)
-            raise HdfsError(f"no answer of NameNode {base}: {_reason(error)}", remedy=_UNREACHABLE) from error
+            raise _no_answer(f"NameNode {base}", error) from error
         except HdfsError as error:
             if error.kind is Kind.STANDBY:
                 self._fail_over(number)
@@ -268,8 +282,10 @@ def _accepted(answer: httpx.Response, place: str) -> httpx.Response:
     raise HdfsError(f"{place}: {error.message}", kind=error.kind, remedy=error.remedy)
 
 
-def _reason(error: httpx.TransportError) -> str:
-    return str(error) or type(error).__name__
+def _no_answer(place: str, error: httpx.TransportError) -> HdfsError:
+    reason = str(error) or type(error).__name__
+    remedy = _UNTRUSTED if "CERTIFICATE_VERIFY_FAILED" in reason else _UNREACHABLE
+    return HdfsError(f"no answer of {place}: {reason}", remedy=remedy)
 
 
 def _chunks(data: memoryview) -> Iterator[bytes]:
@@ -277,9 +293,9 @@ def _chunks(data: memoryview) -> Iterator[bytes]:
     return (bytes(data[start : start + _CHUNK_BYTES]) for start in range(0, len(data), _CHUNK_BYTES))
 
 
-def _document(answer: httpx.Response) -> dict[str, dict[str, list[dict[str, object]]]]:
+def _document(answer: httpx.Response) -> dict[str, dict[str, object]]:
     try:
-        document: dict[str, dict[str, list[dict[str, object]]]] = json.loads(answer.content)
+        document: dict[str, dict[str, object]] = json.loads(answer.content)
     except ValueError as error:
         raise HdfsError("the server's answer is no JSON", remedy="name a NameNode, not a proxy") from error
     return document

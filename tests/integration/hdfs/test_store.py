@@ -1,22 +1,28 @@
-"""What only HDFS has: servers that die, quotas, permissions, lost answers. `conformance/test_stores.py` has the
-rest."""
+"""What only HDFS has: servers that die, quotas, permissions, lost answers; and archives. The rest is in
+`conformance/test_stores.py`."""
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import threading
 from collections.abc import Iterator
 
+import pyarrow as pa
 import pytest
 
 from headrace.checkpoint.job_folder.orphans import GRACE_MS, delete_orphans
 from headrace.checkpoint.journal.journal import Journal
-from headrace.checkpoint.stores.hdfs import ADDRESSES
 from headrace.checkpoint.stores.opening import open_store, read_url
 from headrace.checkpoint.stores.store import ObjectNotFoundError
 from headrace.core.errors import ExternalError
+from headrace.formats.archive.building import FileBuilder, Origin
+from headrace.formats.archive.folder import ArchiveFolder, ArchiveNotFoundError
+from headrace.formats.archive.partition import PartitionReader
+from headrace.formats.archive.schema import SCHEMA
 from headrace.hdfs import connection
+from headrace.hdfs.opening import ADDRESSES
 from support.hdfs.cluster import Hdfs, hdfs_cluster
 from support.hdfs.forgetful import forgetful_way
 from support.patience import WAIT_SECONDS
@@ -128,6 +134,48 @@ def test_a_writer_that_is_killed_in_the_midst_of_a_put(hdfs: Hdfs, folder: str) 
     assert delete_orphans(store, Journal(), left.modified_ms + GRACE_MS).paths == (left.path,)
     assert list(store.leftovers()) == []
     assert store.read("state/a") == b"another one's"
+
+
+def test_an_archive_is_read_in_ranges(hdfs: Hdfs, folder: str) -> None:
+    archive = ArchiveFolder(hdfs.url(folder))
+    assert archive.partitions("t") == []
+    builder = FileBuilder(Origin("t", 2, "job"), 0)
+    values = [b"%d" % number * 1000 for number in range(2_000)]
+    builder.add(
+        pa.table(
+            {
+                "offset": range(len(values)),
+                "timestamp": [1000] * len(values),
+                "key": [None] * len(values),
+                "value": values,
+                "headers": [[]] * len(values),
+            },
+            schema=SCHEMA,
+        )
+    )
+    built = builder.finish()
+    for _ in range(2):
+        # the second one finds the first one's file
+        archive.put("t", 2, built.file, built.data)
+    assert (archive.partitions("t"), archive.files("t", 2)) == ([2], [built.file])
+    with archive.open("t", 2, built.file) as file:
+        assert file.seek(0, os.SEEK_END) == len(built.data)
+        file.seek(100)
+        assert file.read(50) == built.data.to_pybytes()[100:150]
+    found = PartitionReader(archive, ("t", 2), 1_990, None, ["value"]).read(100)
+    assert found is not None
+    assert found["value"].to_pylist() == values[1_990:]
+    assert list(open_store(hdfs.url(folder)).leftovers()) == []
+    with pytest.raises(ArchiveNotFoundError, match="no longer exists"):
+        archive.open("t", 3, built.file)
+
+
+def test_an_archive_without_permission(hdfs: Hdfs, folder: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    open_store(hdfs.url(folder)).write("t/00002/x", b"data")
+    hdfs.ask("PUT", f"/{folder}/t", "SETPERMISSION", permission="700")
+    monkeypatch.setenv("HADOOP_USER_NAME", "bob")
+    with pytest.raises(ExternalError, match="Permission denied"):
+        ArchiveFolder(hdfs.url(folder)).files("t", 2)
 
 
 def test_a_lost_answer_to_a_rename(hdfs: Hdfs, folder: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,8 +12,10 @@ from http.client import HTTPException
 from pathlib import Path
 from urllib.parse import quote, urlencode
 
+from support.certificates import Issued
 from support.hdfs.server import ADMIN, DATA_NODE, NAME_NODE, Server, run_hadoop
 from support.hdfs.site import HOST, common, write_site
+from support.hdfs.tls import tls_settings
 from support.processes.running import wait_until
 from support.reserved_port import reserved_port
 
@@ -24,11 +26,12 @@ SUPERUSER = getpass.getuser()
 @dataclass(frozen=True, slots=True)
 class Hdfs:
     """A running file system. conf: its HADOOP_CONF_DIR; authority: of its `hdfs://` URLs; page: the NameNode's HTTP
-    address, host and port."""
+    address, host and port; tls_page: the HTTPS address, where it has one."""
 
     conf: Path
     authority: str
     page: str
+    tls_page: str
     name_node: Server
     data_node: Server
 
@@ -88,26 +91,30 @@ def bean(page: str, service: str, name: str) -> Mapping[str, object] | None:
 
 
 @contextmanager
-def hdfs_cluster(folder: Path) -> Iterator[Hdfs]:
-    """Starts it below `folder`, and kills it at the end."""
+def hdfs_cluster(folder: Path, issued: Issued | None = None) -> Iterator[Hdfs]:
+    """Starts it below `folder`, and kills it at the end. issued: a certificate, to be reached by TLS as well."""
     conf = folder / "conf"
     conf.mkdir(parents=True)
     with ExitStack() as stack:
-        rpc, http = (stack.enter_context(reserved_port()) for _ in range(2))
+        rpc, http, https = (stack.enter_context(reserved_port()) for _ in range(3))
         authority, page = f"{HOST}:{rpc}", f"{HOST}:{http}"
         write_site(
             conf / "core-site.xml", {"fs.defaultFS": f"hdfs://{authority}", "hadoop.tmp.dir": str(folder / "tmp")}
         )
         write_site(
             conf / "hdfs-site.xml",
-            {**common(folder), "dfs.namenode.name.dir": str(folder / "name"), "dfs.namenode.http-address": page},
+            {
+                **common(folder),
+                "dfs.namenode.name.dir": str(folder / "name"),
+                "dfs.namenode.http-address": page,
+                **({} if issued is None else tls_settings(conf, issued, https)),
+            },
         )
         run_hadoop(conf, NAME_NODE, "-format", "-nonInteractive")
-        servers = [
-            Server(conf, main, folder / f"{name}.log") for main, name in ((NAME_NODE, "name"), (DATA_NODE, "data"))
-        ]
-        hdfs = Hdfs(conf, authority, page, *servers)
-        for server in servers:
+        name_node = Server(conf, NAME_NODE, folder / "name-node.log")
+        data_node = Server(conf, DATA_NODE, folder / "data-node.log")
+        hdfs = Hdfs(conf, authority, page, f"{HOST}:{https}", name_node, data_node)
+        for server in (name_node, data_node):
             stack.callback(server.kill)
             server.start()
         hdfs.wait_ready()

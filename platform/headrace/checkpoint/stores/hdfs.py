@@ -14,7 +14,6 @@ token).
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from typing import NoReturn
@@ -22,13 +21,9 @@ from typing import NoReturn
 from headrace.checkpoint.stores.store import Data, ObjectNotFoundError, StoredObject
 from headrace.checkpoint.unique_names import unique_part
 from headrace.core.errors import ExternalError, InternalError
-from headrace.hdfs.addresses import locate
-from headrace.hdfs.connection import shared_connection
-from headrace.hdfs.hadoop_settings import hadoop_settings
-from headrace.hdfs.login import login_from_environment
+from headrace.hdfs.opening import open_hdfs
 from headrace.hdfs.refusals import HdfsError, Kind
 
-ADDRESSES = "HEADRACE_WEBHDFS"
 _TEMPORARY = ".tmp-"
 
 
@@ -36,10 +31,8 @@ class HdfsStore:
     """A folder of HDFS, created with the first object."""
 
     def __init__(self, url: str) -> None:
-        place = locate(url, hadoop_settings(), os.environ.get(ADDRESSES))
+        self._files, self._root = open_hdfs(url)
         self._url = url.rstrip("/")
-        self._root = place.path
-        self._files = shared_connection(place.name_nodes, login_from_environment())
 
     @property
     def url(self) -> str:
