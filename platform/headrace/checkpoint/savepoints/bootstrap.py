@@ -168,7 +168,7 @@ def finish(boot: Bootstrap, handles: Iterable[StateHandle], store: ObjectStore) 
     if missing := [part.path for handle in handles for part in handle.files if part.path not in there]:
         raise UserError(
             f"{store.url} has no {missing[0]}, which was written: it is a folder of another host",
-            remedy="name a place that all hosts reach (s3://bucket/prefix, or a mount)",
+            remedy="name a place that all hosts reach (s3://bucket/prefix, hdfs://namenode/path, or a mount)",
         )
     manifest = Manifest(
         kind="savepoint",

@@ -1,1 +1,1 @@
-"""Object stores with one conditional put: folders, S3, and any fsspec scheme for savepoints."""
+"""Object stores with one conditional put: folders, S3, HDFS, and any fsspec scheme for savepoints."""

@@ -28,7 +28,7 @@ class ForeignStore:
         """Raises UserError: the scheme has no conditional put."""
         raise UserError(
             f"{self._url} cannot hold checkpoints: its scheme has no put-if-absent that is known to hold",
-            remedy="use a folder (a path or file://..) or s3://bucket/prefix as checkpoint storage",
+            remedy="use a folder (a path or file://..), s3://bucket/prefix or hdfs://namenode/path for checkpoints",
         )
 
     def write(self, path: str, data: Data) -> None:

@@ -2,6 +2,7 @@
 
 file:///folder, /folder    `file`: link(2) is the put-if-absent
 s3://bucket/prefix         `s3`: If-None-Match is the put-if-absent
+hdfs://, webhdfs://, ..    `hdfs`: rename without overwrite is the put-if-absent
 any other scheme           `fsspec_folder`: for savepoints only: it has no reliable put-if-absent
 """
 
@@ -13,7 +14,7 @@ from headrace.checkpoint.paths import absolute, parted
 from headrace.checkpoint.stores.store import ObjectStore
 from headrace.core.errors import UserError
 
-_CONDITIONAL = {"file", "s3"}
+_CONDITIONAL = frozenset({"file", "s3", "hdfs", "webhdfs", "swebhdfs"})
 
 
 OpenFolder = Callable[[str], ObjectStore]
@@ -29,7 +30,7 @@ def open_store(url: str) -> ObjectStore:
         return open_folder(url)
     raise UserError(
         f"checkpoints cannot be kept at {url}: that scheme has no put-if-absent that is known to hold",
-        remedy="use a folder (a path or file://..) or s3://bucket/prefix as checkpoint storage",
+        remedy="use a folder (a path or file://..), s3://bucket/prefix or hdfs://namenode/path for checkpoints",
     )
 
 
@@ -44,6 +45,10 @@ def open_folder(url: str) -> ObjectStore:
             from headrace.checkpoint.stores.s3 import S3Store
 
             return S3Store(url)
+        case "hdfs" | "webhdfs" | "swebhdfs":
+            from headrace.checkpoint.stores.hdfs import HdfsStore
+
+            return HdfsStore(url)
         case _:
             from headrace.checkpoint.stores.fsspec_folder import ForeignStore
 

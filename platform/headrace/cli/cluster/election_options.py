@@ -32,7 +32,7 @@ def _ledger(variable: str | None = None) -> Any:
         "--ledger",
         envvar=variable,
         metavar="URL",
-        help="Where coordinators share their jobs: a folder that all hosts mount, or s3://bucket/prefix. "
+        help="Where coordinators share their jobs: a folder that all hosts mount, s3://bucket/prefix, or hdfs://.. "
         "Default: cluster of HEADRACE_HOME; the folder of a file:// election.",
         show_default=False,
     )

@@ -41,7 +41,7 @@ def shared_ledger(election: str | None, url: str | None, key_file: Path | None) 
             return None
         raise UserError(
             "where coordinators share their ledger is not given",
-            remedy="give --ledger URL: a folder that all hosts mount, or s3://bucket/prefix",
+            remedy="give --ledger URL: a folder that all hosts mount, s3://bucket/prefix or hdfs://namenode/path",
         )
     if key_file is None:
         if "://" in url and not url.startswith("file:"):

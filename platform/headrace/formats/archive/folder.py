@@ -1,6 +1,7 @@
 """The folder of an archive, local or of any scheme that fsspec supports: listing, opening and writing files.
 
-The only module of the archive that uses fsspec. Must not know the content of files, nor select the files to read.
+The only module of the archive that uses fsspec and HDFS. Must not know the content of files, nor select the files to
+read.
 """
 
 from __future__ import annotations
@@ -15,8 +16,9 @@ import pyarrow as pa
 
 from headrace.core.errors import ExternalError, UserError
 from headrace.formats.archive.names import ArchiveFile, file_named, partition_folder, partition_named
+from headrace.hdfs.addresses import SCHEMES
 
-_WHOLE_PUTS = frozenset({"s3", "s3a", "gs", "gcs", "abfs", "abfss", "az", "adl", "memory"})
+_WHOLE_PUTS = frozenset({"s3", "s3a", "gs", "gcs", "abfs", "abfss", "az", "adl", "memory", *SCHEMES})
 """Schemes with atomic puts: an object is either complete or absent."""
 
 
@@ -30,7 +32,7 @@ class ArchiveFolder:
     def __init__(self, url: str) -> None:
         self.url = url.rstrip("/") or "/"
         try:
-            self._files, root = fsspec.core.url_to_fs(self.url)
+            self._files, root = _opened(self.url)
         except (ImportError, ValueError) as cause:
             raise UserError(
                 f"no installed package can read the archive {url}: {cause}",
@@ -115,6 +117,18 @@ class ArchiveFolder:
         raise ExternalError(
             f"cannot {what} {path}: {text}", remedy="check this path and your permissions", retry=True
         ) from cause
+
+
+def _opened(url: str) -> tuple[Any, str]:
+    """A file system, and the folder in it."""
+    if url.partition("://")[0] in SCHEMES:
+        from headrace.hdfs.file_system import HdfsFileSystem
+
+        # fsspec's own takes a JVM, or has no time limits
+        files = HdfsFileSystem(url)
+        return files, files.root
+    opened: tuple[Any, str] = fsspec.core.url_to_fs(url)
+    return opened
 
 
 def _temporary(name: str) -> str:

@@ -38,7 +38,7 @@ def require_reachable(master: str, places: Mapping[str, str | None], mounted: Se
             continue
         raise UserError(
             f"{what} {url} is a folder of this host, which the executors of {master} do not reach",
-            remedy="name a place that all of them reach (s3://bucket/prefix)"
+            remedy="name a place that all of them reach (s3://bucket/prefix or hdfs://namenode/path)"
             + (f"; or {_VOLUMES}" if is_kubernetes(master) else "")
             + "; if that folder is a mount that all of them have, say so: --allow-local-storage",
         )

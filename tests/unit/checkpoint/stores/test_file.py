@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import resource
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -12,7 +10,6 @@ import pytest
 from headrace.checkpoint.stores.opening import open_store, read_url
 from headrace.checkpoint.stores.store import ObjectNotFoundError
 from headrace.core.errors import ExternalError, UserError
-from support.processes.running import WAIT_SECONDS
 
 
 def test_the_first_put_wins(tmp_path: Path) -> None:
@@ -66,57 +63,11 @@ def test_a_folder_in_the_way_is_told(tmp_path: Path) -> None:
     assert caught.value.remedy is not None
 
 
-@pytest.mark.parametrize("url", ["memory://checkpoints", "hdfs://host/folder", "gs://bucket/folder"])
+@pytest.mark.parametrize("url", ["memory://checkpoints", "gs://bucket/folder"])
 def test_schemes_without_a_conditional_put_are_refused(url: str) -> None:
     with pytest.raises(UserError) as caught:
         open_store(url)
     assert caught.value.remedy is not None
-
-
-_WRITER = """
-import sys
-from headrace.checkpoint.stores.opening import open_store
-store, name, count = open_store(sys.argv[1]), sys.argv[2], int(sys.argv[3])
-print("ready", flush=True)
-sys.stdin.readline()
-won = [number for number in range(count) if store.put_if_absent(f"journal/{number:08d}.json", name.encode() * 1000)]
-print(" ".join(map(str, won)))
-"""
-
-
-def test_of_many_processes_exactly_one_gets_a_name(tmp_path: Path) -> None:
-    names, count = ["a", "b", "c"], 60
-    writers = {
-        name: subprocess.Popen(
-            [sys.executable, "-c", _WRITER, str(tmp_path), name, str(count)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-        for name in names
-    }
-    try:
-        for writer in writers.values():
-            assert writer.stdout is not None
-            assert writer.stdout.readline() == "ready\n"
-        for writer in writers.values():
-            assert writer.stdin is not None
-            writer.stdin.write("\n")
-            writer.stdin.flush()
-        won = {
-            name: [int(each) for each in writer.communicate(timeout=WAIT_SECONDS)[0].split()]
-            for name, writer in writers.items()
-        }
-    finally:
-        for writer in writers.values():
-            writer.kill()
-            writer.communicate()
-    assert sorted(number for numbers in won.values() for number in numbers) == list(range(count))
-    store = open_store(str(tmp_path))
-    for name, numbers in won.items():
-        for number in numbers:
-            assert store.read(f"journal/{number:08d}.json") == name.encode() * 1000
-    assert list(store.leftovers()) == []
 
 
 def test_a_file_that_may_not_grow_is_refused_and_leaves_nothing(tmp_path: Path) -> None:

@@ -1,0 +1,57 @@
+"""How a process authenticates to HDFS: as a user by name, or by a delegation token in a file.
+
+A NameNode without Kerberos believes the name. The file is read again for each request, so that its owner may replace
+it. Tokens are never logged: they are in the URLs of requests.
+"""
+
+from __future__ import annotations
+
+import getpass
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from headrace.core.errors import UserError
+
+TOKEN_FILE = "HEADRACE_HDFS_TOKEN_FILE"
+
+
+@dataclass(frozen=True, slots=True)
+class UserLogin:
+    """A user by name (Hadoop's "simple" authentication)."""
+
+    user: str
+
+    def parameters(self) -> Mapping[str, str]:
+        """The query parameters of each request."""
+        return {"user.name": self.user}
+
+
+@dataclass(frozen=True, slots=True)
+class TokenLogin:
+    """A delegation token. file: has its URL-safe text, as `GETDELEGATIONTOKEN` returns it in `urlString`."""
+
+    file: Path
+
+    def parameters(self) -> Mapping[str, str]:
+        """The query parameters of each request. Raises UserError."""
+        try:
+            token = self.file.read_text().strip()
+        except (OSError, UnicodeDecodeError) as error:
+            raise UserError(
+                f"the delegation token of HDFS in {self.file} cannot be read: {error}", remedy=f"correct {TOKEN_FILE}"
+            ) from error
+        if not token:
+            raise UserError(f"{self.file} has no delegation token", remedy=f"correct {TOKEN_FILE}")
+        return {"delegation": token}
+
+
+Login = UserLogin | TokenLogin
+
+
+def login_from_environment() -> Login:
+    """`HEADRACE_HDFS_TOKEN_FILE`, else `HADOOP_USER_NAME`, else the user of this process."""
+    if file := os.environ.get(TOKEN_FILE):
+        return TokenLogin(Path(file))
+    return UserLogin(os.environ.get("HADOOP_USER_NAME") or getpass.getuser())

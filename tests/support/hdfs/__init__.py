@@ -1,0 +1,1 @@
+"""HDFS on loopback for tests."""
