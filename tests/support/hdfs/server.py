@@ -11,7 +11,7 @@ from pathlib import Path
 from headrace_dev.broker.java import find_java
 from headrace_dev.broker.process import BrokerProcess, start_leashed
 from support.patience import WAIT_SECONDS
-from support.spark.yarn_jars import classpath
+from support.yarn.jars import classpath
 
 NAME_NODE = "org.apache.hadoop.hdfs.server.namenode.NameNode"
 DATA_NODE = "org.apache.hadoop.hdfs.server.datanode.DataNode"
