@@ -80,7 +80,11 @@ class YarnSession(Cluster):
 
     def start(self, workers: int = 4, slots: int = 1, memory: str = "1Gi") -> None:
         """Starts a session."""
-        arguments = ("--target", "yarn", "--name", self.name, "--config", self.description(workers, slots, memory))
+        self.start_described(self.description(workers, slots, memory))
+
+    def start_described(self, file: str) -> None:
+        """Starts what a file describes."""
+        arguments = ("--target", "yarn", "--name", self.name, "--config", file)
         done = self.headrace("cluster", "start", *arguments, "--json")
         assert done.code == 0, f"{done.err}\n{self._logs()}"
         self.application = done.json["application"]
