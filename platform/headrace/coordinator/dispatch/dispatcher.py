@@ -43,7 +43,7 @@ from headrace.coordinator.output.job_handle import HeldJob, phase_of
 from headrace.coordinator.output.job_output import JobOutput
 from headrace.coordinator.registry import events as on
 from headrace.coordinator.registry.entry import Phase
-from headrace.coordinator.rest import job_status, waiting
+from headrace.coordinator.rest import checkpoint_status, job_status, waiting
 from headrace.coordinator.rest.metrics import metrics_text
 from headrace.coordinator.rest.service import JobConflictError, JobNotFoundError
 from headrace.coordinator.store.job_store import JobStore
@@ -118,7 +118,7 @@ class Dispatcher:
         """Returns one job's status."""
         known = self._known(reference)
         if known.driver is not None:
-            status = running_status(known.submission, known.driver)
+            status = running_status(known.submission, known.driver, self._clock.now_ms())
             own = self._fleet.provisioning()
             return status if own is None else waiting.with_reason(status, self._fleet.view(), own)
         left = job_status.left_status(known.submission, known.history, known.entry.why)
@@ -135,11 +135,13 @@ class Dispatcher:
                 return left
 
     async def checkpoints(self, reference: str) -> tuple[CheckpointInfo, ...]:
-        """Returns the job's retained checkpoints from its journal, newest first."""
+        """Returns the job's checkpoints, newest first: those of its journal, and those that its driver triggered."""
         known = self._known(reference)
-        look = partial(job_status.retained_checkpoints, known.submission.storage)
+        look = partial(checkpoint_status.retained_checkpoints, known.submission.storage)
         try:
-            return await known.storage.ask(look)
+            retained = await known.storage.ask(look)
+            log = known.checkpoints if known.driver is None else known.driver.checkpoints
+            return checkpoint_status.with_log(retained, log)
         finally:
             self._shell.let_go_of_storage(known)
 

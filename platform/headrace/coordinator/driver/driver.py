@@ -34,6 +34,8 @@ from headrace.coordinator.connector_host.lifecycle import JobHost
 from headrace.coordinator.driver.attempt_slots import AttemptSlots
 from headrace.coordinator.driver.job_setup import JobSetup
 from headrace.coordinator.driver.storage_lane import StorageLane
+from headrace.coordinator.figures.checkpoint_log import CheckpointLog
+from headrace.coordinator.figures.job_figures import JobFigures
 from headrace.coordinator.fleet.fleet import Fleet
 from headrace.coordinator.fleet.slot_pool import PooledSlot
 from headrace.coordinator.job import effects as do
@@ -135,6 +137,16 @@ class JobDriver:
     def statuses(self) -> Mapping[int, SlotStatus]:
         """The last report of each of the attempt's slots, by index."""
         return self.attempt_slots.statuses
+
+    @property
+    def figures(self) -> JobFigures:
+        """The figures of the attempt's slots."""
+        return self.attempt_slots.figures
+
+    @property
+    def checkpoints(self) -> CheckpointLog:
+        """The checkpoints that this driver has triggered."""
+        return self.attempt_slots.checkpoints
 
     @property
     def message(self) -> str:
@@ -271,6 +283,7 @@ class JobDriver:
 
     def _perform(self, effect: do.Effect) -> None:
         try:
+            self.checkpoints.observe(effect, self.machine.job.attempt, len(self.slots), now_ms=self._clock.now_ms())
             self._do(effect)
         except Exception as error:
             self._on_unperformed(effect, error)
@@ -413,6 +426,7 @@ class JobDriver:
     def _on_put(self, ticket: int, verdict: Verdict) -> None:
         match verdict:
             case Written(record):
+                self.checkpoints.follow(record, self._clock.now_ms())
                 if isinstance(record, CheckpointRecord):
                     self._note_checkpoint(record)
                 self.post(on.RecordWritten(ticket))

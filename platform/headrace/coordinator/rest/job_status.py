@@ -2,37 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from headrace.checkpoint.job_folder.journal_store import JournalStore
-from headrace.checkpoint.journal.records import CheckpointRecord
-from headrace.checkpoint.savepoints.savepoint import checkpoint_url
-from headrace.checkpoint.stores.opening import open_store
 from headrace.client.models import (
-    CheckpointInfo,
     CompletedCheckpoint,
     ExceptionInfo,
     JobStatus,
     JobSummary,
-    NodeStatus,
-    SubtaskState,
+    TransactionState,
     moment,
 )
 from headrace.coordinator.driver.driver import JobDriver
-from headrace.coordinator.fleet.slot_pool import PooledSlot
 from headrace.coordinator.job.history import ExceptionEntry, JobHistory
 from headrace.coordinator.job.job_state import JobState
 from headrace.coordinator.ledger.records import JobResult
+from headrace.coordinator.rest.checkpoint_status import checkpoint_states
 from headrace.coordinator.rest.metrics import JobSample
+from headrace.coordinator.rest.node_status import job_rates, node_statuses
 from headrace.coordinator.store.submission import JobSubmission
-from headrace.core.signals import TIME_MIN
-from headrace.execution.manifests import total_counters
 from headrace.rpc.messages import Failure
-from headrace.rpc.status import SlotStatus, SourceSubtaskStatus, SubtaskStatus
 
 if TYPE_CHECKING:
-    from headrace.plan.physical import PhysicalPlan, Task
+    from headrace.plan.physical import PhysicalPlan
 
 
 def summary(submission: JobSubmission, state: str, result: JobResult | None) -> JobSummary:
@@ -46,10 +37,12 @@ def summary(submission: JobSubmission, state: str, result: JobResult | None) -> 
     )
 
 
-def running_status(submission: JobSubmission, driver: JobDriver, plan: PhysicalPlan) -> JobStatus:
+def running_status(submission: JobSubmission, driver: JobDriver, plan: PhysicalPlan, now_ms: int) -> JobStatus:
     """Returns the status of a job that has not ended."""
     view = driver.machine.view
     failure = driver.machine.job.failure
+    running, failed = checkpoint_states(driver.checkpoints)
+    rate_in, rate_out = job_rates(plan, driver.figures)
     return JobStatus(
         job_id=submission.job,
         name=submission.name,
@@ -57,13 +50,26 @@ def running_status(submission: JobSubmission, driver: JobDriver, plan: PhysicalP
         attempt=view.attempt,
         parallelism=view.parallelism,
         opened=view.opened,
-        nodes=node_statuses(plan, driver.statuses, driver.slots, driver.machine.job.counted),
+        nodes=node_statuses(plan, driver, now_ms),
         checkpoint=completed(driver),
         failure=None if failure is None else failure_text(failure),
         started_at=moment(submission.submitted_at_ms),
         restarts=driver.machine.job.restarts,
         message=driver.message or None,
         alarm=view.alarm,
+        running_ms=driver.figures.running_ms,
+        rows_in_per_s=round(rate_in.recent, 1),
+        rows_out_per_s=round(rate_out.recent, 1),
+        rows_in_per_s_attempt=round(rate_in.attempt, 1),
+        rows_out_per_s_attempt=round(rate_out.attempt, 1),
+        transactions=tuple(
+            TransactionState(
+                sink=each.sink, subtask=subtask, name=each.name, age_ms=each.age_ms, prepared=each.prepared
+            )
+            for subtask, each in driver.figures.transactions()
+        ),
+        checkpoint_running=running,
+        checkpoint_failed=failed,
     )
 
 
@@ -167,103 +173,3 @@ def exception_info(entry: ExceptionEntry) -> ExceptionInfo:
         trace=failure.trace,
         unreachable=failure.unreachable,
     )
-
-
-def checkpoint_info(record: CheckpointRecord, path: str, *, committed: bool) -> CheckpointInfo:
-    """Returns a retained checkpoint."""
-    manifest = record.manifest
-    return CheckpointInfo(
-        epoch=manifest.epoch,
-        attempt=manifest.attempt,
-        kind="checkpoint" if record.savepoint is None else "savepoint",
-        status="committed" if committed else "completed",
-        started_at=None if record.took_ms is None else moment(record.at_ms - record.took_ms),
-        completed_at=moment(record.at_ms),
-        duration_ms=record.took_ms,
-        bytes=manifest.bytes,
-        path=record.savepoint or path,
-    )
-
-
-def retained_checkpoints(storage: str) -> tuple[CheckpointInfo, ...]:
-    """Reads all checkpoints of the journal in a job's storage, newest first. Blocking."""
-    journal = JournalStore(open_store(storage), "", "").load()
-    open_epoch = None if journal.uncommitted is None else journal.uncommitted.manifest.epoch
-    return tuple(
-        checkpoint_info(record, checkpoint_url(storage, record), committed=record.manifest.epoch != open_epoch)
-        for record in reversed(journal.checkpoints)
-    )
-
-
-def node_statuses(
-    plan: PhysicalPlan,
-    statuses: Mapping[int, SlotStatus],
-    slots: tuple[PooledSlot, ...],
-    counted: Mapping[str, Mapping[str, int]],
-) -> tuple[NodeStatus, ...]:
-    """Returns every node of the plan, in flow order. `counted`: counters of earlier attempts, up to the restored
-    checkpoint.
-    """
-    # imported here: a coordinator without jobs loads no planning
-    from headrace.execution.planning import node_kind
-
-    subtasks = {(each.task, each.subtask): each for status in statuses.values() for each in status.subtasks}
-    sources: dict[str, list[SourceSubtaskStatus]] = {}
-    for status in statuses.values():
-        for each in status.sources:
-            sources.setdefault(each.source, []).append(each)
-    counters = total_counters([counted, *(status.counters for status in statuses.values())])
-    return tuple(
-        _node_status(
-            node.node,
-            node_kind(node),
-            task,
-            [(each, _slot(slots, each.subtask)) for key, each in sorted(subtasks.items()) if key[0] == task.name],
-            counters.get(node.node, {}),
-            sources.get(node.node, []),
-        )
-        for task in plan.tasks
-        for node in task.nodes
-    )
-
-
-def _node_status(
-    node: str,
-    kind: str,
-    task: Task,
-    subtasks: list[tuple[SubtaskStatus, PooledSlot | None]],
-    counters: Mapping[str, int],
-    source: list[SourceSubtaskStatus],
-) -> NodeStatus:
-    times = [each.watermark for each in source] if source else [each.watermark for each, _ in subtasks]
-    known = [time for time in times if time is not None and time > TIME_MIN]
-    return NodeStatus(
-        node=node,
-        kind=kind,
-        parallelism=task.parallelism,
-        rows_in=counters.get("rows_in", 0),
-        rows_out=counters.get("rows_out", 0),
-        late=counters.get("late", 0),
-        bad=counters.get("bad", 0),
-        lag=sum(each.lag for each in source) if source else None,
-        watermark=min(known) if known and len(known) == len(times) else None,
-        backpressured=max((each.backpressured for each, _ in subtasks), default=0.0),
-        busy=max((each.busy for each, _ in subtasks), default=0.0),
-        subtasks=tuple(
-            SubtaskState(
-                subtask=each.subtask,
-                worker=None if slot is None else slot.worker,
-                slot=None if slot is None else slot.slot,
-                rows_queued=each.rows_queued,
-                busy=each.busy,
-                backpressured=each.backpressured,
-                watermark=each.watermark,
-                ended=each.ended,
-            )
-            for each, slot in subtasks
-        ),
-    )
-
-
-def _slot(slots: tuple[PooledSlot, ...], index: int) -> PooledSlot | None:
-    return slots[index] if index < len(slots) else None
