@@ -279,7 +279,8 @@ class _Meter:
     def __init__(self, started_s: float) -> None:
         from headrace.local.runs.progress import ProgressLine
 
-        self._line = ProgressLine(started_s)
+        self._line = ProgressLine()
+        self._last = ""
         self._tty = sys.stderr.isatty()
         self._every_s = TTY_SECONDS if self._tty else PLAIN_SECONDS
         self._due_s = started_s + self._every_s
@@ -291,8 +292,11 @@ class _Meter:
         if now_s < self._due_s:
             return
         self._due_s = now_s + self._every_s
-        text = self._line.text(progress, now_s)
-        self._shown = True
+        text = self._line.text(progress)
+        if text == self._last and not self._tty:
+            # a log file of an idle job must not grow
+            return
+        self._shown, self._last = True, text
         typer.echo(f"\r\x1b[2K{text}" if self._tty else text, nl=not self._tty, err=True)
 
     def end(self) -> None:
@@ -339,6 +343,7 @@ def _report_failure(ran: _Ran, seconds: float, file: str, *, as_json: bool) -> N
 
 
 def _summary(ran: _Ran, seconds: float) -> dict[str, object]:
+    rate = _rate(ran.progress)
     return {
         "state": ran.state,
         "rows_in": ran.progress.rows_in,
@@ -347,20 +352,28 @@ def _summary(ran: _Ran, seconds: float) -> dict[str, object]:
         "bad": ran.progress.bad,
         "seconds": round(seconds, 3),
         "savepoint": ran.savepoint,
+        "running_seconds": round(ran.progress.running_ms / 1000, 3),
+        "rows_in_per_s": None if rate is None else round(rate, 1),
     }
 
 
+def _rate(progress: Progress) -> float | None:
+    """Rows read a second by the last attempt, from when its subtasks ran; None: they did not run, or not for 1 ms."""
+    return progress.attempt_in * 1000 / progress.running_ms if progress.running_ms > 0 else None
+
+
 def _print_summary(ran: _Ran, seconds: float, *, as_json: bool) -> None:
-    from headrace.local.runs.progress import count_text
+    from headrace.local.runs.number_text import count_text
 
     if as_json:
         print_json(_summary(ran, seconds))
         return
     progress = ran.progress
-    rate = count_text(progress.rows_in / max(seconds, 1e-9))
+    rate = _rate(progress)
+    speed = "" if rate is None else f", {count_text(rate)} rows/s in the {progress.running_ms / 1000:.1f} s that it ran"
     typer.echo(
         f"{ran.state}: {progress.rows_in:,} rows in, {progress.rows_out:,} out, {progress.late:,} late, "
-        f"{progress.bad:,} bad, {seconds:.1f} s, {rate} rows/s"
+        f"{progress.bad:,} bad, {seconds:.1f} s{speed}"
     )
     if ran.savepoint is not None:
         typer.echo(f"savepoint {ran.savepoint}")

@@ -292,12 +292,16 @@ def progress_of(plan: PhysicalPlan, driver: JobDriver, doing: str = "") -> Progr
     statuses = list(driver.statuses.values())
     counters = total_counters([driver.machine.job.counted, *(status.counters for status in statuses)])
     reports = [each for status in statuses for each in status.sources]
+    attempt_in, attempt_out, _, _ = row_totals(plan, total_counters(driver.figures.counters()))
     return Progress(
         *row_totals(plan, counters),
         lag=sum(each.lag for each in reports),
         watermark=min((each.watermark for each in reports if each.has_splits), default=TIME_MIN),
         rows_queued=sum(each.rows_queued for status in statuses for each in status.subtasks),
         doing=doing,
+        running_ms=driver.figures.running_ms,
+        attempt_in=attempt_in,
+        attempt_out=attempt_out,
     )
 
 
