@@ -45,9 +45,10 @@ from headrace.client.output_models import (
 )
 from headrace.coordinator.dispatch.job_reference import NamedJob, find_job
 from headrace.coordinator.leading.rest_server import KEEP_ALIVE_SECONDS
+from headrace.coordinator.monitoring.exposition import metrics_text
+from headrace.coordinator.monitoring.values import JobValues
 from headrace.coordinator.rest.access.tokens import Tokens
 from headrace.coordinator.rest.app import rest_app
-from headrace.coordinator.rest.metrics import JobSample, metrics_text
 from headrace.coordinator.rest.service import JobConflictError, JobNotFoundError
 from headrace.core.errors import Domain, HeadraceError, UserError
 from headrace.spec.reading.read import pipeline_from_dict
@@ -193,10 +194,7 @@ class ScriptedCluster:
         self.application_exit_code = exit_code
 
     async def metrics(self) -> str:
-        return metrics_text(
-            JobSample(job, found.name, alarm=False, restarts=0, checkpoint_age_s=1.5)
-            for job, found in self.jobs_by_id.items()
-        )
+        return metrics_text([JobValues(await self.job(job), checkpoint_age_s=1.5) for job in self.jobs_by_id])
 
     async def shutdown(self) -> None:
         self.ended.set()

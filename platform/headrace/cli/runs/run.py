@@ -8,9 +8,9 @@ import signal
 import sys
 import time
 import uuid
-from collections.abc import Callable, Sequence
-from contextlib import closing, suppress
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, contextmanager, suppress
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Protocol, TypeVar
 
@@ -35,6 +35,7 @@ from headrace.core.files.named_file import named_file
 
 if TYPE_CHECKING:
     from headrace.cli.runs.resumption import Allowed, TakenUp
+    from headrace.coordinator.monitoring.values import JobValues
     from headrace.core.settings import Home
     from headrace.core.source_state import AppliedFloor
     from headrace.local.engine.compile import Compiled
@@ -89,6 +90,10 @@ def run(
     allow_lost_output: AllowLostOutput = False,
     rename: Rename = None,
     threads: Annotated[bool, typer.Option("--threads", help="Run all subtasks as threads of this process.")] = False,
+    metrics_port: Annotated[
+        int | None,
+        typer.Option(min=1, max=65535, metavar="PORT", help="Serve Prometheus metrics at 127.0.0.1:PORT/metrics."),
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Run a pipeline until its sources end or Ctrl-C; progress on stderr, a summary at the end."""
@@ -106,6 +111,8 @@ def run(
         raise UserError(
             "--threads keeps no state", remedy="leave it out for --resume, --savepoint and --from-savepoint"
         )
+    if threads and metrics_port is not None:
+        raise UserError("--threads serves no metrics", remedy="leave it out for --metrics-port")
     if resume and from_savepoint is not None:
         raise UserError("--resume and --from-savepoint name two places to start from", remedy="give one of them")
     overrides = [*(set_ or []), *([] if name is None else [f"name={json.dumps(name)}"])]
@@ -116,7 +123,7 @@ def run(
         ran = _in_threads(compiled, given, started_s)
     else:
         allowed = Allowed(renames_of(rename), allow_dropped_state, allow_drained, allow_lost_output)
-        wish = _Wish(file, given, from_savepoint, resume, allowed, savepoint, final)
+        wish = _Wish(file, given, from_savepoint, resume, allowed, savepoint, final, metrics_port)
         assert starter is not None, "a run in slots has a starter"
         with closing(starter):
             ran = _in_slots(compiled, wish, started_s, starter)
@@ -137,7 +144,11 @@ def _again(file: str, name: str | None) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Wish:
-    """The command line's options for a run in slots. `given`: the file as the user named it."""
+    """The command line's options for a run in slots.
+
+    given     the file as the user named it
+    publish   receives values for monitoring; None: the run serves none
+    """
 
     given: str
     floors: tuple[AppliedFloor, ...]
@@ -146,6 +157,8 @@ class _Wish:
     allowed: Allowed
     savepoint: str | None
     final: bool
+    metrics_port: int | None = None
+    publish: Callable[[JobValues], None] | None = None
 
     @property
     def file(self) -> Path:
@@ -180,8 +193,20 @@ def _in_slots(compiled: Compiled, wish: _Wish, started_s: float, starter: Starte
     from headrace.local.runs.runs import run_alone
 
     home = Home.from_environment()
-    with run_alone(home, compiled.pipeline.name):
-        return _alone_in_slots(compiled, wish, home, started_s, starter)
+    with run_alone(home, compiled.pipeline.name), _monitored(wish.metrics_port) as publish:
+        return _alone_in_slots(compiled, replace(wish, publish=publish), home, started_s, starter)
+
+
+@contextmanager
+def _monitored(port: int | None) -> Iterator[Callable[[JobValues], None] | None]:
+    """Serves metrics at a port; returns the function that publishes values there, None without a port."""
+    if port is None:
+        yield None
+        return
+    from headrace.local.runs.metrics_server import served
+
+    with served(port) as metrics:
+        yield metrics.publish
 
 
 def _alone_in_slots(compiled: Compiled, wish: _Wish, home: Home, started_s: float, starter: Starter) -> _Ran:
@@ -199,6 +224,7 @@ def _alone_in_slots(compiled: Compiled, wish: _Wish, home: Home, started_s: floa
         resume=taken.job,
         savepoint=wish.savepoint,
         final=wish.final,
+        on_values=wish.publish,
         times=times_from(os.environ),
     )
     job = SlotRun(compiled.pipeline, options, home, starter)

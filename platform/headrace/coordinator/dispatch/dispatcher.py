@@ -26,7 +26,7 @@ from headrace.client.models import (
 )
 from headrace.coordinator.dispatch.accepted_job import Request, Surroundings
 from headrace.coordinator.dispatch.job_reference import NamedJob, find_job
-from headrace.coordinator.dispatch.known_job import KnownJob, running_status
+from headrace.coordinator.dispatch.known_job import KnownJob, monitored, running_status
 from headrace.coordinator.dispatch.preparation import submitted_plans
 from headrace.coordinator.dispatch.registry_shell import RegistryShell
 from headrace.coordinator.dispatch.resubmission import request_again
@@ -39,12 +39,13 @@ from headrace.coordinator.fleet.fleet import Fleet
 from headrace.coordinator.job import events as machine_events
 from headrace.coordinator.job.config import Beginning
 from headrace.coordinator.ledger.records import JobResult
+from headrace.coordinator.monitoring.exposition import metrics_text
+from headrace.coordinator.monitoring.values import ClusterValues
 from headrace.coordinator.output.job_handle import HeldJob, phase_of
 from headrace.coordinator.output.job_output import JobOutput
 from headrace.coordinator.registry import events as on
 from headrace.coordinator.registry.entry import Phase
 from headrace.coordinator.rest import checkpoint_status, job_status, waiting
-from headrace.coordinator.rest.metrics import metrics_text
 from headrace.coordinator.rest.service import JobConflictError, JobNotFoundError
 from headrace.coordinator.store.job_store import JobStore
 from headrace.coordinator.store.ledger_store import LedgerReplacedError
@@ -188,9 +189,11 @@ class Dispatcher:
         await self._shell.end_application(exit_code)
 
     async def metrics(self) -> str:
-        """Returns the running jobs as Prometheus text."""
+        """Returns the cluster and the running jobs as Prometheus text."""
         now_ms = self._clock.now_ms()
-        return metrics_text(job_status.sample(job, driver, now_ms) for job, driver in self._shell.driven)
+        view = self._fleet.view()
+        cluster = ClusterValues(len(view.workers), view.slots_total, view.slots_free)
+        return metrics_text([monitored(job, driver, now_ms) for job, driver in self._shell.driven], cluster)
 
     # ---- operations ----------------------------------------------------------------------------------------------
 

@@ -13,6 +13,7 @@ from headrace.coordinator.driver.job_storage import JobStorage
 from headrace.coordinator.figures.checkpoint_log import CheckpointLog
 from headrace.coordinator.job.history import JobHistory
 from headrace.coordinator.ledger.records import JobResult
+from headrace.coordinator.monitoring.values import JobValues
 from headrace.coordinator.registry.entry import Entry
 from headrace.coordinator.rest import job_status
 from headrace.coordinator.store.submission import JobSubmission
@@ -53,6 +54,12 @@ class KnownJob:
     def state(self) -> str:
         """The job's state, as users see it."""
         return self.entry.state if self.driver is None else self.driver.machine.state.value
+
+
+def monitored(submission: JobSubmission, driver: JobDriver, now_ms: int) -> JobValues:
+    """Returns the values of a driven job for a monitoring system."""
+    plan = driver.setup.plans.plan(driver.machine.job.parallelism)
+    return job_status.monitored(submission, driver, plan, now_ms)
 
 
 def running_status(submission: JobSubmission, driver: JobDriver, now_ms: int) -> JobStatus:

@@ -41,9 +41,9 @@ from headrace.client.models import (
     Submitted,
     Trigger,
 )
+from headrace.coordinator.monitoring.exposition import MEDIA_TYPE
 from headrace.coordinator.rest.access.cross_site import refusal
 from headrace.coordinator.rest.access.tokens import Tokens, denial
-from headrace.coordinator.rest.metrics import MEDIA_TYPE
 from headrace.coordinator.rest.output_routes import output_routes
 from headrace.coordinator.rest.service import ClusterService, JobConflictError, JobNotFoundError
 from headrace.core.errors import Domain, ExternalError, HeadraceError, UserError
@@ -204,7 +204,7 @@ def _monitoring(service: ClusterService) -> APIRouter:
 
     @router.get("/metrics", operation_id="metrics", response_class=PlainTextResponse)
     async def metrics() -> PlainTextResponse:
-        """The running jobs in Prometheus' text format."""
+        """The cluster and its running jobs in Prometheus' text format."""
         return PlainTextResponse(await service.metrics(), media_type=MEDIA_TYPE)
 
     return router

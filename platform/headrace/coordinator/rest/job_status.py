@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from headrace.client.models import (
     CompletedCheckpoint,
@@ -16,8 +16,8 @@ from headrace.coordinator.driver.driver import JobDriver
 from headrace.coordinator.job.history import ExceptionEntry, JobHistory
 from headrace.coordinator.job.job_state import JobState
 from headrace.coordinator.ledger.records import JobResult
-from headrace.coordinator.rest.checkpoint_status import checkpoint_states
-from headrace.coordinator.rest.metrics import JobSample
+from headrace.coordinator.monitoring.values import JobValues
+from headrace.coordinator.rest.checkpoint_status import checkpoint_states, logged
 from headrace.coordinator.rest.node_status import job_rates, node_statuses
 from headrace.coordinator.store.submission import JobSubmission
 from headrace.rpc.messages import Failure
@@ -37,7 +37,26 @@ def summary(submission: JobSubmission, state: str, result: JobResult | None) -> 
     )
 
 
-def running_status(submission: JobSubmission, driver: JobDriver, plan: PhysicalPlan, now_ms: int) -> JobStatus:
+class Submitted(Protocol):
+    """A job as it was submitted. submitted_at_ms: epoch ms."""
+
+    @property
+    def job(self) -> str:
+        """Its id."""
+        ...
+
+    @property
+    def name(self) -> str:
+        """The pipeline's name."""
+        ...
+
+    @property
+    def submitted_at_ms(self) -> int:
+        """When it was submitted (epoch ms)."""
+        ...
+
+
+def running_status(submission: Submitted, driver: JobDriver, plan: PhysicalPlan, now_ms: int) -> JobStatus:
     """Returns the status of a job that has not ended."""
     view = driver.machine.view
     failure = driver.machine.job.failure
@@ -73,15 +92,19 @@ def running_status(submission: JobSubmission, driver: JobDriver, plan: PhysicalP
     )
 
 
-def sample(submission: JobSubmission, driver: JobDriver, now_ms: int) -> JobSample:
+def monitored(submission: Submitted, driver: JobDriver, plan: PhysicalPlan, now_ms: int) -> JobValues:
     """Returns a running job's values for a monitoring system."""
-    newest = driver.checkpoint
-    return JobSample(
-        job=submission.job,
-        name=submission.name,
-        alarm=driver.machine.view.alarm is not None,
-        restarts=driver.machine.job.restarts,
-        checkpoint_age_s=None if newest is None else max(0, now_ms - newest.completed_at_ms) / 1000,
+    complete_at_ms = None if driver.checkpoint is None else driver.checkpoint.completed_at_ms
+    log = driver.checkpoints
+    newest = next((each for each in log.entries if each.status in {"completed", "committed"}), None)
+    running = next((each for each in log.entries if each.status == "in-progress"), None)
+    return JobValues(
+        status=running_status(submission, driver, plan, now_ms),
+        checkpoint_age_s=None if complete_at_ms is None else max(0, now_ms - complete_at_ms) / 1000,
+        newest=None if newest is None else logged(newest),
+        checkpoint_running_s=0.0 if running is None else max(0, now_ms - running.started_at_ms) / 1000,
+        completed=log.completed,
+        failed=log.failed,
     )
 
 
