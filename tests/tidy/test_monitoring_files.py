@@ -1,4 +1,4 @@
-"""The Grafana board and the alert rules of deploy/standalone use metrics and labels that exist, in PromQL that parses."""
+"""The Grafana board and the alert rules of deploy/standalone name metrics and labels that exist, in valid PromQL."""
 
 from __future__ import annotations
 
