@@ -164,14 +164,19 @@ class Submitted(Answer):
     job_id: str
 
 
+EndedBy = Literal["input", "stop", "cancel", "failure"]
+"""Why a job ended: all of its input is read; it was stopped, with a last checkpoint; canceled; or it failed."""
+
+
 class JobSummary(Answer):
-    """A job in a list."""
+    """A job in a list. ended_by: None: it has not ended, or that is not known."""
 
     job_id: str
     name: str
     state: str
     started_at: Moment | None = None
     ended_at: Moment | None = None
+    ended_by: EndedBy | None = None
 
 
 class JobList(Answer):
@@ -323,6 +328,7 @@ class JobStatus(Answer):
     running_ms   how long the attempt's subtasks have run
     rows_in_per_s, ..   of all sources and sinks, as in NodeStatus
     transactions   open ones as of the last reports, the oldest first, a bounded number of each subtask
+    ended_by     as in JobSummary
     checkpoint_running   the checkpoint in flight; checkpoint_failed: the last that failed, if none was complete since
     """
 
@@ -347,6 +353,7 @@ class JobStatus(Answer):
     rows_in_per_s_attempt: float = 0.0
     rows_out_per_s_attempt: float = 0.0
     transactions: tuple[TransactionState, ...] = ()
+    ended_by: EndedBy | None = None
     checkpoint_running: CheckpointInfo | None = None
     checkpoint_failed: CheckpointInfo | None = None
 
@@ -409,9 +416,10 @@ class ExceptionList(Answer):
 
 
 class LogLines(Answer):
-    """The last lines that a job's processes logged, oldest first."""
+    """Lines that a job's processes logged, oldest first. position: sent as `after`, it asks for those behind them."""
 
     lines: tuple[str, ...]
+    position: str = ""
 
 
 class ProblemBody(Answer):

@@ -7,7 +7,7 @@ the next call raise, `failing` lets operations end with an error. Nothing runs.
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
@@ -25,6 +25,7 @@ from headrace.client.models import (
     ExceptionInfo,
     JobStatus,
     JobSummary,
+    LogLines,
     NodeStatus,
     SinkAudit,
     SubmitRequest,
@@ -92,6 +93,8 @@ class ScriptedCluster:
         self.failing: HeadraceError | None = None
         self.ended = threading.Event()
         self.application_exit_code: int | None = None
+        self.before_status: Callable[[], None] = lambda: None
+        """Called before each answer about a job's status."""
         self._operations: dict[str, _Operation] = {}
         self.output = ScriptedOutput(self)
 
@@ -117,6 +120,7 @@ class ScriptedCluster:
 
     async def job(self, reference: str) -> JobStatus:
         self._refuse()
+        self.before_status()
         job = self._id(reference)
         found = self.jobs_by_id[job]
         for operation in self._operations.values():
@@ -173,8 +177,9 @@ class ScriptedCluster:
         self._id(reference)
         return (ExceptionInfo(at=moment(STARTED_MS), attempt=1, message="bad row", domain=Domain.USER, place="t/0/7"),)
 
-    async def logs(self, reference: str, lines: int) -> tuple[str, ...]:
-        return tuple(self._job(reference).log[-lines:])
+    async def logs(self, reference: str, lines: int, after: str | None) -> LogLines:
+        log = self._job(reference).log
+        return LogLines(lines=tuple(log[int(after or 0) :][-lines:]), position=str(len(log)))
 
     async def cluster(self) -> ClusterInfo:
         self._refuse()

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import typer
 
 from headrace.cli.arguments import plural, print_table
-from headrace.cli.jobs.jobs import time_text
+from headrace.cli.jobs.jobs import state_text, time_text
 from headrace.client.models import CheckpointInfo, ExceptionInfo, JobStatus, NodeStatus, PartitionState, SubtaskState
 from headrace.core.signals import TIME_MIN
 from headrace.local.runs.number_text import count_text, watermark_text
@@ -71,7 +71,7 @@ def bytes_text(size: int | None) -> str:
 
 
 def _lines(found: JobStatus) -> Iterator[str]:
-    yield f"{found.job_id}  {found.name}  {typer.style(found.state, bold=True)}"
+    yield f"{found.job_id}  {found.name}  {typer.style(state_text(found), bold=True)}"
     yield f"  attempt {found.attempt}, parallelism {found.parallelism}, started {time_text(found.started_at)}" + (
         f", ended {time_text(found.ended_at)}" if found.ended_at else ""
     )

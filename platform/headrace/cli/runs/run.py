@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import sys
 import time
 import uuid
 from collections.abc import Callable, Iterator, Sequence
@@ -25,11 +24,12 @@ from headrace.cli.arguments import (
     Rename,
     Set,
     plural,
-    print_json,
     renames_of,
 )
-from headrace.cli.errors import FAILED, exit_code, reporting_errors
+from headrace.cli.errors import reporting_errors
 from headrace.cli.runs.floors import read_floors
+from headrace.cli.runs.meter import Meter
+from headrace.cli.runs.run_result import Ran, print_summary, report_failure
 from headrace.cli.signals import handled, leaving_at_once, let_go_of_terminal, write_line
 from headrace.core.files.named_file import named_file
 
@@ -42,8 +42,6 @@ if TYPE_CHECKING:
     from headrace.local.engine.job import Progress
     from headrace.processes.spawning import Starter
 
-TTY_SECONDS, PLAIN_SECONDS = 1.0, 5.0
-
 
 class Stoppable(Protocol):
     """A run, in threads or in slot processes."""
@@ -51,19 +49,6 @@ class Stoppable(Protocol):
     def stop(self) -> None:
         """Requests the end."""
         ...
-
-
-@dataclass(frozen=True, slots=True)
-class _Ran:
-    """The result of a run, in threads or in slots. `ran`: it read rows; resumable: it may be resumed."""
-
-    state: str
-    progress: Progress
-    floors: Sequence[AppliedFloor]
-    failure: Exception | None = None
-    ran: bool = True
-    savepoint: str | None = None
-    resumable: bool = False
 
 
 @leaving_at_once("ended before anything ran")
@@ -129,10 +114,10 @@ def run(
             ran = _in_slots(compiled, wish, started_s, starter)
     seconds = time.monotonic() - started_s
     if ran.failure is not None:
-        _report_failure(ran, seconds, _again(file, name), as_json=as_json)
+        report_failure(ran, seconds, _again(file, name), as_json=as_json)
         raise ran.failure
     _finish_floors(ran.floors, record_floors)
-    _print_summary(ran, seconds, as_json=as_json)
+    print_summary(ran, seconds, as_json=as_json)
     if ran.resumable:
         typer.echo(f"state is kept; go on with: headrace run {_again(file, name)} --resume", err=True)
 
@@ -166,7 +151,7 @@ class _Wish:
         return named_file(self.given)
 
 
-def _in_threads(compiled: Compiled, floors: tuple[AppliedFloor, ...], started_s: float) -> _Ran:
+def _in_threads(compiled: Compiled, floors: tuple[AppliedFloor, ...], started_s: float) -> Ran:
     from headrace.local.engine.job import JobOptions, LocalJob
 
     # part of the names of a sink's files, so that two runs never write to the same name
@@ -175,8 +160,8 @@ def _in_threads(compiled: Compiled, floors: tuple[AppliedFloor, ...], started_s:
         state = _to_the_end(job, job.run, started_s)
     except Exception as error:
         progress = job.progress()
-        return _Ran("FAILED", progress, (), error, ran=progress.rows_in > 0)
-    return _Ran(state.value, job.progress(), job.applied_floors())
+        return Ran("FAILED", progress, (), error, ran=progress.rows_in > 0)
+    return Ran(state.value, job.progress(), job.applied_floors())
 
 
 def _own_starter() -> Starter:
@@ -188,7 +173,7 @@ def _own_starter() -> Starter:
     return own_starter([SLOT, HOST], imports_too=True)
 
 
-def _in_slots(compiled: Compiled, wish: _Wish, started_s: float, starter: Starter) -> _Ran:
+def _in_slots(compiled: Compiled, wish: _Wish, started_s: float, starter: Starter) -> Ran:
     from headrace.core.settings import Home
     from headrace.local.runs.runs import run_alone
 
@@ -209,7 +194,7 @@ def _monitored(port: int | None) -> Iterator[Callable[[JobValues], None] | None]
         yield metrics.publish
 
 
-def _alone_in_slots(compiled: Compiled, wish: _Wish, home: Home, started_s: float, starter: Starter) -> _Ran:
+def _alone_in_slots(compiled: Compiled, wish: _Wish, home: Home, started_s: float, starter: Starter) -> Ran:
     from headrace.core.errors import HeadraceError
     from headrace.local.runs.runs import RecordedRun, forget_if_nothing_kept, forget_run, record_run
     from headrace.local.runs.slot_run import RunOptions, SlotRun
@@ -241,7 +226,7 @@ def _alone_in_slots(compiled: Compiled, wish: _Wish, home: Home, started_s: floa
     if not kept:
         forget_run(home, name, recorded)
     state = "CANCELED" if outcome.cut_short and outcome.failure is None else outcome.state.value
-    return _Ran(
+    return Ran(
         state,
         outcome.progress,
         outcome.floors,
@@ -268,7 +253,7 @@ Outcome = TypeVar("Outcome")
 
 def _to_the_end(job: Stoppable, run_it: Callable[[Callable[[Progress], None]], Outcome], started_s: float) -> Outcome:
     """Runs with a progress line. The first Ctrl-C, SIGTERM or SIGHUP ends the job in order, a second Ctrl-C at once."""
-    meter = _Meter(started_s)
+    meter = Meter(started_s)
     asked = _EndAsked()
     with handled(asked):
 
@@ -299,38 +284,6 @@ class _EndAsked:
         write_line("stopping; Ctrl-C again leaves at once")
 
 
-class _Meter:
-    """Shows the progress line: in place on a terminal, elsewhere as a line now and then."""
-
-    def __init__(self, started_s: float) -> None:
-        from headrace.local.runs.progress import ProgressLine
-
-        self._line = ProgressLine()
-        self._last = ""
-        self._tty = sys.stderr.isatty()
-        self._every_s = TTY_SECONDS if self._tty else PLAIN_SECONDS
-        self._due_s = started_s + self._every_s
-        self._shown = False
-
-    def show(self, progress: Progress) -> None:
-        """Shows the line if it is due."""
-        now_s = time.monotonic()
-        if now_s < self._due_s:
-            return
-        self._due_s = now_s + self._every_s
-        text = self._line.text(progress)
-        if text == self._last and not self._tty:
-            # a log file of an idle job must not grow
-            return
-        self._shown, self._last = True, text
-        typer.echo(f"\r\x1b[2K{text}" if self._tty else text, nl=not self._tty, err=True)
-
-    def end(self) -> None:
-        """Ends the line."""
-        if self._tty and self._shown:
-            typer.echo("", err=True)
-
-
 def _finish_floors(applied: Sequence[AppliedFloor], record: Path | None) -> None:
     from dataclasses import asdict
 
@@ -347,59 +300,3 @@ def _finish_floors(applied: Sequence[AppliedFloor], record: Path | None) -> None
             "--record-floors PATH keeps them, and --floors PATH gives the same rows again",
             err=True,
         )
-
-
-def _report_failure(ran: _Ran, seconds: float, file: str, *, as_json: bool) -> None:
-    """Prints the summary of a failed job, and exits with 1 if it failed while running."""
-    from headrace.core.errors import DataError, ExternalError, HeadraceError, UnreachableError, UserError
-
-    error = ran.failure
-    assert error is not None, "a failed run has a failure"
-    if as_json:
-        text = str(error) if isinstance(error, HeadraceError) else f"{type(error).__name__}: {error}"
-        print_json({**_summary(ran, seconds), "error": text})
-    if ran.resumable:
-        typer.echo(f"its last checkpoint is kept; go on with: headrace run {file} --resume", err=True)
-    # a refusal before the first row (no such topic) is wrong use; later errors are the job's failure
-    failed_running = isinstance(error, DataError) or ran.ran
-    if isinstance(error, UserError | ExternalError):
-        typer.echo(f"error: {error}", err=True)
-        code = FAILED if failed_running and not isinstance(error, UnreachableError) else exit_code(error)
-        raise typer.Exit(code) from error
-
-
-def _summary(ran: _Ran, seconds: float) -> dict[str, object]:
-    rate = _rate(ran.progress)
-    return {
-        "state": ran.state,
-        "rows_in": ran.progress.rows_in,
-        "rows_out": ran.progress.rows_out,
-        "late": ran.progress.late,
-        "bad": ran.progress.bad,
-        "seconds": round(seconds, 3),
-        "savepoint": ran.savepoint,
-        "running_seconds": round(ran.progress.running_ms / 1000, 3),
-        "rows_in_per_s": None if rate is None else round(rate, 1),
-    }
-
-
-def _rate(progress: Progress) -> float | None:
-    """Rows read a second by the last attempt, from when its subtasks ran; None: they did not run, or not for 1 ms."""
-    return progress.attempt_in * 1000 / progress.running_ms if progress.running_ms > 0 else None
-
-
-def _print_summary(ran: _Ran, seconds: float, *, as_json: bool) -> None:
-    from headrace.local.runs.number_text import count_text
-
-    if as_json:
-        print_json(_summary(ran, seconds))
-        return
-    progress = ran.progress
-    rate = _rate(progress)
-    speed = "" if rate is None else f", {count_text(rate)} rows/s in the {progress.running_ms / 1000:.1f} s that it ran"
-    typer.echo(
-        f"{ran.state}: {progress.rows_in:,} rows in, {progress.rows_out:,} out, {progress.late:,} late, "
-        f"{progress.bad:,} bad, {seconds:.1f} s{speed}"
-    )
-    if ran.savepoint is not None:
-        typer.echo(f"savepoint {ran.savepoint}")

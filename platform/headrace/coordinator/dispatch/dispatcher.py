@@ -20,6 +20,7 @@ from headrace.client.models import (
     ExceptionInfo,
     JobStatus,
     JobSummary,
+    LogLines,
     SubmitRequest,
     Trigger,
     WorkerInfo,
@@ -113,7 +114,7 @@ class Dispatcher:
     async def jobs(self) -> tuple[JobSummary, ...]:
         """Returns all jobs, newest first."""
         newest = sorted(self._shell.jobs.values(), key=lambda known: known.submission.submitted_at_ms, reverse=True)
-        return tuple(job_status.summary(each.submission, each.state, _result(each)) for each in newest)
+        return tuple(job_status.summary(each.submission, each.state, _result(each), each.history) for each in newest)
 
     async def job(self, reference: str) -> JobStatus:
         """Returns one job's status."""
@@ -127,7 +128,7 @@ class Dispatcher:
             case Phase.ENDED if known.result is not None:
                 if known.last is None:
                     return job_status.stored_status(known.submission, known.result, known.history)
-                return job_status.ended_status(known.last, known.result)
+                return job_status.ended_status(known.last, known.result, known.history)
             case Phase.ENDING:
                 return job_status.ending_status(known.last or left, known.state, known.entry.why)
             case Phase.LEFT:
@@ -151,10 +152,10 @@ class Dispatcher:
         history = self._known(reference).history
         return tuple(job_status.exception_info(each) for each in reversed(history.exceptions))
 
-    async def logs(self, reference: str, lines: int) -> tuple[str, ...]:
-        """Returns the last lines of the job's log."""
+    async def logs(self, reference: str, lines: int, after: str | None = None) -> LogLines:
+        """Returns the last lines of the job's log, or those behind a position."""
         folder = self._shell.store.folder(self._known(reference).job)
-        return await self._shell.blocking(partial(JobLog.tail, folder, lines))
+        return await self._shell.blocking(partial(JobLog.read, folder, lines, after))
 
     async def cluster(self) -> ClusterInfo:
         """Returns the cluster's workers and slots."""

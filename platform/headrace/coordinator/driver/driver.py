@@ -41,7 +41,7 @@ from headrace.coordinator.fleet.slot_pool import PooledSlot
 from headrace.coordinator.job import effects as do
 from headrace.coordinator.job import events as on
 from headrace.coordinator.job.effect_failures import failure_event
-from headrace.coordinator.job.history import JobHistory
+from headrace.coordinator.job.history import STOPPED, JobHistory
 from headrace.coordinator.job.job_state import JobState
 from headrace.coordinator.job.journaling import draft_of, journal_read
 from headrace.coordinator.job.machine import Machine
@@ -372,7 +372,9 @@ class JobDriver:
                 self.attempt_slots.suspects_files = False
                 self.history = self.history.running(now_ms, job.attempt)
             case JobState.RESTARTING | JobState.RESCALING | JobState.CANCELLING | JobState.FAILING | JobState.FINISHED:
-                self.history = self.history.ended(now_ms, job.attempt, state.value)
+                # a job that was stopped and one that has read all of its input end in the same state
+                stopped = state is JobState.FINISHED and job.stopped
+                self.history = self.history.ended(now_ms, job.attempt, STOPPED if stopped else state.value)
             case _:
                 pass
         # the job is to end: queued storage work gets a deadline, so that unreachable storage does not delay the end

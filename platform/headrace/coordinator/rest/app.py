@@ -162,9 +162,13 @@ def _history(service: ClusterService) -> APIRouter:
         return ExceptionList(exceptions=await service.exceptions(job))
 
     @router.get("/jobs/{job}/logs", operation_id="logs")
-    async def logs(job: str, lines: Annotated[int, Query(ge=1, le=LOG_LINES_MAX)] = 1000) -> LogLines:
+    async def logs(
+        job: str,
+        lines: Annotated[int, Query(ge=1, le=LOG_LINES_MAX)] = 1000,
+        after: Annotated[str | None, Query(description="`position` of an earlier answer: all lines behind it")] = None,
+    ) -> LogLines:
         """The last lines that the job's processes logged."""
-        return LogLines(lines=await service.logs(job, lines))
+        return await service.logs(job, lines, after)
 
     return router
 

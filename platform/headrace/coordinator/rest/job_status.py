@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from headrace.client.models import (
     CompletedCheckpoint,
+    EndedBy,
     ExceptionInfo,
     JobStatus,
     JobSummary,
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from headrace.plan.physical import PhysicalPlan
 
 
-def summary(submission: JobSubmission, state: str, result: JobResult | None) -> JobSummary:
+def summary(submission: JobSubmission, state: str, result: JobResult | None, history: JobHistory) -> JobSummary:
     """Returns a job's entry in the list of jobs."""
     return JobSummary(
         job_id=submission.job,
@@ -34,7 +35,24 @@ def summary(submission: JobSubmission, state: str, result: JobResult | None) -> 
         state=state,
         started_at=moment(submission.submitted_at_ms),
         ended_at=None if result is None else moment(result.ended_at_ms),
+        ended_by=None if result is None else ended_by(result.state, history),
     )
+
+
+def ended_by(state: str, history: JobHistory) -> EndedBy | None:
+    """Returns why a job ended; None: it has not, or its history does not tell."""
+    outcome = history.attempts[-1].outcome if history.attempts else None
+    match state, outcome:
+        case "CANCELED", _:
+            return "cancel"
+        case "FAILED", _:
+            return "failure"
+        case "FINISHED", "STOPPED":
+            return "stop"
+        case "FINISHED", "FINISHED":
+            return "input"
+        case _:
+            return None
 
 
 class Submitted(Protocol):
@@ -108,7 +126,7 @@ def monitored(submission: Submitted, driver: JobDriver, plan: PhysicalPlan, now_
     )
 
 
-def ended_status(last: JobStatus, result: JobResult) -> JobStatus:
+def ended_status(last: JobStatus, result: JobResult, history: JobHistory) -> JobStatus:
     """Returns the status of an ended job: its last status with its result."""
     return last.model_copy(
         update={
@@ -118,6 +136,7 @@ def ended_status(last: JobStatus, result: JobResult) -> JobStatus:
             "savepoint": result.savepoint,
             "message": None,
             "alarm": None,
+            "ended_by": ended_by(result.state, history),
         }
     )
 
@@ -129,7 +148,7 @@ def ending_status(last: JobStatus, state: str, message: str) -> JobStatus:
 
 def stored_status(submission: JobSubmission, result: JobResult, history: JobHistory) -> JobStatus:
     """Returns the status of a job that had ended before this coordinator began."""
-    return ended_status(_bare(submission, history, result.state), result)
+    return ended_status(_bare(submission, history, result.state), result, history)
 
 
 def left_status(

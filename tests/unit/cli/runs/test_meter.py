@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from headrace.cli.runs import run
+from headrace.cli.runs import meter as meters
 from headrace.core.signals import TIME_MIN
 from headrace.local.engine.job import Progress
 
@@ -16,8 +16,8 @@ IDLE = Progress(10, 10, 0, 0, 0, TIME_MIN, 0, running_ms=60_000, attempt_in=10, 
 def test_an_idle_run_does_not_repeat_itself(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(run, "PLAIN_SECONDS", 0.0)
-    meter = run._Meter(started_s=0.0)
+    monkeypatch.setattr(meters, "PLAIN_SECONDS", 0.0)
+    meter = meters.Meter(started_s=0.0)
 
     for second in range(100):
         meter.show(replace(IDLE, running_ms=60_000 + 1_000 * second))
