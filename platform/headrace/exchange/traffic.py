@@ -24,7 +24,7 @@ def payload_bytes(values: pa.Array) -> int:
     rows."""
     size = int(values.nbytes)
     if pa.types.is_large_binary(values.type) or pa.types.is_large_string(values.type):
-        return max(size - 8 * (len(values) + 1), 0)
+        return max(size - 8 * len(values), 0)
     if pa.types.is_binary(values.type) or pa.types.is_string(values.type):
-        return max(size - 4 * (len(values) + 1), 0)
+        return max(size - 4 * len(values), 0)
     return size

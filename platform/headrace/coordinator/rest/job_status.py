@@ -137,6 +137,8 @@ def ended_status(last: JobStatus, result: JobResult, history: JobHistory) -> Job
             "message": None,
             "alarm": None,
             "ended_by": ended_by(result.state, history),
+            "transactions": (),
+            "checkpoint_running": None,
         }
     )
 

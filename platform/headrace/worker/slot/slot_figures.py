@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from headrace.connect.sink import TransactionsWriter
 from headrace.core.signals import TIME_MIN
@@ -40,10 +40,19 @@ def source_figures(source: str | None, task: SourceTask) -> SourceFigures:
     """The partitions of a source subtask, those that are furthest behind if there are many."""
     assert source is not None, "a source task has a source"
     partitions = task.partitions()
-    shown = partitions
-    if len(partitions) > PARTITIONS_MAX:
-        shown = tuple(sorted(partitions, key=lambda each: each.lag or 0, reverse=True)[:PARTITIONS_MAX])
-    return SourceFigures(source=source, total=len(partitions), partitions=tuple(_partition(each) for each in shown))
+    shown = tuple(_partition(each) for each in furthest_behind(partitions))
+    return SourceFigures(source=source, total=len(partitions), partitions=shown)
+
+
+def furthest_behind(partitions: Sequence[PartitionStatus]) -> Sequence[PartitionStatus]:
+    """At most `PARTITIONS_MAX` partitions: those with the greatest lag, then those with the lowest watermark."""
+    if len(partitions) <= PARTITIONS_MAX:
+        return partitions
+    # a partition without rows holds time back the most
+    order = sorted(
+        partitions, key=lambda each: (-(each.lag or 0), TIME_MIN if each.watermark is None else each.watermark)
+    )
+    return order[:PARTITIONS_MAX]
 
 
 def transaction_figures(writers: Iterable[TransactionsWriter]) -> tuple[TransactionFigures, ...]:
