@@ -105,9 +105,16 @@ def _jobs(service: ClusterService) -> APIRouter:
         return JobList(jobs=await service.jobs())
 
     @router.get("/jobs/{job}", operation_id="status")
-    async def status(job: str) -> JobStatus:
+    async def status(
+        job: str, *, subtasks: Annotated[bool, Query(description="false: nodes without subtasks and partitions")] = True
+    ) -> JobStatus:
         """The status of a job. JOB: an id, a unique prefix of one, or the name of one running job."""
-        return await service.job(job)
+        found = await service.job(job)
+        if subtasks:
+            return found
+        # for those who look often: subtasks and partitions are most of the answer
+        nodes = tuple(node.model_copy(update={"subtasks": (), "partitions": ()}) for node in found.nodes)
+        return found.model_copy(update={"nodes": nodes})
 
     @router.post("/jobs/{job}/resubmit", operation_id="resubmit", status_code=201)
     async def resubmit(job: str, body: ResubmitRequest) -> Submitted:
