@@ -130,7 +130,7 @@ class Dispatcher:
                     return job_status.stored_status(known.submission, known.result, known.history)
                 return job_status.ended_status(known.last, known.result, known.history)
             case Phase.ENDING:
-                return job_status.ending_status(known.last or left, known.state, known.entry.why)
+                return job_status.ending_status(known.last or left, known.state, known.entry.why, known.history)
             case Phase.LEFT:
                 return known.last or left
             case _:

@@ -35,7 +35,7 @@ def summary(submission: JobSubmission, state: str, result: JobResult | None, his
         state=state,
         started_at=moment(submission.submitted_at_ms),
         ended_at=None if result is None else moment(result.ended_at_ms),
-        ended_by=None if result is None else ended_by(result.state, history),
+        ended_by=ended_by(state, history),
     )
 
 
@@ -99,6 +99,7 @@ def running_status(submission: Submitted, driver: JobDriver, plan: PhysicalPlan,
         rows_out_per_s=round(rate_out.recent, 1),
         rows_in_per_s_attempt=round(rate_in.attempt, 1),
         rows_out_per_s_attempt=round(rate_out.attempt, 1),
+        ended_by=ended_by(view.state.value, driver.history),
         transactions=tuple(
             TransactionState(
                 sink=each.sink, subtask=subtask, name=each.name, age_ms=each.age_ms, prepared=each.prepared
@@ -143,9 +144,10 @@ def ended_status(last: JobStatus, result: JobResult, history: JobHistory) -> Job
     )
 
 
-def ending_status(last: JobStatus, state: str, message: str) -> JobStatus:
+def ending_status(last: JobStatus, state: str, message: str, history: JobHistory) -> JobStatus:
     """Returns the status of a job whose end is not durable yet: its last status with the new state."""
-    return last.model_copy(update={"state": state, "message": message, "alarm": None})
+    ended = {"ended_by": ended_by(state, history), "transactions": (), "checkpoint_running": None}
+    return last.model_copy(update={"state": state, "message": message, "alarm": None, **ended})
 
 
 def stored_status(submission: JobSubmission, result: JobResult, history: JobHistory) -> JobStatus:
