@@ -171,6 +171,7 @@ docs: $(READY)
 	$(BIN)/python -m headrace.coordinator.rest.openapi
 	$(BIN)/python -m headrace.operator.definitions.render
 	$(BIN)/python -m headrace.expr.document > docs/expressions.md.new && mv docs/expressions.md.new docs/expressions.md
+	$(BIN)/python -m headrace.coordinator.monitoring.document > docs/metrics.md.new && mv docs/metrics.md.new docs/metrics.md
 	$(BIN)/python -m headrace.coordinator.job.document > docs/job-states.md.new && mv docs/job-states.md.new docs/job-states.md
 
 clean:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from headrace.coordinator.monitoring.document import metrics_page
 from headrace.operator.definitions.render import FOLDERS, rendered
 from headrace.rpc.generate import generate
 from support.repository import ROOT
@@ -19,6 +20,10 @@ def _texts(folder: Path) -> dict[str, str]:
 def test_control_messages_are_what_the_schemas_say(tmp_path: Path) -> None:
     generate(ROOT, tmp_path)
     assert _texts(ROOT / "platform" / PACKAGE) == _texts(tmp_path / PACKAGE), "run `make docs`"
+
+
+def test_the_page_of_metrics_is_what_their_definitions_say() -> None:
+    assert (ROOT / "docs/metrics.md").read_text() == metrics_page(), "run `make docs`"
 
 
 def test_definitions_of_resources_are_what_their_models_say() -> None:

@@ -134,7 +134,12 @@ class Client:
 
     def logs(self, job: str, lines: int = 1000) -> tuple[str, ...]:
         """The last log lines of a job's processes."""
-        return self._ask(LogLines, "GET", f"{_job(job)}/logs?lines={lines}").lines
+        return self.log_lines(job, lines).lines
+
+    def log_lines(self, job: str, lines: int = 1000, after: str | None = None) -> LogLines:
+        """The last log lines of a job's processes behind a position (None: of all), and the position behind them."""
+        behind = "" if after is None else f"&after={quote(after, safe='')}"
+        return self._ask(LogLines, "GET", f"{_job(job)}/logs?lines={lines}{behind}")
 
     # ---- their output ----------------------------------------------------------------------------------------
 

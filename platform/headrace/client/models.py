@@ -173,14 +173,19 @@ class Submitted(Answer):
     job_id: str
 
 
+EndedBy = Literal["input", "stop", "cancel", "failure"]
+"""Why a job ended: all of its input is read; it was stopped, with a last checkpoint; canceled; or it failed."""
+
+
 class JobSummary(Answer):
-    """A job in a list."""
+    """A job in a list. ended_by: None: it has not ended, or that is not known."""
 
     job_id: str
     name: str
     state: str
     started_at: Moment | None = None
     ended_at: Moment | None = None
+    ended_by: EndedBy | None = None
 
 
 class JobList(Answer):
@@ -189,8 +194,35 @@ class JobList(Answer):
     jobs: tuple[JobSummary, ...]
 
 
+class PartitionState(Answer):
+    """A partition of a source.
+
+    position   offset of the next message to read
+    lag        messages that it is behind; None: not known
+    watermark  its own (epoch ms), None before its first row; watermark_delay_ms: how far that is behind the clock
+    idle       the watermark does not wait for it
+    """
+
+    topic: str
+    partition: int
+    subtask: int
+    position: int
+    lag: int | None = None
+    watermark: int | None = None
+    watermark_delay_ms: int | None = None
+    idle: bool = False
+
+
 class SubtaskState(Answer):
-    """One subtask of a node's task. Ratios are of the time since the report before, 0 to 1."""
+    """One subtask of a node's task. Ratios are of the time since the report before, 0 to 1; busy, idle and
+    backpressured add up to 1.
+
+    rows_in, .., bytes_out   of this attempt; bytes: None where rows stay inside of the task
+    rows_in_per_s, rows_out_per_s   over the last 10 s
+    lag                      of a source: over its partitions
+    busy_ms, idle_ms, backpressured_ms   of the time since the attempt's subtasks run
+    state_bytes, state_rows  as in NodeStatus; None: not known for each subtask
+    """
 
     subtask: int
     worker: str | None = None
@@ -200,6 +232,22 @@ class SubtaskState(Answer):
     backpressured: float = 0.0
     watermark: int | None = None
     ended: bool = False
+    idle: float = 0.0
+    rows_in: int = 0
+    rows_out: int = 0
+    late: int = 0
+    bad: int = 0
+    bytes_in: int | None = None
+    bytes_out: int | None = None
+    rows_in_per_s: float = 0.0
+    rows_out_per_s: float = 0.0
+    lag: int | None = None
+    watermark_delay_ms: int | None = None
+    busy_ms: int = 0
+    idle_ms: int = 0
+    backpressured_ms: int = 0
+    state_bytes: int | None = None
+    state_rows: int | None = None
 
 
 class NodeStatus(Answer):
@@ -209,7 +257,14 @@ class NodeStatus(Answer):
     kind           source, verb of the step, or sink
     lag            messages that a source has not read yet; None: not known
     watermark      lowest of its subtasks (epoch ms), None before the first
-    busy, backpressured   highest of its subtasks, 0 to 1
+    busy, backpressured   highest of its subtasks, 0 to 1; idle: lowest of its subtasks
+    task           name of the task that runs it: nodes of one task share a thread, and its times
+    bytes_in, bytes_out   of this attempt; None where rows stay inside of the task
+    rows_in_per_s, rows_out_per_s   over the last 10 s
+    rows_in_per_s_attempt, rows_out_per_s_attempt   since the attempt's subtasks run, without its start
+    watermark_delay_ms    how far the watermark is behind the clock; None: not known, or at its end
+    state_bytes, state_rows   of the files of the newest complete checkpoint; None: it has no state there
+    partitions     of a source: those of each subtask that are furthest behind; partitions_total: how many there are
     """
 
     node: str
@@ -224,6 +279,19 @@ class NodeStatus(Answer):
     backpressured: float = 0.0
     busy: float = 0.0
     subtasks: tuple[SubtaskState, ...] = ()
+    task: str = ""
+    idle: float = 0.0
+    bytes_in: int | None = None
+    bytes_out: int | None = None
+    rows_in_per_s: float = 0.0
+    rows_out_per_s: float = 0.0
+    rows_in_per_s_attempt: float = 0.0
+    rows_out_per_s_attempt: float = 0.0
+    watermark_delay_ms: int | None = None
+    state_bytes: int | None = None
+    state_rows: int | None = None
+    partitions: tuple[PartitionState, ...] = ()
+    partitions_total: int = 0
 
 
 class CompletedCheckpoint(Answer):
@@ -235,10 +303,43 @@ class CompletedCheckpoint(Answer):
     bytes: int
 
 
+class TransactionState(Answer):
+    """A transaction of a sink that is open. age_ms: since its first row; prepared: it waits for its commit."""
+
+    sink: str
+    subtask: int
+    name: str
+    age_ms: int
+    prepared: bool = False
+
+
+class CheckpointSubtask(Answer):
+    """One subtask's part in a checkpoint.
+
+    took_ms     from the checkpoint's trigger in its slot until its state was in storage
+    aligned_ms  between the first and the last barrier at its input
+    bytes       written for it
+    """
+
+    task: str
+    subtask: int
+    worker: str
+    took_ms: int
+    aligned_ms: int = 0
+    bytes: int = 0
+
+
 class JobStatus(Answer):
     """The status of a job. `failure`: the failure that ended it, or after which it restarts; `message`: what it waits
     for, as text; `alarm`: a condition that an operator should check before the job fails; `opened`: its sources and
-    sinks are open, or it has run."""
+    sinks are open, or it has run.
+
+    running_ms   how long the attempt's subtasks have run
+    rows_in_per_s, ..   of all sources and sinks, as in NodeStatus
+    transactions   open ones as of the last reports, the oldest first, a bounded number of each subtask
+    ended_by     as in JobSummary
+    checkpoint_running   the checkpoint in flight; checkpoint_failed: the last that failed, if none was complete since
+    """
 
     job_id: str
     name: str
@@ -255,6 +356,15 @@ class JobStatus(Answer):
     message: str | None = None
     alarm: str | None = None
     savepoint: str | None = None
+    running_ms: int = 0
+    rows_in_per_s: float = 0.0
+    rows_out_per_s: float = 0.0
+    rows_in_per_s_attempt: float = 0.0
+    rows_out_per_s_attempt: float = 0.0
+    transactions: tuple[TransactionState, ...] = ()
+    ended_by: EndedBy | None = None
+    checkpoint_running: CheckpointInfo | None = None
+    checkpoint_failed: CheckpointInfo | None = None
 
 
 class CheckpointInfo(Answer):
@@ -262,8 +372,11 @@ class CheckpointInfo(Answer):
 
     kind         checkpoint or savepoint
     status       committed: complete, and its output is visible
-    duration_ms  from its trigger until it was complete
-    bytes        written for it (state files that it shares with an earlier one do not count)
+    duration_ms  from its trigger until it was complete, or failed
+    bytes        of all state files that it names; bytes_written: of those that were written for it
+    aligned_ms   the longest alignment of a subtask
+    slots_acked, slots   how many slots have acknowledged it, of how many
+    slowest      its slowest subtasks, the slowest first; a bounded number of them
     """
 
     epoch: int
@@ -276,6 +389,11 @@ class CheckpointInfo(Answer):
     bytes: int | None = None
     path: str | None = None
     failure: str | None = None
+    bytes_written: int | None = None
+    aligned_ms: int | None = None
+    slots_acked: int | None = None
+    slots: int | None = None
+    slowest: tuple[CheckpointSubtask, ...] = ()
 
 
 class CheckpointList(Answer):
@@ -307,9 +425,10 @@ class ExceptionList(Answer):
 
 
 class LogLines(Answer):
-    """The last lines that a job's processes logged, oldest first."""
+    """Lines that a job's processes logged, oldest first. position: sent as `after`, it asks for those behind them."""
 
     lines: tuple[str, ...]
+    position: str = ""
 
 
 class ProblemBody(Answer):

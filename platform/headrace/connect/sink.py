@@ -44,6 +44,8 @@ __all__ = [
     "OpenTransaction",
     "Writer",
     "CommittedWriter",
+    "WriterTransaction",
+    "TransactionsWriter",
     "Committer",
     "OutputSeen",
     "OutputAudit",
@@ -170,6 +172,30 @@ class CommittedWriter(Writer, Protocol):
 
         successors: name -> the name to use in its place from now on. Called by another thread than the other methods.
         """
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class WriterTransaction:
+    """A transaction that a writer has begun and that is not known to be committed.
+
+    sink       the sink's name
+    age_ms     since its first row
+    prepared   a barrier has closed it
+    """
+
+    sink: str
+    name: str
+    age_ms: int
+    prepared: bool = False
+
+
+@runtime_checkable
+class TransactionsWriter(Writer, Protocol):
+    """A writer that shows its transactions to people."""
+
+    def transactions(self) -> Sequence[WriterTransaction]:
+        """Its open transactions, the oldest first. Called by another thread than `write`; never blocks for long."""
         ...
 
 

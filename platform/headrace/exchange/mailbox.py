@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 import polars as pl
 
 from headrace.core.batch import concat_batches
-from headrace.core.signals import Element, Signal, Watermark
+from headrace.core.signals import Barrier, Element, Signal, Watermark
 from headrace.exchange.edge.adaptive_bounds import AdaptiveBounds, ChannelBounds
 from headrace.exchange.edge.gate import Gate
 from headrace.exchange.wait_time import WaitTime
@@ -95,6 +95,12 @@ class Mailbox:
         self._rows_last = False
         self._served: list[_Served] = []
         self._given_at_s = 0.0
+        self._aligning: tuple[int, float] = (-1, 0.0)
+        """The epoch that is aligned, and when its first barrier arrived (monotonic, in s)."""
+        self.aligned_ms = 0
+        """How long the gate aligned the last barrier that it passed on, in ms. Read by the subtask's thread."""
+        self.bytes_taken = 0
+        """Bytes of all rows that the subtask has taken so far, as their senders count them."""
         self.rows_queued_max = 0
         """Greatest number of queued rows so far, over all channels: for tests and metrics."""
 
@@ -237,6 +243,7 @@ class Mailbox:
                 batches.append(head)
             if queue.rows < rows_before or queue.bytes < bytes_before:
                 self._served.append(_Served(channel, rows_before - queue.rows, bytes_before - queue.bytes))
+                self.bytes_taken += bytes_before - queue.bytes
         if self._served:
             self._turn = (self._served[0].channel + 1) % len(self._queues)
         return batches
@@ -252,9 +259,20 @@ class Mailbox:
                     break
                 self._pop(queue)
                 passed_on = self._gate.on_signal(channel, head)
+                if isinstance(head, Barrier):
+                    self._note_alignment(head.epoch, passed=bool(passed_on))
                 if passed_on:
                     return passed_on
         return []
+
+    def _note_alignment(self, epoch: int, *, passed: bool) -> None:
+        """Measures an alignment: from the first barrier of an epoch at the gate until the gate passes it on."""
+        now_s = time.monotonic()
+        # a newer epoch ends the alignment of an older one, which was aborted
+        if self._aligning[0] != epoch:
+            self._aligning = (epoch, now_s)
+        if passed:
+            self.aligned_ms = round((now_s - self._aligning[1]) * 1_000)
 
     def _in_turn(self) -> list[int]:
         """Non-empty channels, starting with the one whose turn it is."""

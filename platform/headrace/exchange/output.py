@@ -14,6 +14,7 @@ from headrace.exchange.edge.partition import Partitioner
 from headrace.exchange.edge.rows import Rows
 from headrace.exchange.mailbox import Mailbox
 from headrace.exchange.outlet import Outlet
+from headrace.exchange.traffic import NodeBytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,20 +40,29 @@ class EdgeOutput:
     outlets        target -> the outlet to that subtask of the reading task, for each target of the partitioner
     columns        visible columns in the reader's order
     order_columns  whether the order columns are sent too
+    sent           counts the bytes of the parts
     """
 
     def __init__(
-        self, partitioner: Partitioner, outlets: Mapping[int, Outlet], *, columns: Sequence[str], order_columns: bool
+        self,
+        partitioner: Partitioner,
+        outlets: Mapping[int, Outlet],
+        *,
+        columns: Sequence[str],
+        order_columns: bool,
+        sent: NodeBytes | None = None,
     ) -> None:
         self._partitioner = partitioner
         self._outlets = dict(outlets)
         self._columns = list(columns)
         self._order_columns = order_columns
+        self._sent = NodeBytes() if sent is None else sent
 
     def on_batch(self, batch: pl.DataFrame) -> None:
         """Splits the batch and appends each part to its outlet; waits while that outlet has no room."""
         for target, part in self._partitioner.split(self.shaped(batch)):
             self._outlets[target].put(part)
+            self._sent.bytes_out += part.bytes
 
     def shaped(self, batch: pl.DataFrame) -> pl.DataFrame:
         """The batch with exactly the columns to send, in order."""

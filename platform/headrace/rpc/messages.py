@@ -88,6 +88,7 @@ class Acked:
     """Every subtask of the slot has its snapshot of `epoch` in storage.
 
     subtasks   JSON list of checkpoint.manifest.SubtaskDocument
+    figures    JSON list of rpc.figures.SubtaskBarrier, for people; empty: none
     """
 
     job: str
@@ -96,6 +97,7 @@ class Acked:
     subtasks: bytes
     duration_ms: int
     bytes_written: int
+    figures: bytes
 
 
 @dataclass(frozen=True, slots=True)

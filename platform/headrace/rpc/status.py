@@ -5,6 +5,7 @@ from __future__ import annotations
 from pydantic import Field
 
 from headrace.checkpoint.manifest import Document
+from headrace.rpc.figures import SlotFigures
 
 
 class SubtaskStatus(Document):
@@ -38,8 +39,12 @@ class SourceSubtaskStatus(Document):
 
 
 class SlotStatus(Document):
-    """The status of a slot. counters: node -> counter (rows_in, rows_out, late, bad, ..) -> total since deployment."""
+    """The status of a slot. counters: node -> counter (rows_in, rows_out, late, bad, ..) -> total since deployment.
+
+    figures: None if the report before has them, at most `FIGURES_INTERVAL_MS` ago.
+    """
 
     counters: dict[str, dict[str, int]] = Field(default_factory=dict)
     subtasks: tuple[SubtaskStatus, ...] = ()
     sources: tuple[SourceSubtaskStatus, ...] = ()
+    figures: SlotFigures | None = None

@@ -191,7 +191,8 @@ def _run_live(brokers: str, log: FlightLog, seconds: float, watcher: Watcher) ->
 
 def _untapped(progress: Progress, collection: Collection) -> Progress:
     """Returns the progress without the rows that went to the screen."""
-    return replace(progress, rows_out=progress.rows_out - collection.rows)
+    rows = collection.rows
+    return replace(progress, rows_out=progress.rows_out - rows, attempt_out=progress.attempt_out - rows)
 
 
 def _run_again(brokers: str, log: FlightLog) -> Throughput:

@@ -54,7 +54,7 @@ def test_a_run_outlives_a_slot_and_is_resumed_after_a_kill_and_after_ctrl_c(
     second.send_signal(signal.SIGINT)
     stopped = finish(second)
     assert stopped.code == 0, stopped.err
-    assert stopped.json["state"] == "CANCELED"
+    assert (stopped.json["state"], stopped.json["ended_by"]) == ("CANCELED", "stop")
     assert 0 < stopped.json["rows_in"] < ROWS
     assert "headrace run p.yaml --resume" in stopped.err
     assert open_to_others(home) == []

@@ -95,7 +95,7 @@ def test_a_run_that_reads_ends_with_a_checkpoint(
     send(process, number, group=group)
     ended = finish(process)
     assert ended.code == 0, ended.err
-    assert "CANCELED" in ended.out
+    assert ended.out.startswith("STOPPED: ")
     require_well_ended(ended, number, folder, expected)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import socket
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
@@ -21,6 +22,7 @@ from support.clusters.session import kill
 from support.clusters.strangers import control_answers, rest_statuses
 from support.patience import CLUSTER_TIMES
 from support.processes.running import wait_until
+from support.reserved_port import reserved_port
 from support.storage.permissions import mode_of, open_to_others
 
 ENDLESS = """\
@@ -101,9 +103,30 @@ def test_a_cluster_is_started_mended_and_stopped(cluster: LocalCluster) -> None:
     assert cluster.json("cluster", "stop") == {"stopped": True}
     assert processes_of(cluster.home) == []
     kept = sorted(each.name for each in (cluster.home / "cluster").iterdir())
-    assert kept == ["id", "ledger", "lock", "logs", "metrics-token", "token"]
+    assert kept == ["id", "ledger", "lock", "logs", "metrics-token", "shape.json", "token"]
     assert cluster.json("cluster", "stop") == {"stopped": False}
     assert cluster.json("cluster", "status", code=3)["running"] == []
+
+
+def test_a_cluster_keeps_its_ports_and_its_size_over_a_stop(cluster: LocalCluster) -> None:
+    with reserved_port() as port:
+        first = cluster.json("cluster", "start", "--workers", "2", "--slots", "2", "--port", str(port))
+        running = cluster.run("cluster", "start", "--port", "1", code=2)
+        cluster.run("cluster", "stop")
+        again = cluster.json("cluster", "start")
+        cluster.run("cluster", "stop")
+
+        # others listen there now
+        with socket.create_server(("127.0.0.1", port)):
+            refused = cluster.run("cluster", "start", "--port", str(port), code=2)
+            moved = cluster.json("cluster", "start", "--workers", "1", "--slots", "1")
+
+    assert first["url"] == again["url"] == f"http://127.0.0.1:{port}"
+    assert first["url"] in running.err and "headrace cluster stop" in running.err
+    assert (len(again["workers"]), again["slots"]) == (2, 2)
+    assert f"--port {port}: another process listens there" in refused.err
+    assert moved["url"] != first["url"]
+    assert (len(moved["workers"]), moved["slots"]) == (1, 1)
 
 
 def require_token(cluster: LocalCluster, url: str) -> None:

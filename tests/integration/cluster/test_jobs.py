@@ -75,7 +75,9 @@ def test_names_prefixes_duplicates_and_documents(cluster: Cluster) -> None:
     saved = cluster.headrace("savepoint", first, "saved", "--json")
     stopped = cluster.headrace("stop", first, "--savepoint", "saved", "--json")
     assert Path(saved.json["path"]).is_dir() and Path(stopped.json["path"]).is_dir()
-    assert cluster.headrace("status", first, "--json").json["state"] == "FINISHED"
+    ended = cluster.headrace("status", first, "--json").json
+    assert (ended["state"], ended["ended_by"]) == ("FINISHED", "stop")
+    assert "FINISHED (stopped)" in cluster.headrace("list").out
     assert cluster.headrace("cancel", "twins").code == 0, "one job of that name is left"
     gone = cluster.headrace("cancel", "twins")
     assert gone.code == 2 and "no running job is called 'twins'" in gone.err
@@ -95,7 +97,7 @@ def _require_documents(cluster: Cluster, job: str) -> None:
     assert {"job_id", "name", "state", "attempt", "parallelism", "nodes", "checkpoint", "failure"} <= set(status)
     assert {"epoch", "completed_at", "path", "bytes"} == set(status["checkpoint"])
     assert [node["node"] for node in status["nodes"]] == ["numbers", "sums", "out"]
-    assert all(set(node) == NODE_FIELDS for node in status["nodes"])
+    assert all(set(node) >= NODE_FIELDS for node in status["nodes"])
     assert status["failure"] is None
     assert checkpoints.code == 0, checkpoints.err
     took_ms = [each["duration_ms"] for each in checkpoints.json["checkpoints"]]
@@ -113,6 +115,8 @@ def test_exit_codes(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) 
     bounded.write_text(ENDLESS.format(name="bounded").replace("rate: 200", "rows: 200"))
     done = cluster.headrace("submit", str(bounded), "--wait", "--json")
     assert (done.code, done.json["state"], done.json["failure"]) == (0, "FINISHED", None)
+    assert cluster.client.status(done.json["job_id"]).ended_by == "input"
+    assert "(stopped)" not in cluster.headrace("status", done.json["job_id"]).out
 
 
 def test_a_poison_message_ends_the_job_and_is_named(cluster: Cluster, broker: EmbeddedBroker) -> None:

@@ -156,7 +156,7 @@ def test_a_slot_whose_reports_cannot_be_read_has_failed(tmp_path: Path) -> None:
             made.fleet.holder = made.driver.attempt_slots
             made.fleet.left.set()
             await made.until(lambda: len(made.fleet.deployed) == 1, "an attempt")
-            unread = Acked(JOB, 1, 1, b'[{"unknown": 1}]', 1, 0)
+            unread = Acked(JOB, 1, 1, b'[{"unknown": 1}]', 1, 0, b"")
             made.driver.attempt_slots.slot_message(SLOT.slot, from_slot_bytes(unread))
             await made.until(lambda: len(made.fleet.deployed) == 2, "another attempt")
             (failed,) = made.driver.history.exceptions

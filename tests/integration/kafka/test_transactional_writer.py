@@ -135,6 +135,26 @@ def test_what_a_committable_says(broker: EmbeddedBroker, raw: RawTransactions, f
     assert digest_text(digest_of(*sent)) == prepared.digest, "the digest of what stands in the topic"
 
 
+def test_a_transaction_is_shown_until_it_is_committed(feeder: Feeder) -> None:
+    writer = feeder.writer
+    assert writer.transactions() == []
+    feeder.write(1)
+    (opened,) = writer.transactions()
+    assert (opened.sink, opened.prepared, opened.age_ms >= 0) == ("out", False, True)
+
+    (prepared,) = writer.flush(1)
+    feeder.write(2)
+    shown = {each.name: each.prepared for each in writer.transactions()}
+    assert shown == {opened.name: True, next(name for name in shown if name != opened.name): False}
+    assert [each.age_ms for each in writer.transactions()] == sorted(
+        (each.age_ms for each in writer.transactions()), reverse=True
+    )
+    assert prepared.name == opened.name
+
+    writer.committed(1, {})
+    assert [each.name for each in writer.transactions()] == [name for name in shown if name != opened.name]
+
+
 def test_tombstones_headers_and_time(broker: EmbeddedBroker, raw: RawTransactions, feeders: list[Feeder]) -> None:
     topic = create_topic(broker, unique_topic("exact"), 1)
     feeder = Feeder(broker, topic, mode="upsert", headers={"h": "k"}, timestamp="event")

@@ -141,7 +141,7 @@ class Uploads:
         if epoch is not None:
             took_ms = self._slot.world.now_ms - epoch.begun_ms
             text = SUBTASK_DOCUMENTS.dump_json(epoch.documents)
-            self._say(Acked(JOB, self._slot.attempt, number, text, took_ms, epoch.bytes))
+            self._say(Acked(JOB, self._slot.attempt, number, text, took_ms, epoch.bytes, b""))
         self._next()
 
     def _refused(self, files: _Files) -> None:

@@ -75,7 +75,7 @@ class SlowFleet(Fleet):
                 self._say(Deployed(job, attempt))
             case TriggerEpoch(epoch):
                 document = SubtaskDocument(task="numbers", subtask=0, committables=(prepared(epoch),))
-                self._say(Acked(JOB, self._attempt, epoch, SUBTASK_DOCUMENTS.dump_json((document,)), 1, 0))
+                self._say(Acked(JOB, self._attempt, epoch, SUBTASK_DOCUMENTS.dump_json((document,)), 1, 0, b""))
             case _:
                 pass
 

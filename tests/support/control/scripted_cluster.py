@@ -7,7 +7,7 @@ the next call raise, `failing` lets operations end with an error. Nothing runs.
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
@@ -25,6 +25,7 @@ from headrace.client.models import (
     ExceptionInfo,
     JobStatus,
     JobSummary,
+    LogLines,
     NodeStatus,
     SinkAudit,
     SubmitRequest,
@@ -45,9 +46,10 @@ from headrace.client.output_models import (
 )
 from headrace.coordinator.dispatch.job_reference import NamedJob, find_job
 from headrace.coordinator.leading.rest_server import KEEP_ALIVE_SECONDS
+from headrace.coordinator.monitoring.exposition import metrics_text
+from headrace.coordinator.monitoring.values import JobValues
 from headrace.coordinator.rest.access.tokens import Tokens
 from headrace.coordinator.rest.app import rest_app
-from headrace.coordinator.rest.metrics import JobSample, metrics_text
 from headrace.coordinator.rest.service import JobConflictError, JobNotFoundError
 from headrace.core.errors import Domain, HeadraceError, UserError
 from headrace.spec.reading.read import pipeline_from_dict
@@ -92,6 +94,8 @@ class ScriptedCluster:
         self.ended = threading.Event()
         self.application_exit_code: int | None = None
         self.held_s = 0.0
+        self.before_status: Callable[[], None] = lambda: None
+        """Called before each answer about a job's status."""
         self._operations: dict[str, _Operation] = {}
         self.output = ScriptedOutput(self)
 
@@ -117,6 +121,7 @@ class ScriptedCluster:
 
     async def job(self, reference: str) -> JobStatus:
         self._refuse()
+        self.before_status()
         job = self._id(reference)
         found = self.jobs_by_id[job]
         for operation in self._operations.values():
@@ -173,8 +178,9 @@ class ScriptedCluster:
         self._id(reference)
         return (ExceptionInfo(at=moment(STARTED_MS), attempt=1, message="bad row", domain=Domain.USER, place="t/0/7"),)
 
-    async def logs(self, reference: str, lines: int) -> tuple[str, ...]:
-        return tuple(self._job(reference).log[-lines:])
+    async def logs(self, reference: str, lines: int, after: str | None) -> LogLines:
+        log = self._job(reference).log
+        return LogLines(lines=tuple(log[int(after or 0) :][-lines:]), position=str(len(log)))
 
     async def cluster(self) -> ClusterInfo:
         self._refuse()
@@ -199,10 +205,7 @@ class ScriptedCluster:
         self.held_s = seconds
 
     async def metrics(self) -> str:
-        return metrics_text(
-            JobSample(job, found.name, alarm=False, restarts=0, checkpoint_age_s=1.5)
-            for job, found in self.jobs_by_id.items()
-        )
+        return metrics_text([JobValues(await self.job(job), checkpoint_age_s=1.5) for job in self.jobs_by_id])
 
     async def shutdown(self) -> None:
         self.ended.set()

@@ -236,6 +236,18 @@ class TestLooking:
         assert stable <= set(found)
         assert set(found["checkpoint"]) == {"epoch", "completed_at", "path", "bytes"}
 
+    def test_a_job_is_watched_to_its_end(self, cluster: ScriptedCluster) -> None:
+        job = submitted(cluster)
+        states = iter(["RUNNING", "RESTARTING", "FINISHED"])
+
+        def move() -> None:
+            cluster.jobs_by_id[job].state = next(states)
+
+        cluster.before_status = move
+        looks = headrace("status", job, "--watch", "--every", "1ms", "--json").stdout.splitlines()
+        assert [json.loads(look)["state"] for look in looks] == ["RUNNING", "RESTARTING", "FINISHED"]
+        assert headrace("status", job, "--watch", "--every", "soon", code=2).stderr.startswith("error: --every:")
+
     def test_failures_are_shown_on_demand(self, cluster: ScriptedCluster) -> None:
         job = submitted(cluster)
         assert "bad row" not in headrace("status", job).stdout
@@ -252,6 +264,22 @@ class TestLooking:
         cluster.jobs_by_id[job].log += ["one", "two", "three"]
         assert headrace("logs", job, "-n", "2").stdout == "two\nthree\n"
         assert document("logs", job) == {"lines": ["one", "two", "three"]}
+
+    def test_logs_are_followed_to_the_end_of_the_job(self, cluster: ScriptedCluster) -> None:
+        job = submitted(cluster)
+        found = cluster.jobs_by_id[job]
+        found.log += ["one", "two"]
+        said = iter(["three", "four", None, None])
+
+        def say() -> None:
+            """Before each look at its state the job says a line; then it ends."""
+            if (line := next(said, None)) is not None:
+                found.log.append(line)
+            else:
+                found.state = "FINISHED"
+
+        cluster.before_status = say
+        assert headrace("logs", job, "-n", "1", "--follow").stdout == "two\nthree\nfour\n"
 
     def test_checkpoints(self, cluster: ScriptedCluster) -> None:
         job = submitted(cluster)

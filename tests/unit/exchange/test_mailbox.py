@@ -297,3 +297,59 @@ def _rows_before_barriers(script: list[Element]) -> list[int]:
         elif isinstance(each, Barrier):
             counts.append(rows_so_far)
     return counts
+
+
+class SteppedTime:
+    """The clock of `headrace.exchange.mailbox`, which only the test moves."""
+
+    def __init__(self) -> None:
+        self.now_s = 100.0
+
+    def monotonic(self) -> float:
+        return self.now_s
+
+
+def test_an_alignment_lasts_from_the_first_barrier_to_the_last(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = SteppedTime()
+    monkeypatch.setattr("headrace.exchange.mailbox.time", clock)
+    box = mailbox(2)
+    box.put(0, Barrier(1))
+    box.put(1, rows(1))
+    assert values(box.take()[0]) == [1]
+    # the first barrier is seen with the next look at signals
+    box.put(1, rows(2))
+    box.take()
+    clock.now_s += 0.25
+    box.put(1, Barrier(1))
+    assert values_or_signals(box) == [Barrier(1)]
+    assert box.aligned_ms == 250
+
+    for channel in (0, 1):
+        box.put(channel, Barrier(2))
+    assert values_or_signals(box) == [Barrier(2)]
+    assert box.aligned_ms == 0
+
+
+def test_an_aborted_alignment_is_not_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = SteppedTime()
+    monkeypatch.setattr("headrace.exchange.mailbox.time", clock)
+    box = mailbox(2)
+    box.put(0, Barrier(1))
+    for value in range(3):
+        box.put(1, rows(value))
+        box.take()
+    clock.now_s += 60.0
+    # epoch 1 is given up: channel 1 never delivers its barrier
+    box.put(1, Barrier(2))
+    box.put(0, Barrier(2))
+    assert values_or_signals(box) == [Barrier(2)]
+    assert box.aligned_ms == 0
+
+
+def test_bytes_that_were_taken_are_counted_as_their_senders_count_them() -> None:
+    box = mailbox(2)
+    box.put(0, rows(1, 2), 160)
+    box.put(1, rows(3), 80)
+    box.put(1, rows(4), 80)
+    assert len(box.take()[0]) == 4  # type: ignore[arg-type]
+    assert box.bytes_taken == 320

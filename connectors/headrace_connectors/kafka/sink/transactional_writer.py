@@ -11,13 +11,14 @@ aborts: nothing in this process can undo a prepared transaction. An epoch withou
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import confluent_kafka
 
-from headrace.connect.sink import Committable, SinkBatch, SinkContext
+from headrace.connect.sink import Committable, SinkBatch, SinkContext, WriterTransaction
 from headrace.core.config import duration_text
 from headrace.core.errors import ExternalError
 from headrace_connectors.kafka.config import KafkaSinkSettings
@@ -57,6 +58,8 @@ class TransactionalWriter:
         self._sender = RecordSender(config, context, transactional=True)
         self._patience_s = message_timeout_ms(config.properties, config.transaction_timeout_ms) / 1000
         self._open: _Transaction | None = None
+        self._begun_s: dict[str, float] = {}
+        """When the transactions that `transactions` shows were begun (monotonic, in s)."""
         self._closed = False
         # held while the producer is in use: a close by another thread must not free it during a call
         self._in_use = threading.Lock()
@@ -96,8 +99,20 @@ class TransactionalWriter:
         """Frees the names of committed transactions."""
         with self._changed:
             self._lanes.committed(epoch, successors)
+            used = {self._lanes.opened, *(each.name for each in self._lanes.pending)}
+            self._begun_s = {name: begun_s for name, begun_s in self._begun_s.items() if name in used}
             self._changed.notify_all()
         self._keep_a_spare()
+
+    def transactions(self) -> Sequence[WriterTransaction]:
+        """The prepared transactions, and the open one. Waits for no call of the client."""
+        now_s = time.monotonic()
+        with self._changed:
+            opened, begun_s = self._lanes.opened, dict(self._begun_s)
+        return [
+            WriterTransaction(self._context.node, name, round((now_s - at_s) * 1000), prepared=name != opened)
+            for name, at_s in sorted(begun_s.items(), key=lambda item: item[1])
+        ]
 
     def close(self) -> None:
         """Aborts the open transaction; prepared ones stay as they are. Idempotent."""
@@ -120,6 +135,7 @@ class TransactionalWriter:
         with self._changed:
             # only now: if `take` raises, the spare keeps the name
             name = self._lanes.open()
+            self._begun_s[name] = time.monotonic()
         # before `begin_transaction`, which may raise: `close` must close this producer
         self._open = _Transaction(name, queue)
         self._keep_a_spare()

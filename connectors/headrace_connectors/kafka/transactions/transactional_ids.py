@@ -32,6 +32,11 @@ class TransactionLanes:
         return self._spare
 
     @property
+    def opened(self) -> str | None:
+        """The name of the open transaction."""
+        return self._open
+
+    @property
     def pending(self) -> tuple[Committable, ...]:
         """The committables that are prepared and not yet recorded as committed, oldest first."""
         return tuple(self._prepared)

@@ -41,6 +41,10 @@ def start(
     slots: Annotated[
         int | None, typer.Option(min=1, max=256, help="Slots per worker. Default: as at the last start, or 4.")
     ] = None,
+    port: Annotated[
+        int | None,
+        typer.Option(min=1, max=65535, help="Port of the REST API on 127.0.0.1. Default: as at the last start."),
+    ] = None,
     # a cluster always has a token: earlier versions' flag is accepted, without effect
     token: Annotated[bool, typer.Option("--token", hidden=True)] = False,
     ha: Ha = None,
@@ -71,7 +75,7 @@ def start(
 
     tls = checked_files(tls_cert, tls_key, tls_ca)
     election = election_of(ha, ledger, key_file, host)
-    record, started = start_cluster(Home.from_environment(), workers, slots, tls=tls, election=election)
+    record, started = start_cluster(Home.from_environment(), workers, slots, port=port, tls=tls, election=election)
     if as_json:
         print_json({"started": list(started), **_fields(record)})
         return

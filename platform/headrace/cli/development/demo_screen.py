@@ -12,7 +12,8 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from headrace.local.runs.progress import ProgressLine, count_text, watermark_text
+from headrace.local.runs.number_text import count_text, watermark_text
+from headrace.local.runs.progress import ProgressLine
 from headrace_dev.broker import FetchProgress
 from headrace_dev.demo import LiveView, Stage
 
@@ -26,7 +27,7 @@ class PlainScreen:
         self._console = console or Console(stderr=True, highlight=False, soft_wrap=True)
         self._started = time.monotonic()
         self._due = 0.0
-        self._line: ProgressLine | None = None
+        self._line = ProgressLine()
 
     def __enter__(self) -> PlainScreen:
         return self
@@ -47,10 +48,8 @@ class PlainScreen:
 
     def moved(self, view: LiveView) -> None:
         """Prints a line now and then, and one at the end."""
-        if self._line is None:
-            self._line = ProgressLine(time.monotonic() - view.seconds)
         if self._is_due() or view.progress.rows_in == view.total:
-            self._say(f"  sent {view.sent:,} | {self._line.text(view.progress, time.monotonic())}")
+            self._say(f"  sent {view.sent:,} | {self._line.text(view.progress)}")
 
     def _is_due(self) -> bool:
         now = time.monotonic()

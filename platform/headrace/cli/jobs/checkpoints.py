@@ -11,7 +11,8 @@ from headrace.cli.jobs.jobs import time_text
 
 @reporting_errors()
 def checkpoints(job: Job, coordinator: Coordinator = None, as_json: Json = False) -> None:
-    """List the checkpoints and savepoints of a job, newest first."""
+    """List the checkpoints and savepoints of a job, newest first: also those that run, and those that failed."""
+    from headrace.cli.jobs.status_text import slowest_text, span_text
     from headrace.client.discovery import connect
 
     with connect(coordinator) as client:
@@ -28,9 +29,11 @@ def checkpoints(job: Job, coordinator: Coordinator = None, as_json: Json = False
                 each.status,
                 time_text(each.completed_at or each.started_at),
                 each.failure or each.path or "-",
+                slowest_text(each),
+                "-" if each.aligned_ms is None else span_text(each.aligned_ms),
                 "-" if each.duration_ms is None else f"{each.duration_ms:,} ms",
                 "-" if each.bytes is None else f"{each.bytes:,}",
             )
             for each in found
         ]
-        print_table(("EPOCH", "KIND", "STATUS", "TIME", "PATH", "TOOK", "BYTES"), rows, left=5)
+        print_table(("EPOCH", "KIND", "STATUS", "TIME", "PATH", "SLOWEST", "ALIGNED", "TOOK", "BYTES"), rows, left=5)

@@ -12,6 +12,8 @@ from headrace.cli.errors import reporting_errors
 if TYPE_CHECKING:
     from datetime import datetime
 
+    from headrace.client.models import JobStatus, JobSummary
+
 
 @reporting_errors()
 def jobs(coordinator: Coordinator = None, as_json: Json = False) -> None:
@@ -25,8 +27,13 @@ def jobs(coordinator: Coordinator = None, as_json: Json = False) -> None:
     elif not found:
         typer.echo("no jobs", err=True)
     else:
-        rows = [(job.job_id, job.name, job.state, time_text(job.started_at)) for job in found]
+        rows = [(job.job_id, job.name, state_text(job), time_text(job.started_at)) for job in found]
         print_table(("JOB", "NAME", "STATE", "STARTED"), rows, left=4)
+
+
+def state_text(job: JobSummary | JobStatus) -> str:
+    """`FINISHED`, `FINISHED (stopped)`."""
+    return f"{job.state} (stopped)" if job.ended_by == "stop" else job.state
 
 
 def time_text(time: datetime | None) -> str:

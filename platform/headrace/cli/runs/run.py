@@ -5,12 +5,11 @@ from __future__ import annotations
 import json
 import os
 import signal
-import sys
 import time
 import uuid
-from collections.abc import Callable, Sequence
-from contextlib import closing, suppress
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, contextmanager, suppress
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Protocol, TypeVar
 
@@ -25,23 +24,23 @@ from headrace.cli.arguments import (
     Rename,
     Set,
     plural,
-    print_json,
     renames_of,
 )
-from headrace.cli.errors import FAILED, exit_code, reporting_errors
+from headrace.cli.errors import reporting_errors
 from headrace.cli.runs.floors import read_floors
+from headrace.cli.runs.meter import Meter
+from headrace.cli.runs.run_result import Ran, print_summary, report_failure
 from headrace.cli.signals import handled, leaving_at_once, let_go_of_terminal, write_line
 from headrace.core.files.named_file import named_file
 
 if TYPE_CHECKING:
     from headrace.cli.runs.resumption import Allowed, TakenUp
+    from headrace.coordinator.monitoring.values import JobValues
     from headrace.core.settings import Home
     from headrace.core.source_state import AppliedFloor
     from headrace.local.engine.compile import Compiled
     from headrace.local.engine.job import Progress
     from headrace.processes.spawning import Starter
-
-TTY_SECONDS, PLAIN_SECONDS = 1.0, 5.0
 
 
 class Stoppable(Protocol):
@@ -50,19 +49,6 @@ class Stoppable(Protocol):
     def stop(self) -> None:
         """Requests the end."""
         ...
-
-
-@dataclass(frozen=True, slots=True)
-class _Ran:
-    """The result of a run, in threads or in slots. `ran`: it read rows; resumable: it may be resumed."""
-
-    state: str
-    progress: Progress
-    floors: Sequence[AppliedFloor]
-    failure: Exception | None = None
-    ran: bool = True
-    savepoint: str | None = None
-    resumable: bool = False
 
 
 @leaving_at_once("ended before anything ran")
@@ -89,6 +75,10 @@ def run(
     allow_lost_output: AllowLostOutput = False,
     rename: Rename = None,
     threads: Annotated[bool, typer.Option("--threads", help="Run all subtasks as threads of this process.")] = False,
+    metrics_port: Annotated[
+        int | None,
+        typer.Option(min=1, max=65535, metavar="PORT", help="Serve Prometheus metrics at 127.0.0.1:PORT/metrics."),
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Run a pipeline until its sources end or Ctrl-C; progress on stderr, a summary at the end."""
@@ -106,6 +96,8 @@ def run(
         raise UserError(
             "--threads keeps no state", remedy="leave it out for --resume, --savepoint and --from-savepoint"
         )
+    if threads and metrics_port is not None:
+        raise UserError("--threads serves no metrics", remedy="leave it out for --metrics-port")
     if resume and from_savepoint is not None:
         raise UserError("--resume and --from-savepoint name two places to start from", remedy="give one of them")
     overrides = [*(set_ or []), *([] if name is None else [f"name={json.dumps(name)}"])]
@@ -116,16 +108,16 @@ def run(
         ran = _in_threads(compiled, given, started_s)
     else:
         allowed = Allowed(renames_of(rename), allow_dropped_state, allow_drained, allow_lost_output)
-        wish = _Wish(file, given, from_savepoint, resume, allowed, savepoint, final)
+        wish = _Wish(file, given, from_savepoint, resume, allowed, savepoint, final, metrics_port)
         assert starter is not None, "a run in slots has a starter"
         with closing(starter):
             ran = _in_slots(compiled, wish, started_s, starter)
     seconds = time.monotonic() - started_s
     if ran.failure is not None:
-        _report_failure(ran, seconds, _again(file, name), as_json=as_json)
+        report_failure(ran, seconds, _again(file, name), as_json=as_json)
         raise ran.failure
     _finish_floors(ran.floors, record_floors)
-    _print_summary(ran, seconds, as_json=as_json)
+    print_summary(ran, seconds, as_json=as_json)
     if ran.resumable:
         typer.echo(f"state is kept; go on with: headrace run {_again(file, name)} --resume", err=True)
 
@@ -137,7 +129,11 @@ def _again(file: str, name: str | None) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Wish:
-    """The command line's options for a run in slots. `given`: the file as the user named it."""
+    """The command line's options for a run in slots.
+
+    given     the file as the user named it
+    publish   receives values for monitoring; None: the run serves none
+    """
 
     given: str
     floors: tuple[AppliedFloor, ...]
@@ -146,6 +142,8 @@ class _Wish:
     allowed: Allowed
     savepoint: str | None
     final: bool
+    metrics_port: int | None = None
+    publish: Callable[[JobValues], None] | None = None
 
     @property
     def file(self) -> Path:
@@ -153,7 +151,7 @@ class _Wish:
         return named_file(self.given)
 
 
-def _in_threads(compiled: Compiled, floors: tuple[AppliedFloor, ...], started_s: float) -> _Ran:
+def _in_threads(compiled: Compiled, floors: tuple[AppliedFloor, ...], started_s: float) -> Ran:
     from headrace.local.engine.job import JobOptions, LocalJob
 
     # part of the names of a sink's files, so that two runs never write to the same name
@@ -162,8 +160,8 @@ def _in_threads(compiled: Compiled, floors: tuple[AppliedFloor, ...], started_s:
         state = _to_the_end(job, job.run, started_s)
     except Exception as error:
         progress = job.progress()
-        return _Ran("FAILED", progress, (), error, ran=progress.rows_in > 0)
-    return _Ran(state.value, job.progress(), job.applied_floors())
+        return Ran("FAILED", progress, (), error, ran=progress.rows_in > 0)
+    return Ran(state.value, job.progress(), job.applied_floors())
 
 
 def _own_starter() -> Starter:
@@ -175,16 +173,28 @@ def _own_starter() -> Starter:
     return own_starter([SLOT, HOST], imports_too=True)
 
 
-def _in_slots(compiled: Compiled, wish: _Wish, started_s: float, starter: Starter) -> _Ran:
+def _in_slots(compiled: Compiled, wish: _Wish, started_s: float, starter: Starter) -> Ran:
     from headrace.core.settings import Home
     from headrace.local.runs.runs import run_alone
 
     home = Home.from_environment()
-    with run_alone(home, compiled.pipeline.name):
-        return _alone_in_slots(compiled, wish, home, started_s, starter)
+    with run_alone(home, compiled.pipeline.name), _monitored(wish.metrics_port) as publish:
+        return _alone_in_slots(compiled, replace(wish, publish=publish), home, started_s, starter)
 
 
-def _alone_in_slots(compiled: Compiled, wish: _Wish, home: Home, started_s: float, starter: Starter) -> _Ran:
+@contextmanager
+def _monitored(port: int | None) -> Iterator[Callable[[JobValues], None] | None]:
+    """Serves metrics at a port; returns the function that publishes values there, None without a port."""
+    if port is None:
+        yield None
+        return
+    from headrace.local.runs.metrics_server import served
+
+    with served(port) as metrics:
+        yield metrics.publish
+
+
+def _alone_in_slots(compiled: Compiled, wish: _Wish, home: Home, started_s: float, starter: Starter) -> Ran:
     from headrace.core.errors import HeadraceError
     from headrace.local.runs.runs import RecordedRun, forget_if_nothing_kept, forget_run, record_run
     from headrace.local.runs.slot_run import RunOptions, SlotRun
@@ -199,6 +209,7 @@ def _alone_in_slots(compiled: Compiled, wish: _Wish, home: Home, started_s: floa
         resume=taken.job,
         savepoint=wish.savepoint,
         final=wish.final,
+        on_values=wish.publish,
         times=times_from(os.environ),
     )
     job = SlotRun(compiled.pipeline, options, home, starter)
@@ -215,7 +226,7 @@ def _alone_in_slots(compiled: Compiled, wish: _Wish, home: Home, started_s: floa
     if not kept:
         forget_run(home, name, recorded)
     state = "CANCELED" if outcome.cut_short and outcome.failure is None else outcome.state.value
-    return _Ran(
+    return Ran(
         state,
         outcome.progress,
         outcome.floors,
@@ -242,7 +253,7 @@ Outcome = TypeVar("Outcome")
 
 def _to_the_end(job: Stoppable, run_it: Callable[[Callable[[Progress], None]], Outcome], started_s: float) -> Outcome:
     """Runs with a progress line. The first Ctrl-C, SIGTERM or SIGHUP ends the job in order, a second Ctrl-C at once."""
-    meter = _Meter(started_s)
+    meter = Meter(started_s)
     asked = _EndAsked()
     with handled(asked):
 
@@ -273,34 +284,6 @@ class _EndAsked:
         write_line("stopping; Ctrl-C again leaves at once")
 
 
-class _Meter:
-    """Shows the progress line: in place on a terminal, elsewhere as a line now and then."""
-
-    def __init__(self, started_s: float) -> None:
-        from headrace.local.runs.progress import ProgressLine
-
-        self._line = ProgressLine(started_s)
-        self._tty = sys.stderr.isatty()
-        self._every_s = TTY_SECONDS if self._tty else PLAIN_SECONDS
-        self._due_s = started_s + self._every_s
-        self._shown = False
-
-    def show(self, progress: Progress) -> None:
-        """Shows the line if it is due."""
-        now_s = time.monotonic()
-        if now_s < self._due_s:
-            return
-        self._due_s = now_s + self._every_s
-        text = self._line.text(progress, now_s)
-        self._shown = True
-        typer.echo(f"\r\x1b[2K{text}" if self._tty else text, nl=not self._tty, err=True)
-
-    def end(self) -> None:
-        """Ends the line."""
-        if self._tty and self._shown:
-            typer.echo("", err=True)
-
-
 def _finish_floors(applied: Sequence[AppliedFloor], record: Path | None) -> None:
     from dataclasses import asdict
 
@@ -317,50 +300,3 @@ def _finish_floors(applied: Sequence[AppliedFloor], record: Path | None) -> None
             "--record-floors PATH keeps them, and --floors PATH gives the same rows again",
             err=True,
         )
-
-
-def _report_failure(ran: _Ran, seconds: float, file: str, *, as_json: bool) -> None:
-    """Prints the summary of a failed job, and exits with 1 if it failed while running."""
-    from headrace.core.errors import DataError, ExternalError, HeadraceError, UnreachableError, UserError
-
-    error = ran.failure
-    assert error is not None, "a failed run has a failure"
-    if as_json:
-        text = str(error) if isinstance(error, HeadraceError) else f"{type(error).__name__}: {error}"
-        print_json({**_summary(ran, seconds), "error": text})
-    if ran.resumable:
-        typer.echo(f"its last checkpoint is kept; go on with: headrace run {file} --resume", err=True)
-    # a refusal before the first row (no such topic) is wrong use; later errors are the job's failure
-    failed_running = isinstance(error, DataError) or ran.ran
-    if isinstance(error, UserError | ExternalError):
-        typer.echo(f"error: {error}", err=True)
-        code = FAILED if failed_running and not isinstance(error, UnreachableError) else exit_code(error)
-        raise typer.Exit(code) from error
-
-
-def _summary(ran: _Ran, seconds: float) -> dict[str, object]:
-    return {
-        "state": ran.state,
-        "rows_in": ran.progress.rows_in,
-        "rows_out": ran.progress.rows_out,
-        "late": ran.progress.late,
-        "bad": ran.progress.bad,
-        "seconds": round(seconds, 3),
-        "savepoint": ran.savepoint,
-    }
-
-
-def _print_summary(ran: _Ran, seconds: float, *, as_json: bool) -> None:
-    from headrace.local.runs.progress import count_text
-
-    if as_json:
-        print_json(_summary(ran, seconds))
-        return
-    progress = ran.progress
-    rate = count_text(progress.rows_in / max(seconds, 1e-9))
-    typer.echo(
-        f"{ran.state}: {progress.rows_in:,} rows in, {progress.rows_out:,} out, {progress.late:,} late, "
-        f"{progress.bad:,} bad, {seconds:.1f} s, {rate} rows/s"
-    )
-    if ran.savepoint is not None:
-        typer.echo(f"savepoint {ran.savepoint}")

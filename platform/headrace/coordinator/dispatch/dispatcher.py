@@ -21,13 +21,14 @@ from headrace.client.models import (
     ExceptionInfo,
     JobStatus,
     JobSummary,
+    LogLines,
     SubmitRequest,
     Trigger,
     WorkerInfo,
 )
 from headrace.coordinator.dispatch.accepted_job import Request, Surroundings
 from headrace.coordinator.dispatch.job_reference import NamedJob, find_job
-from headrace.coordinator.dispatch.known_job import KnownJob, running_status
+from headrace.coordinator.dispatch.known_job import KnownJob, monitored, running_status
 from headrace.coordinator.dispatch.preparation import submitted_plans
 from headrace.coordinator.dispatch.registry_shell import RegistryShell
 from headrace.coordinator.dispatch.resubmission import request_again
@@ -40,12 +41,13 @@ from headrace.coordinator.fleet.fleet import Fleet
 from headrace.coordinator.job import events as machine_events
 from headrace.coordinator.job.config import Beginning
 from headrace.coordinator.ledger.records import JobResult
+from headrace.coordinator.monitoring.exposition import metrics_text
+from headrace.coordinator.monitoring.values import ClusterValues
 from headrace.coordinator.output.job_handle import HeldJob, phase_of
 from headrace.coordinator.output.job_output import JobOutput
 from headrace.coordinator.registry import events as on
 from headrace.coordinator.registry.entry import Phase
-from headrace.coordinator.rest import job_status, waiting
-from headrace.coordinator.rest.metrics import metrics_text
+from headrace.coordinator.rest import checkpoint_status, job_status, waiting
 from headrace.coordinator.rest.service import JobConflictError, JobNotFoundError
 from headrace.coordinator.store.job_store import JobStore
 from headrace.coordinator.store.ledger_store import LedgerReplacedError
@@ -114,13 +116,13 @@ class Dispatcher:
     async def jobs(self) -> tuple[JobSummary, ...]:
         """Returns all jobs, newest first."""
         newest = sorted(self._shell.jobs.values(), key=lambda known: known.submission.submitted_at_ms, reverse=True)
-        return tuple(job_status.summary(each.submission, each.state, _result(each)) for each in newest)
+        return tuple(job_status.summary(each.submission, each.state, _result(each), each.history) for each in newest)
 
     async def job(self, reference: str) -> JobStatus:
         """Returns one job's status."""
         known = self._known(reference)
         if known.driver is not None:
-            status = running_status(known.submission, known.driver)
+            status = running_status(known.submission, known.driver, self._clock.now_ms())
             own = self._fleet.provisioning()
             return status if own is None else waiting.with_reason(status, self._fleet.view(), own)
         left = job_status.left_status(known.submission, known.history, known.entry.why)
@@ -128,20 +130,22 @@ class Dispatcher:
             case Phase.ENDED if known.result is not None:
                 if known.last is None:
                     return job_status.stored_status(known.submission, known.result, known.history)
-                return job_status.ended_status(known.last, known.result)
+                return job_status.ended_status(known.last, known.result, known.history)
             case Phase.ENDING:
-                return job_status.ending_status(known.last or left, known.state, known.entry.why)
+                return job_status.ending_status(known.last or left, known.state, known.entry.why, known.history)
             case Phase.LEFT:
                 return known.last or left
             case _:
                 return left
 
     async def checkpoints(self, reference: str) -> tuple[CheckpointInfo, ...]:
-        """Returns the job's retained checkpoints from its journal, newest first."""
+        """Returns the job's checkpoints, newest first: those of its journal, and those that its driver triggered."""
         known = self._known(reference)
-        look = partial(job_status.retained_checkpoints, known.submission.storage)
+        look = partial(checkpoint_status.retained_checkpoints, known.submission.storage)
         try:
-            return await known.storage.ask(look)
+            retained = await known.storage.ask(look)
+            log = known.checkpoints if known.driver is None else known.driver.checkpoints
+            return checkpoint_status.with_log(retained, log)
         finally:
             self._shell.let_go_of_storage(known)
 
@@ -150,10 +154,10 @@ class Dispatcher:
         history = self._known(reference).history
         return tuple(job_status.exception_info(each) for each in reversed(history.exceptions))
 
-    async def logs(self, reference: str, lines: int) -> tuple[str, ...]:
-        """Returns the last lines of the job's log."""
+    async def logs(self, reference: str, lines: int, after: str | None = None) -> LogLines:
+        """Returns the last lines of the job's log, or those behind a position."""
         folder = self._shell.store.folder(self._known(reference).job)
-        return await self._shell.blocking(partial(JobLog.tail, folder, lines))
+        return await self._shell.blocking(partial(JobLog.read, folder, lines, after))
 
     async def cluster(self) -> ClusterInfo:
         """Returns the cluster's workers and slots."""
@@ -193,9 +197,11 @@ class Dispatcher:
         self._held_until_s = time.monotonic() + seconds
 
     async def metrics(self) -> str:
-        """Returns the running jobs as Prometheus text."""
+        """Returns the cluster and the running jobs as Prometheus text."""
         now_ms = self._clock.now_ms()
-        return metrics_text(job_status.sample(job, driver, now_ms) for job, driver in self._shell.driven)
+        view = self._fleet.view()
+        cluster = ClusterValues(len(view.workers), view.slots_total, view.slots_free)
+        return metrics_text([monitored(job, driver, now_ms) for job, driver in self._shell.driven], cluster)
 
     # ---- operations ----------------------------------------------------------------------------------------------
 

@@ -10,8 +10,10 @@ from headrace.coordinator.driver.driver import JobDriver
 from headrace.coordinator.driver.job_log import JobLog
 from headrace.coordinator.driver.job_setup import JobSetup
 from headrace.coordinator.driver.job_storage import JobStorage
+from headrace.coordinator.figures.checkpoint_log import CheckpointLog
 from headrace.coordinator.job.history import JobHistory
 from headrace.coordinator.ledger.records import JobResult
+from headrace.coordinator.monitoring.values import JobValues
 from headrace.coordinator.registry.entry import Entry
 from headrace.coordinator.rest import job_status
 from headrace.coordinator.store.submission import JobSubmission
@@ -23,7 +25,7 @@ class KnownJob:
 
     entry             the registry's entry of the job
     result            its end, as the job store has it
-    last              its status when its driver ended
+    last              its status when its driver ended; checkpoints: the log of that driver
     setup             the setup of its next driver
     trying, keeping   tasks: the newest try, the newest write of its end
     tried             set when its first try has ended
@@ -36,6 +38,7 @@ class KnownJob:
     result: JobResult | None = None
     driver: JobDriver | None = None
     last: JobStatus | None = None
+    checkpoints: CheckpointLog | None = None
     log: JobLog | None = None
     setup: JobSetup | None = None
     trying: asyncio.Task[None] | None = None
@@ -53,7 +56,13 @@ class KnownJob:
         return self.entry.state if self.driver is None else self.driver.machine.state.value
 
 
-def running_status(submission: JobSubmission, driver: JobDriver) -> JobStatus:
+def monitored(submission: JobSubmission, driver: JobDriver, now_ms: int) -> JobValues:
+    """Returns the values of a driven job for a monitoring system."""
+    plan = driver.setup.plans.plan(driver.machine.job.parallelism)
+    return job_status.monitored(submission, driver, plan, now_ms)
+
+
+def running_status(submission: JobSubmission, driver: JobDriver, now_ms: int) -> JobStatus:
     """Returns the status of a driven job."""
     plan = driver.setup.plans.plan(driver.machine.job.parallelism)
-    return job_status.running_status(submission, driver, plan)
+    return job_status.running_status(submission, driver, plan, now_ms)

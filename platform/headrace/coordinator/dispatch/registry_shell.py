@@ -434,7 +434,8 @@ class RegistryShell:
 
     def _last_status(self, known: KnownJob, driver: JobDriver) -> JobStatus | None:
         try:
-            return running_status(known.submission, driver)
+            known.checkpoints = driver.checkpoints
+            return running_status(known.submission, driver, self._clock.now_ms())
         except Exception:
             # the job has ended even if its last status cannot be computed
             LOG.exception("job %s: how it stood at its end is unknown", known.job)

@@ -20,6 +20,8 @@ from pydantic import ValidationError
 
 from headrace.checkpoint.manifest import SUBTASK_DOCUMENTS, StateHandle, located
 from headrace.coordinator.driver.job_setup import JobSetup
+from headrace.coordinator.figures.checkpoint_log import CheckpointLog
+from headrace.coordinator.figures.job_figures import JobFigures
 from headrace.coordinator.fleet.fleet import Fleet
 from headrace.coordinator.fleet.slot_pool import PooledSlot
 from headrace.coordinator.job import effects as do
@@ -28,6 +30,7 @@ from headrace.core.errors import Domain
 from headrace.rpc import codec
 from headrace.rpc.deployment import Deployment, PeerDocument
 from headrace.rpc.failure import failure_of
+from headrace.rpc.figures import SUBTASK_BARRIERS
 from headrace.rpc.messages import (
     Acked,
     Declined,
@@ -50,6 +53,7 @@ class AttemptSlots:
 
     slots            by index, once they are granted; granted_for: the attempt that they were granted for
     statuses         the last status message of each slot, by index
+    figures          the figures in their status messages; checkpoints: the job's, of all attempts
     deployed         deployments were sent to the slots: their processes must exit, and cannot be granted again
     suspects_files   a slot failed to restore, and a retry cannot help: a state file may be corrupt although it has the
                      right size
@@ -67,13 +71,15 @@ class AttemptSlots:
         self.slots: tuple[PooledSlot, ...] = ()
         self.granted_for = 0
         self.statuses: dict[int, SlotStatus] = {}
+        self.figures = JobFigures()
+        self.checkpoints = CheckpointLog()
         self.deployed = False
         self.suspects_files = False
 
     def granted(self, attempt: int, slots: tuple[PooledSlot, ...]) -> None:
         """Called when the fleet has granted slots to the attempt."""
         self.slots, self.granted_for, self.deployed = slots, attempt, False
-        self.statuses = {}
+        self.statuses, self.figures = {}, JobFigures()
         self._post(on.SlotsGranted(attempt, tuple(slot.worker for slot in slots)))
 
     def deploy(self, wanted: do.DeploySlots) -> None:
@@ -174,12 +180,15 @@ class AttemptSlots:
                 self._post(on.SlotFailed(index, self._placed(failure, index)))
             case InputEnded():
                 self._post(on.SlotInputEnded(index))
-            case Acked(epoch=epoch, subtasks=subtasks):
+            case Acked(epoch=epoch, subtasks=subtasks, figures=figures):
+                barriers = SUBTASK_BARRIERS.validate_json(figures) if figures else ()
+                self.checkpoints.acknowledge(index, epoch, self.slots[index].worker, barriers)
                 self._post(on.SlotAcked(index, epoch, SUBTASK_DOCUMENTS.validate_json(subtasks)))
             case Declined(epoch=epoch, failure=failure):
                 self._post(on.SlotDeclined(index, epoch, self._placed(failure, index)))
             case Status(status=status):
                 self.statuses[index] = SlotStatus.model_validate_json(status)
+                self.figures.take(index, self.statuses[index])
                 self._post(on.SlotReported(index, self.statuses[index]))
             case Left():
                 pass

@@ -34,12 +34,14 @@ from headrace.coordinator.connector_host.lifecycle import JobHost
 from headrace.coordinator.driver.attempt_slots import AttemptSlots
 from headrace.coordinator.driver.job_setup import JobSetup
 from headrace.coordinator.driver.storage_lane import StorageLane
+from headrace.coordinator.figures.checkpoint_log import CheckpointLog
+from headrace.coordinator.figures.job_figures import JobFigures
 from headrace.coordinator.fleet.fleet import Fleet
 from headrace.coordinator.fleet.slot_pool import PooledSlot
 from headrace.coordinator.job import effects as do
 from headrace.coordinator.job import events as on
 from headrace.coordinator.job.effect_failures import failure_event
-from headrace.coordinator.job.history import JobHistory
+from headrace.coordinator.job.history import STOPPED, JobHistory
 from headrace.coordinator.job.job_state import JobState
 from headrace.coordinator.job.journaling import draft_of, journal_read
 from headrace.coordinator.job.machine import Machine
@@ -135,6 +137,16 @@ class JobDriver:
     def statuses(self) -> Mapping[int, SlotStatus]:
         """The last report of each of the attempt's slots, by index."""
         return self.attempt_slots.statuses
+
+    @property
+    def figures(self) -> JobFigures:
+        """The figures of the attempt's slots."""
+        return self.attempt_slots.figures
+
+    @property
+    def checkpoints(self) -> CheckpointLog:
+        """The checkpoints that this driver has triggered."""
+        return self.attempt_slots.checkpoints
 
     @property
     def message(self) -> str:
@@ -271,6 +283,7 @@ class JobDriver:
 
     def _perform(self, effect: do.Effect) -> None:
         try:
+            self.checkpoints.observe(effect, self.machine.job.attempt, len(self.slots), now_ms=self._clock.now_ms())
             self._do(effect)
         except Exception as error:
             self._on_unperformed(effect, error)
@@ -359,7 +372,9 @@ class JobDriver:
                 self.attempt_slots.suspects_files = False
                 self.history = self.history.running(now_ms, job.attempt)
             case JobState.RESTARTING | JobState.RESCALING | JobState.CANCELLING | JobState.FAILING | JobState.FINISHED:
-                self.history = self.history.ended(now_ms, job.attempt, state.value)
+                # a job that was stopped and one that has read all of its input end in the same state
+                stopped = state is JobState.FINISHED and job.stopped
+                self.history = self.history.ended(now_ms, job.attempt, STOPPED if stopped else state.value)
             case _:
                 pass
         # the job is to end: queued storage work gets a deadline, so that unreachable storage does not delay the end
@@ -413,6 +428,7 @@ class JobDriver:
     def _on_put(self, ticket: int, verdict: Verdict) -> None:
         match verdict:
             case Written(record):
+                self.checkpoints.follow(record, self._clock.now_ms())
                 if isinstance(record, CheckpointRecord):
                     self._note_checkpoint(record)
                 self.post(on.RecordWritten(ticket))

@@ -9,6 +9,8 @@ from collections import deque
 from io import TextIOWrapper
 from pathlib import Path
 
+from headrace.client.models import LogLines
+from headrace.coordinator.driver.log_position import end_of, lines_after, lines_up_to, parsed, position_text
 from headrace.core.files.private_files import private_opener
 
 MASTER_LOG = "job.log"
@@ -42,10 +44,12 @@ class JobLog:
         self._handler.close()
 
     @staticmethod
-    def tail(folder: Path, lines: int) -> tuple[str, ...]:
-        """Returns the last lines of all the job's logs, oldest first."""
-        last: deque[str] = deque(maxlen=lines)
-        for path in sorted(folder.glob("*.log.1")) + sorted(folder.glob("*.log")):
-            with path.open(encoding="utf-8", errors="replace") as file:
-                last.extend(line.rstrip("\n") for line in file)
-        return tuple(last)
+    def read(folder: Path, lines: int, after: str | None = None) -> LogLines:
+        """Returns the last lines of all the job's logs, oldest first; with a position all lines behind it, at most
+        `READ_BYTES_MAX` of each file. Raises UserError if `after` is no position.
+        """
+        if after is None:
+            end = end_of(folder)
+            return LogLines(lines=tuple(deque(lines_up_to(folder, end), lines)), position=position_text(end))
+        more, reached = lines_after(folder, parsed(after))
+        return LogLines(lines=tuple(more), position=position_text(reached))

@@ -13,6 +13,7 @@ EXCEPTIONS_MAX = 50
 ATTEMPTS_MAX = 50
 RESCALES_MAX = 50
 RESCALING = JobState.RESCALING.value
+STOPPED = "STOPPED"
 
 
 class ExceptionEntry(Document):
@@ -29,7 +30,7 @@ class AttemptEntry(Document):
     reason           the reason of its start: `submitted` for the first attempt, `rescale`, `coordinator` if another
                      coordinator ran the attempt before, else `restart`
     restored_epoch   the restored checkpoint; None: it restored none, or a savepoint
-    outcome          the state of the job at its end, such as `RESTARTING` or `FINISHED`
+    outcome          the state of the job at its end, such as `RESTARTING` or `FINISHED`; `STOPPED`: FINISHED by a stop
     """
 
     attempt: int

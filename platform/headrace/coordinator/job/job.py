@@ -76,6 +76,8 @@ class Job:
     restarts: int = 0
     ran: bool = False
     """Whether an attempt was deployed in this coordinator."""
+    stopped: bool = False
+    """Whether a stop has ended it."""
     tickets: int = 0
     releasing: int = 0
     """Number of ReleaseSlots that are not answered yet. Releases overlap, because slots of an earlier attempt may take

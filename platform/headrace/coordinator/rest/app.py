@@ -42,9 +42,9 @@ from headrace.client.models import (
     Submitted,
     Trigger,
 )
+from headrace.coordinator.monitoring.exposition import MEDIA_TYPE
 from headrace.coordinator.rest.access.cross_site import refusal
 from headrace.coordinator.rest.access.tokens import Tokens, denial
-from headrace.coordinator.rest.metrics import MEDIA_TYPE
 from headrace.coordinator.rest.output_routes import output_routes
 from headrace.coordinator.rest.service import ClusterService, JobConflictError, JobNotFoundError
 from headrace.core.errors import Domain, ExternalError, HeadraceError, UserError
@@ -106,9 +106,16 @@ def _jobs(service: ClusterService) -> APIRouter:
         return JobList(jobs=await service.jobs())
 
     @router.get("/jobs/{job}", operation_id="status")
-    async def status(job: str) -> JobStatus:
+    async def status(
+        job: str, *, subtasks: Annotated[bool, Query(description="false: nodes without subtasks and partitions")] = True
+    ) -> JobStatus:
         """The status of a job. JOB: an id, a unique prefix of one, or the name of one running job."""
-        return await service.job(job)
+        found = await service.job(job)
+        if subtasks:
+            return found
+        # for those who look often: subtasks and partitions are most of the answer
+        nodes = tuple(node.model_copy(update={"subtasks": (), "partitions": ()}) for node in found.nodes)
+        return found.model_copy(update={"nodes": nodes})
 
     @router.post("/jobs/{job}/resubmit", operation_id="resubmit", status_code=201)
     async def resubmit(job: str, body: ResubmitRequest) -> Submitted:
@@ -163,9 +170,13 @@ def _history(service: ClusterService) -> APIRouter:
         return ExceptionList(exceptions=await service.exceptions(job))
 
     @router.get("/jobs/{job}/logs", operation_id="logs")
-    async def logs(job: str, lines: Annotated[int, Query(ge=1, le=LOG_LINES_MAX)] = 1000) -> LogLines:
+    async def logs(
+        job: str,
+        lines: Annotated[int, Query(ge=1, le=LOG_LINES_MAX)] = 1000,
+        after: Annotated[str | None, Query(description="`position` of an earlier answer: all lines behind it")] = None,
+    ) -> LogLines:
         """The last lines that the job's processes logged."""
-        return LogLines(lines=await service.logs(job, lines))
+        return await service.logs(job, lines, after)
 
     return router
 
@@ -211,7 +222,7 @@ def _monitoring(service: ClusterService) -> APIRouter:
 
     @router.get("/metrics", operation_id="metrics", response_class=PlainTextResponse)
     async def metrics() -> PlainTextResponse:
-        """The running jobs in Prometheus' text format."""
+        """The cluster and its running jobs in Prometheus' text format."""
         return PlainTextResponse(await service.metrics(), media_type=MEDIA_TYPE)
 
     return router

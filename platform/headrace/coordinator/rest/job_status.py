@@ -2,40 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
-from headrace.checkpoint.job_folder.journal_store import JournalStore
-from headrace.checkpoint.journal.records import CheckpointRecord
-from headrace.checkpoint.savepoints.savepoint import checkpoint_url
-from headrace.checkpoint.stores.opening import open_store
 from headrace.client.models import (
-    CheckpointInfo,
     CompletedCheckpoint,
+    EndedBy,
     ExceptionInfo,
     JobStatus,
     JobSummary,
-    NodeStatus,
-    SubtaskState,
+    TransactionState,
     moment,
 )
 from headrace.coordinator.driver.driver import JobDriver
-from headrace.coordinator.fleet.slot_pool import PooledSlot
 from headrace.coordinator.job.history import ExceptionEntry, JobHistory
 from headrace.coordinator.job.job_state import JobState
 from headrace.coordinator.ledger.records import JobResult
-from headrace.coordinator.rest.metrics import JobSample
+from headrace.coordinator.monitoring.values import JobValues
+from headrace.coordinator.rest.checkpoint_status import checkpoint_states, logged
+from headrace.coordinator.rest.node_status import job_rates, node_statuses
 from headrace.coordinator.store.submission import JobSubmission
-from headrace.core.signals import TIME_MIN
-from headrace.execution.manifests import total_counters
 from headrace.rpc.messages import Failure
-from headrace.rpc.status import SlotStatus, SourceSubtaskStatus, SubtaskStatus
 
 if TYPE_CHECKING:
-    from headrace.plan.physical import PhysicalPlan, Task
+    from headrace.plan.physical import PhysicalPlan
 
 
-def summary(submission: JobSubmission, state: str, result: JobResult | None) -> JobSummary:
+def summary(submission: JobSubmission, state: str, result: JobResult | None, history: JobHistory) -> JobSummary:
     """Returns a job's entry in the list of jobs."""
     return JobSummary(
         job_id=submission.job,
@@ -43,13 +35,51 @@ def summary(submission: JobSubmission, state: str, result: JobResult | None) -> 
         state=state,
         started_at=moment(submission.submitted_at_ms),
         ended_at=None if result is None else moment(result.ended_at_ms),
+        ended_by=ended_by(state, history),
     )
 
 
-def running_status(submission: JobSubmission, driver: JobDriver, plan: PhysicalPlan) -> JobStatus:
+def ended_by(state: str, history: JobHistory) -> EndedBy | None:
+    """Returns why a job ended; None: it has not, or its history does not tell."""
+    outcome = history.attempts[-1].outcome if history.attempts else None
+    match state, outcome:
+        case "CANCELED", _:
+            return "cancel"
+        case "FAILED", _:
+            return "failure"
+        case "FINISHED", "STOPPED":
+            return "stop"
+        case "FINISHED", "FINISHED":
+            return "input"
+        case _:
+            return None
+
+
+class Submitted(Protocol):
+    """A job as it was submitted. submitted_at_ms: epoch ms."""
+
+    @property
+    def job(self) -> str:
+        """Its id."""
+        ...
+
+    @property
+    def name(self) -> str:
+        """The pipeline's name."""
+        ...
+
+    @property
+    def submitted_at_ms(self) -> int:
+        """When it was submitted (epoch ms)."""
+        ...
+
+
+def running_status(submission: Submitted, driver: JobDriver, plan: PhysicalPlan, now_ms: int) -> JobStatus:
     """Returns the status of a job that has not ended."""
     view = driver.machine.view
     failure = driver.machine.job.failure
+    running, failed = checkpoint_states(driver.checkpoints)
+    rate_in, rate_out = job_rates(plan, driver.figures)
     return JobStatus(
         job_id=submission.job,
         name=submission.name,
@@ -57,29 +87,47 @@ def running_status(submission: JobSubmission, driver: JobDriver, plan: PhysicalP
         attempt=view.attempt,
         parallelism=view.parallelism,
         opened=view.opened,
-        nodes=node_statuses(plan, driver.statuses, driver.slots, driver.machine.job.counted),
+        nodes=node_statuses(plan, driver, now_ms),
         checkpoint=completed(driver),
         failure=None if failure is None else failure_text(failure),
         started_at=moment(submission.submitted_at_ms),
         restarts=driver.machine.job.restarts,
         message=driver.message or None,
         alarm=view.alarm,
+        running_ms=driver.figures.running_ms,
+        rows_in_per_s=round(rate_in.recent, 1),
+        rows_out_per_s=round(rate_out.recent, 1),
+        rows_in_per_s_attempt=round(rate_in.attempt, 1),
+        rows_out_per_s_attempt=round(rate_out.attempt, 1),
+        ended_by=ended_by(view.state.value, driver.history),
+        transactions=tuple(
+            TransactionState(
+                sink=each.sink, subtask=subtask, name=each.name, age_ms=each.age_ms, prepared=each.prepared
+            )
+            for subtask, each in driver.figures.transactions()
+        ),
+        checkpoint_running=running,
+        checkpoint_failed=failed,
     )
 
 
-def sample(submission: JobSubmission, driver: JobDriver, now_ms: int) -> JobSample:
+def monitored(submission: Submitted, driver: JobDriver, plan: PhysicalPlan, now_ms: int) -> JobValues:
     """Returns a running job's values for a monitoring system."""
-    newest = driver.checkpoint
-    return JobSample(
-        job=submission.job,
-        name=submission.name,
-        alarm=driver.machine.view.alarm is not None,
-        restarts=driver.machine.job.restarts,
-        checkpoint_age_s=None if newest is None else max(0, now_ms - newest.completed_at_ms) / 1000,
+    complete_at_ms = None if driver.checkpoint is None else driver.checkpoint.completed_at_ms
+    log = driver.checkpoints
+    newest = next((each for each in log.entries if each.status in {"completed", "committed"}), None)
+    running = next((each for each in log.entries if each.status == "in-progress"), None)
+    return JobValues(
+        status=running_status(submission, driver, plan, now_ms),
+        checkpoint_age_s=None if complete_at_ms is None else max(0, now_ms - complete_at_ms) / 1000,
+        newest=None if newest is None else logged(newest),
+        checkpoint_running_s=0.0 if running is None else max(0, now_ms - running.started_at_ms) / 1000,
+        completed=log.completed,
+        failed=log.failed,
     )
 
 
-def ended_status(last: JobStatus, result: JobResult) -> JobStatus:
+def ended_status(last: JobStatus, result: JobResult, history: JobHistory) -> JobStatus:
     """Returns the status of an ended job: its last status with its result."""
     return last.model_copy(
         update={
@@ -89,18 +137,22 @@ def ended_status(last: JobStatus, result: JobResult) -> JobStatus:
             "savepoint": result.savepoint,
             "message": None,
             "alarm": None,
+            "ended_by": ended_by(result.state, history),
+            "transactions": (),
+            "checkpoint_running": None,
         }
     )
 
 
-def ending_status(last: JobStatus, state: str, message: str) -> JobStatus:
+def ending_status(last: JobStatus, state: str, message: str, history: JobHistory) -> JobStatus:
     """Returns the status of a job whose end is not durable yet: its last status with the new state."""
-    return last.model_copy(update={"state": state, "message": message, "alarm": None})
+    ended = {"ended_by": ended_by(state, history), "transactions": (), "checkpoint_running": None}
+    return last.model_copy(update={"state": state, "message": message, "alarm": None, **ended})
 
 
 def stored_status(submission: JobSubmission, result: JobResult, history: JobHistory) -> JobStatus:
     """Returns the status of a job that had ended before this coordinator began."""
-    return ended_status(_bare(submission, history, result.state), result)
+    return ended_status(_bare(submission, history, result.state), result, history)
 
 
 def left_status(
@@ -167,103 +219,3 @@ def exception_info(entry: ExceptionEntry) -> ExceptionInfo:
         trace=failure.trace,
         unreachable=failure.unreachable,
     )
-
-
-def checkpoint_info(record: CheckpointRecord, path: str, *, committed: bool) -> CheckpointInfo:
-    """Returns a retained checkpoint."""
-    manifest = record.manifest
-    return CheckpointInfo(
-        epoch=manifest.epoch,
-        attempt=manifest.attempt,
-        kind="checkpoint" if record.savepoint is None else "savepoint",
-        status="committed" if committed else "completed",
-        started_at=None if record.took_ms is None else moment(record.at_ms - record.took_ms),
-        completed_at=moment(record.at_ms),
-        duration_ms=record.took_ms,
-        bytes=manifest.bytes,
-        path=record.savepoint or path,
-    )
-
-
-def retained_checkpoints(storage: str) -> tuple[CheckpointInfo, ...]:
-    """Reads all checkpoints of the journal in a job's storage, newest first. Blocking."""
-    journal = JournalStore(open_store(storage), "", "").load()
-    open_epoch = None if journal.uncommitted is None else journal.uncommitted.manifest.epoch
-    return tuple(
-        checkpoint_info(record, checkpoint_url(storage, record), committed=record.manifest.epoch != open_epoch)
-        for record in reversed(journal.checkpoints)
-    )
-
-
-def node_statuses(
-    plan: PhysicalPlan,
-    statuses: Mapping[int, SlotStatus],
-    slots: tuple[PooledSlot, ...],
-    counted: Mapping[str, Mapping[str, int]],
-) -> tuple[NodeStatus, ...]:
-    """Returns every node of the plan, in flow order. `counted`: counters of earlier attempts, up to the restored
-    checkpoint.
-    """
-    # imported here: a coordinator without jobs loads no planning
-    from headrace.execution.planning import node_kind
-
-    subtasks = {(each.task, each.subtask): each for status in statuses.values() for each in status.subtasks}
-    sources: dict[str, list[SourceSubtaskStatus]] = {}
-    for status in statuses.values():
-        for each in status.sources:
-            sources.setdefault(each.source, []).append(each)
-    counters = total_counters([counted, *(status.counters for status in statuses.values())])
-    return tuple(
-        _node_status(
-            node.node,
-            node_kind(node),
-            task,
-            [(each, _slot(slots, each.subtask)) for key, each in sorted(subtasks.items()) if key[0] == task.name],
-            counters.get(node.node, {}),
-            sources.get(node.node, []),
-        )
-        for task in plan.tasks
-        for node in task.nodes
-    )
-
-
-def _node_status(
-    node: str,
-    kind: str,
-    task: Task,
-    subtasks: list[tuple[SubtaskStatus, PooledSlot | None]],
-    counters: Mapping[str, int],
-    source: list[SourceSubtaskStatus],
-) -> NodeStatus:
-    times = [each.watermark for each in source] if source else [each.watermark for each, _ in subtasks]
-    known = [time for time in times if time is not None and time > TIME_MIN]
-    return NodeStatus(
-        node=node,
-        kind=kind,
-        parallelism=task.parallelism,
-        rows_in=counters.get("rows_in", 0),
-        rows_out=counters.get("rows_out", 0),
-        late=counters.get("late", 0),
-        bad=counters.get("bad", 0),
-        lag=sum(each.lag for each in source) if source else None,
-        watermark=min(known) if known and len(known) == len(times) else None,
-        backpressured=max((each.backpressured for each, _ in subtasks), default=0.0),
-        busy=max((each.busy for each, _ in subtasks), default=0.0),
-        subtasks=tuple(
-            SubtaskState(
-                subtask=each.subtask,
-                worker=None if slot is None else slot.worker,
-                slot=None if slot is None else slot.slot,
-                rows_queued=each.rows_queued,
-                busy=each.busy,
-                backpressured=each.backpressured,
-                watermark=each.watermark,
-                ended=each.ended,
-            )
-            for each, slot in subtasks
-        ),
-    )
-
-
-def _slot(slots: tuple[PooledSlot, ...], index: int) -> PooledSlot | None:
-    return slots[index] if index < len(slots) else None

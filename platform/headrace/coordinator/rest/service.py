@@ -16,6 +16,7 @@ from headrace.client.models import (
     ExceptionInfo,
     JobStatus,
     JobSummary,
+    LogLines,
     SubmitRequest,
     Trigger,
 )
@@ -84,8 +85,8 @@ class ClusterService(Protocol):
         """Returns the job's failures, newest first."""
         ...
 
-    async def logs(self, reference: str, lines: int) -> tuple[str, ...]:
-        """Returns the last `lines` lines that the job's processes logged."""
+    async def logs(self, reference: str, lines: int, after: str | None) -> LogLines:
+        """Returns the last `lines` lines that the job's processes logged, or all behind the position `after`."""
         ...
 
     async def cluster(self) -> ClusterInfo:

@@ -18,7 +18,7 @@ from headrace.client.models import ClusterInfo
 from headrace.client.token_files import ensure_token
 from headrace.core.errors import ExternalError, HeadraceError, UserError
 from headrace.core.files.private_files import make_private_folder
-from headrace.core.network.hosts import LOOPBACK, host_port
+from headrace.core.network.hosts import host_port
 from headrace.core.settings import Home
 from headrace.local.cluster.commands import (
     SLOT_ROLE,
@@ -32,13 +32,11 @@ from headrace.local.cluster.commands import (
 from headrace.local.cluster.election import Election
 from headrace.local.cluster.own_client import coordinator_client
 from headrace.local.cluster.record import ClusterRecord, ClusterStatus, Member, locked, read_record, write_record
+from headrace.local.cluster.shape import keep_shape, new_record, read_shape, with_port
 from headrace.processes.detached import ModuleCommand, Surroundings
 from headrace.processes.marked_process import MarkedProcess, command_line, start_module
-from headrace.processes.ports import free_port
 from headrace.tls.files import TlsFiles
 
-WORKERS, SLOTS = 1, 4
-"""The default size of a cluster."""
 START_SECONDS = 180.0
 """A process that dies during its start is noticed at once: this limit is for a very busy host."""
 STOP_SECONDS, TERMINATE_SECONDS = 45.0, 30.0
@@ -53,12 +51,15 @@ def start(
     workers: int | None = None,
     slots: int | None = None,
     *,
+    port: int | None = None,
     tls: TlsFiles | None = None,
     election: Election | None = None,
 ) -> tuple[ClusterRecord, tuple[str, ...]]:
     """Starts what is missing. Returns when all workers are registered, with the names of the started processes.
 
-    workers, slots  None: as recorded, else one worker of four slots
+    workers, slots  None: as recorded, else as in the home's last cluster, else one worker of four slots
+    port            of the REST API; None: as recorded, else as in the last cluster if nobody listens there, else a
+                    free one
     tls             files for all connections; None: as recorded, without TLS if nothing is recorded
     election        this home's part of a cluster of several hosts; None: as recorded, without others if nothing is
 
@@ -66,16 +67,18 @@ def start(
     with another shape, ExternalError if a process does not start.
     """
     with locked(home):
-        before = read_record(home)
-        plan = _with_tls(_with_election(_planned(before, workers, slots), election), tls)
+        before, shape = read_record(home), read_shape(home)
+        planned = new_record(shape, slots, port) if before is None else _planned(before, workers, slots, port)
+        plan = _with_tls(_with_election(planned, election), tls)
         if plan.election is None:
             # before any process starts: all of them read the file
             _require_token(home, before)
         started: list[Member] = []
         try:
-            earlier = WORKERS if before is None else len(before.workers)
+            earlier = shape.workers if before is None else len(before.workers)
             record = _start_missing(home, plan, earlier if workers is None else workers, started)
             _wait_registered(home, record)
+            keep_shape(home, record)
         except BaseException:
             # only what this call started: processes that ran before stay
             for member in reversed(started):
@@ -118,20 +121,16 @@ def status(home: Home) -> ClusterStatus:
 # ---- starting ----------------------------------------------------------------------------------------------------
 
 
-def _planned(before: ClusterRecord | None, workers: int | None, slots: int | None) -> ClusterRecord:
-    """Returns the record to start. A cluster without a running process may get another shape."""
+def _planned(before: ClusterRecord, workers: int | None, slots: int | None, port: int | None) -> ClusterRecord:
+    """Returns the record to start: with its ports, so that workers find a restarted coordinator. A cluster without a
+    running process may get another shape."""
     remedy = "stop it first: headrace cluster stop; or set another HEADRACE_HOME for the other cluster"
-    if before is None:
-        # chosen once: the record keeps both ports, so that workers find a restarted coordinator
-        port = free_port()
-        grpc = free_port(other_than=port)
-        return ClusterRecord(url=f"http://{LOOPBACK}:{port}", grpc=f"{LOOPBACK}:{grpc}", slots=slots or SLOTS)
     alive = [member for member in before.workers if member.process.is_alive()]
     if slots not in {None, before.slots} and alive:
         raise UserError(f"the cluster's workers have {before.slots} slots each, not {slots}", remedy=remedy)
     if workers is not None and any(int(member.name.rpartition("-")[2]) > workers for member in alive):
         raise UserError(f"the cluster has {len(before.workers)} workers, not {workers}", remedy=remedy)
-    return before.model_copy(update={"slots": slots or before.slots})
+    return with_port(before, port).model_copy(update={"slots": slots or before.slots})
 
 
 def _with_tls(plan: ClusterRecord, tls: TlsFiles | None) -> ClusterRecord:

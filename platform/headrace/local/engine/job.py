@@ -72,6 +72,8 @@ class Progress:
     lag                 messages that the sources are behind
     watermark           the lowest of all source subtasks (epoch ms)
     rows_queued         rows that wait in mailboxes
+    running_ms          how long the subtasks of this attempt have run; 0: not yet
+    attempt_in, attempt_out   rows of this attempt, as of `running_ms`
     """
 
     rows_in: int
@@ -85,6 +87,9 @@ class Progress:
     """While the job ends or stops: sinks that still have rows to write, or threads that still run."""
     doing: str = ""
     """The job's activity before it runs, as text for users."""
+    running_ms: int = 0
+    attempt_in: int = 0
+    attempt_out: int = 0
 
 
 class LocalJob:
@@ -104,6 +109,7 @@ class LocalJob:
         self._told_to_stop = False
         self._tearing_down = False
         self._finished = False
+        self._running_since_ms: int | None = None
 
     def stop(self) -> None:
         """Requests that the job stops reading and ends without closing windows. Never blocks and takes no lock, so a
@@ -133,6 +139,7 @@ class LocalJob:
         self._discovery.begin(opened, now_ms)
         subtasks = [(task.name, subtask) for task in self._plan.tasks for subtask in range(task.parallelism)]
         self._epochs = SubtaskEpochs(subtasks, self._plan.checkpoint.interval_ms, now_ms)
+        self._running_since_ms = self._clock.monotonic_ms()
         for part in self._slices:
             part.start(self._guard)
         return self._epochs
@@ -246,12 +253,17 @@ class LocalJob:
     def progress(self) -> Progress:
         """The current progress."""
         status = [task.status() for task in self._source_tasks()]
+        since_ms = self._running_since_ms
+        totals = row_totals(self._plan, self.counters())
         return Progress(
-            *row_totals(self._plan, self.counters()),
+            *totals,
             lag=sum(each.lag for each in status),
             watermark=min((each.watermark for each in status if each.has_splits), default=TIME_MIN),
             rows_queued=sum(box.rows_queued for part in self._slices for box in part.mailboxes.values()),
             waiting_for=self._waiting_for(),
+            running_ms=0 if since_ms is None else self._clock.monotonic_ms() - since_ms,
+            attempt_in=totals[0],
+            attempt_out=totals[1],
         )
 
     def _waiting_for(self) -> tuple[str, ...]:

@@ -31,6 +31,7 @@ from headrace.coordinator.job import events as on
 from headrace.coordinator.job.config import Beginning, JobConfig
 from headrace.coordinator.job.history import JobHistory
 from headrace.coordinator.job.job_state import JobState
+from headrace.coordinator.monitoring.values import JobValues
 from headrace.core.clock import SystemClock
 from headrace.core.errors import ExternalError, HeadraceError, UserError
 from headrace.core.network.hosts import LOOPBACK
@@ -53,6 +54,8 @@ from headrace.spec.pipeline import Pipeline
 from headrace.worker.supervision.supervisor import Supervisor, WorkerConfig
 
 LOOK_S = 0.1
+VALUES_EVERY = 5
+"""Looks between two values for monitoring."""
 STORAGE_THREADS = 4
 
 
@@ -63,6 +66,7 @@ class RunOptions:
     origin      savepoint or checkpoint to start from
     resume      id of an earlier run to resume
     savepoint   folder for the savepoint at the end
+    on_values   receives the job's values for monitoring, about twice a second
     final       time advances to its end before that savepoint
     """
 
@@ -72,6 +76,7 @@ class RunOptions:
     resume: str | None = None
     savepoint: str | None = None
     final: bool = False
+    on_values: Callable[[JobValues], None] | None = None
     times: ClusterTimes = field(default_factory=ClusterTimes)
 
 
@@ -96,6 +101,15 @@ class RunOutcome:
     ran: bool
 
 
+@dataclass(frozen=True, slots=True)
+class _Started:
+    """The run as its monitored values name it."""
+
+    job: str
+    name: str
+    submitted_at_ms: int
+
+
 @dataclass(slots=True)
 class _Over:
     ended: do.Ended | None = None
@@ -117,6 +131,7 @@ class SlotRun:
         self._storage = job_url(pipeline.checkpoint.storage or str(home.checkpoints), self._job)
         self._stop_asked = False
         self._told_to_stop = False
+        self._started = _Started(self._job, pipeline.name, SystemClock().now_ms())
         self._driver: JobDriver | None = None
         self._over = _Over()
         self._progress = Progress(0, 0, 0, 0, 0, TIME_MIN, 0)
@@ -238,6 +253,7 @@ class SlotRun:
     async def _supervise(
         self, driver: JobDriver, supervisor: Supervisor, on_progress: Callable[[Progress], None] | None
     ) -> None:
+        looks = 0
         while not self._over.event.is_set():
             supervisor.wait(0)  # raises the worker's error if it has ended
             try:
@@ -246,6 +262,9 @@ class SlotRun:
             except TimeoutError:
                 pass
             self._progress = self._seen(driver)
+            if self._options.on_values is not None and looks % VALUES_EVERY == 0:
+                self._options.on_values(self._values(driver))
+            looks += 1
             if on_progress is not None:
                 on_progress(self._progress)
             # posted here, in the event loop: a driver accepts events nowhere else
@@ -264,6 +283,13 @@ class SlotRun:
         plan = self._plans.plan(driver.machine.job.parallelism)
         state = driver.machine.state
         return progress_of(plan, driver, "" if state is JobState.RUNNING else driver.message or state.value)
+
+    def _values(self, driver: JobDriver) -> JobValues:
+        # imported here: only a run that is monitored needs it
+        from headrace.coordinator.rest.job_status import monitored
+
+        plan = self._plans.plan(driver.machine.job.parallelism)
+        return monitored(self._started, driver, plan, SystemClock().now_ms())
 
     def _outcome(self, driver: JobDriver) -> RunOutcome:
         ended = self._over.ended
@@ -292,12 +318,16 @@ def progress_of(plan: PhysicalPlan, driver: JobDriver, doing: str = "") -> Progr
     statuses = list(driver.statuses.values())
     counters = total_counters([driver.machine.job.counted, *(status.counters for status in statuses)])
     reports = [each for status in statuses for each in status.sources]
+    attempt_in, attempt_out, _, _ = row_totals(plan, total_counters(driver.figures.counters()))
     return Progress(
         *row_totals(plan, counters),
         lag=sum(each.lag for each in reports),
         watermark=min((each.watermark for each in reports if each.has_splits), default=TIME_MIN),
         rows_queued=sum(each.rows_queued for status in statuses for each in status.subtasks),
         doing=doing,
+        running_ms=driver.figures.running_ms,
+        attempt_in=attempt_in,
+        attempt_out=attempt_out,
     )
 
 

@@ -242,6 +242,7 @@ class Acked(_message.Message):
     """Every subtask of the slot has its snapshot of `epoch` in storage.
 
     subtasks   JSON list of checkpoint.manifest.SubtaskDocument
+    figures    JSON list of rpc.figures.SubtaskBarrier, for people; empty: none
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -252,12 +253,14 @@ class Acked(_message.Message):
     SUBTASKS_FIELD_NUMBER: _builtins.int
     DURATION_MS_FIELD_NUMBER: _builtins.int
     BYTES_WRITTEN_FIELD_NUMBER: _builtins.int
+    FIGURES_FIELD_NUMBER: _builtins.int
     job: _builtins.str
     attempt: _builtins.int
     epoch: _builtins.int
     subtasks: _builtins.bytes
     duration_ms: _builtins.int
     bytes_written: _builtins.int
+    figures: _builtins.bytes
     def __init__(
         self,
         *,
@@ -267,10 +270,11 @@ class Acked(_message.Message):
         subtasks: _builtins.bytes = ...,
         duration_ms: _builtins.int = ...,
         bytes_written: _builtins.int = ...,
+        figures: _builtins.bytes = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["attempt", b"attempt", "bytes_written", b"bytes_written", "duration_ms", b"duration_ms", "epoch", b"epoch", "job", b"job", "subtasks", b"subtasks"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["attempt", b"attempt", "bytes_written", b"bytes_written", "duration_ms", b"duration_ms", "epoch", b"epoch", "figures", b"figures", "job", b"job", "subtasks", b"subtasks"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

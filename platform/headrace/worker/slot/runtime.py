@@ -225,6 +225,8 @@ class SlotRuntime:
             case FreeNames(epoch, successors):
                 self._running.committed(epoch, successors)
             case StartSubtasks():
+                assert self._report is not None, "subtasks that start are open"
+                self._report.begin(self._clock.monotonic_ms())
                 self._running.start(self._guard)
             case FinishSubtasks():
                 self._running.finish()

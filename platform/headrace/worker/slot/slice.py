@@ -15,6 +15,7 @@ from headrace.core.source_state import AppliedFloor
 from headrace.exchange.mailbox import ChannelBounds, Mailbox
 from headrace.exchange.outlet import Outlet
 from headrace.exchange.output import Channel, EdgeOutput
+from headrace.exchange.traffic import NodeBytes
 from headrace.plan.physical import PhysicalPlan, SourceSpec, Task
 from headrace.state.snapshot import RestoredStates
 from headrace.worker.slot.lease import Lease
@@ -50,7 +51,8 @@ class SliceOptions:
 
 @dataclass(slots=True)
 class OpenSubtask:
-    """An open subtask. `loop` is a SourceTask if the task begins with a source (`source`: its name)."""
+    """An open subtask. `loop` is a SourceTask if the task begins with a source (`source`: its name). `traffic`: node ->
+    its bytes."""
 
     task: Task
     index: int
@@ -60,6 +62,7 @@ class OpenSubtask:
     loop: SourceTask | Subtask
     mailbox: Mailbox | None
     source: str | None
+    traffic: dict[str, NodeBytes]
 
     @property
     def waited_ms(self) -> float:
@@ -137,6 +140,7 @@ class Slice:
     def _open(self, task: Task, restored: Mapping[str, RestoredStates], find: FindOutlet) -> None:
         options = self._options
         counters: dict[str, Counter[str]] = {}
+        traffic: dict[str, NodeBytes] = {}
         snapshots = SubtaskSnapshots(task.name, options.index, self._events, counters)
         context = SubtaskContext(
             pipeline=self.plan.pipeline,
@@ -150,12 +154,13 @@ class Slice:
             poll_rows_max=self.plan.batch_rows_max,
             floors=options.floors,
             counters=counters,
+            traffic=traffic,
             restored=restored,
             lease=options.lease,
             terms=self.plan.checkpoint,
             attempt=options.attempt,
         )
-        ends = outgoing(self.plan, self._wiring, task.name, options.index, find)
+        ends = outgoing(self.plan, self._wiring, task.name, options.index, find, traffic=traffic)
         builder = ChainBuilder(task, context, ends)
         # added before its first part opens: if a later part fails to open, `close` closes those that are open
         thread = SubtaskThread(f"{task.name}-{options.index}", builder.opened)
@@ -172,7 +177,7 @@ class Slice:
         thread.run = loop.run
         edges = tuple(end for receivers in ends.values() for end in receivers if isinstance(end, EdgeOutput))
         source = head.node if isinstance(head, SourceSpec) else None
-        self.subtasks.append(OpenSubtask(task, options.index, thread, counters, edges, loop, mailbox, source))
+        self.subtasks.append(OpenSubtask(task, options.index, thread, counters, edges, loop, mailbox, source, traffic))
 
     # ---- running -----------------------------------------------------------------------------------------------------
 

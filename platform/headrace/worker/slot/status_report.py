@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from headrace.connect.sink import TransactionsWriter
 from headrace.core.signals import TIME_MIN
 from headrace.plan.physical import PhysicalPlan, SourceSpec
+from headrace.rpc.figures import FIGURES_INTERVAL_MS, SlotFigures, TimeFigures
 from headrace.rpc.status import SlotStatus, SourceSubtaskStatus, SubtaskStatus
 from headrace.worker.slot.attempt.due_reports import INTERVAL_MS, TIMED_INTERVAL_MS, DueReports
 from headrace.worker.slot.slice import OpenSubtask, Slice
+from headrace.worker.slot.slot_figures import node_figures, source_figures, transaction_figures
 from headrace.worker.task.source_task import SourceTask
 
 
@@ -21,11 +24,13 @@ def report_interval_ms(plan: PhysicalPlan) -> int:
     return TIMED_INTERVAL_MS if relayed else INTERVAL_MS
 
 
-@dataclass(frozen=True, slots=True)
-class _Spent:
-    """How long a subtask has waited for input and for room in its outlets so far, in ms."""
+@dataclass(slots=True)
+class _Times:
+    """How a subtask has spent its time until the last report, in ms. waited: for input, as its loop measures it."""
 
     waited: float = 0.0
+    busy: float = 0.0
+    idle: float = 0.0
     backpressured: float = 0.0
 
 
@@ -34,9 +39,14 @@ class StatusReport:
 
     def __init__(self, running: Slice, now_ms: int) -> None:
         self._running = running
-        self._before_ms = now_ms
-        self._spent: dict[str, _Spent] = {}
+        self._began_ms = self._before_ms = now_ms
+        self._times: dict[str, _Times] = {}
         self._reports = DueReports(report_interval_ms(running.plan))
+        self._figures_due_ms = now_ms
+
+    def begin(self, now_ms: int) -> None:
+        """The subtasks begin to run: figures count from here on."""
+        self._began_ms = self._before_ms = self._figures_due_ms = now_ms
 
     def report(self, now_ms: int, ended: frozenset[str], *, due: bool) -> SlotStatus | None:
         """The status now; None if it is only due, and says nothing new.
@@ -53,14 +63,17 @@ class StatusReport:
             counters={node: dict(own) for each in opened for node, own in list(each.counters.items())},
             subtasks=tuple(self._subtask(each, past_ms, ended=each.task.name in ended) for each in opened),
             sources=sources,
+            # a report that is not due tells of an end: its figures may be the last ones
+            figures=None if due and now_ms < self._figures_due_ms else self._figures(now_ms),
         )
 
     def _subtask(self, opened: OpenSubtask, past_ms: int, *, ended: bool) -> SubtaskStatus:
         name = opened.task.name
-        before, now = self._spent.get(name, _Spent()), _Spent(opened.waited_ms, opened.backpressured_ms)
-        self._spent[name] = now
-        backpressured = min((now.backpressured - before.backpressured) / past_ms, 1.0)
-        idle = min((now.waited - before.waited) / past_ms, 1.0)
+        spent = self._times.setdefault(name, _Times())
+        waited_ms, backpressured_ms = opened.waited_ms, opened.backpressured_ms
+        backpressured = min((backpressured_ms - spent.backpressured) / past_ms, 1.0)
+        idle = min((waited_ms - spent.waited) / past_ms, 1.0)
+        spent.waited, spent.backpressured = waited_ms, backpressured_ms
         box = opened.mailbox
         watermark, at_work = TIME_MIN if box is None else box.watermark, not ended
         if isinstance(opened.loop, SourceTask):
@@ -68,6 +81,8 @@ class StatusReport:
             # a subtask without a split does not poll: it waits for commands, and must not count as busy
             watermark, at_work = status.watermark, at_work and status.has_splits
         busy = max(0.0, 1.0 - idle - backpressured) if at_work else 0.0
+        spent.busy += busy * past_ms
+        spent.idle += max(0.0, 1.0 - busy - backpressured) * past_ms
         return SubtaskStatus(
             task=name,
             subtask=self._running.index,
@@ -77,6 +92,31 @@ class StatusReport:
             watermark=None if watermark == TIME_MIN else watermark,
             ended=ended,
         )
+
+    def _figures(self, now_ms: int) -> SlotFigures:
+        """The figures now. To be called after `_subtask` has added up the times of every subtask."""
+        self._figures_due_ms = now_ms + FIGURES_INTERVAL_MS
+        opened = self._running.subtasks
+        return SlotFigures(
+            at_ms=max(now_ms - self._began_ms, 0),
+            nodes=tuple(figures for each in opened for figures in node_figures(each)),
+            times=tuple(_time_figures(name, spent) for name, spent in self._times.items()),
+            sources=tuple(
+                source_figures(each.source, each.loop) for each in opened if isinstance(each.loop, SourceTask)
+            ),
+            transactions=transaction_figures(
+                part for each in opened for part in each.thread.parts if isinstance(part, TransactionsWriter)
+            ),
+        )
+
+
+def _time_figures(task: str, spent: _Times) -> TimeFigures:
+    return TimeFigures(
+        task=task,
+        busy_ms=round(spent.busy),
+        idle_ms=round(spent.idle),
+        backpressured_ms=round(spent.backpressured),
+    )
 
 
 def _source(opened: OpenSubtask) -> SourceSubtaskStatus:

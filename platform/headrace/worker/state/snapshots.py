@@ -44,8 +44,11 @@ class SubtaskSnapshots:
         """Adds the committables that a sink prepared at the barrier."""
         self._committables += committables
 
-    def complete(self, epoch: int) -> None:
-        """Reports the snapshot after the barrier has passed the chain, and starts an empty one."""
+    def complete(self, epoch: int, aligned_ms: int = 0) -> None:
+        """Reports the snapshot after the barrier has passed the chain, and starts an empty one.
+
+        aligned_ms: how long the subtask's gate aligned the barrier.
+        """
         snapshot = SubtaskSnapshot(
             self._task,
             self._subtask,
@@ -54,6 +57,7 @@ class SubtaskSnapshots:
             self._source,
             tuple(self._committables),
             tuple((node, dict(own)) for node, own in self._counters.items()),
+            aligned_ms,
         )
         self._states, self._source, self._committables = [], None, []
         self._events.snapshotted(snapshot)

@@ -19,6 +19,7 @@ from headrace.checkpoint.stores.store import ObjectStore
 from headrace.checkpoint.unique_names import unique_part
 from headrace.core.errors import ExternalError, HeadraceError
 from headrace.rpc.failure import failure_of
+from headrace.rpc.figures import SUBTASK_BARRIERS, SubtaskBarrier
 from headrace.rpc.messages import Acked, Declined
 from headrace.state.redistribute import group_span
 from headrace.state.snapshot import StateSnapshot
@@ -92,7 +93,7 @@ class Uploader:
             except (HeadraceError, OSError) as error:
                 self._decline(upload.epoch, error)
             else:
-                self._settle(upload.epoch, document, size)
+                self._settle(upload, document, size)
 
     def _take(self) -> Upload[SubtaskSnapshot] | None:
         with self._changed:
@@ -109,13 +110,21 @@ class Uploader:
         if was_open:
             self._send(Declined(self._plan.job, self._plan.attempt, number, failure_of(error)))
 
-    def _settle(self, number: int, document: SubtaskDocument, size: int) -> None:
+    def _settle(self, upload: Upload[SubtaskSnapshot], document: SubtaskDocument, size: int) -> None:
+        now_ms = _now_ms()
+        barrier = SubtaskBarrier(
+            task=document.task,
+            took_ms=now_ms - upload.begun_ms,
+            aligned_ms=upload.snapshot.aligned_ms,
+            bytes=size,
+        )
         with self._changed:
-            epoch = self._epochs.uploaded(number, document, size)
+            epoch = self._epochs.uploaded(upload.epoch, document, size, barrier)
         if epoch is not None:
             text = SUBTASK_DOCUMENTS.dump_json(epoch.documents)
-            took_ms = _now_ms() - epoch.begun_ms
-            self._send(Acked(self._plan.job, self._plan.attempt, number, text, took_ms, epoch.bytes))
+            figures = SUBTASK_BARRIERS.dump_json(tuple(epoch.barriers))
+            took_ms = now_ms - epoch.begun_ms
+            self._send(Acked(self._plan.job, self._plan.attempt, upload.epoch, text, took_ms, epoch.bytes, figures))
 
     # ---- one snapshot ------------------------------------------------------------------------------------------------
 

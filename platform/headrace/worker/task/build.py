@@ -12,6 +12,7 @@ from headrace.core.clock import Clock
 from headrace.core.source_state import AppliedFloor
 from headrace.exchange.outlet import Outlet
 from headrace.exchange.output import EdgeOutput
+from headrace.exchange.traffic import NodeBytes
 from headrace.operators.chain import MAIN, Fan, Link, Receiver
 from headrace.operators.operator import BAD, Operator
 from headrace.plan.contexts import sink_context, source_context
@@ -42,6 +43,7 @@ class SubtaskContext:
     """What the parts of a subtask need to open.
 
     counters   node name -> that subtask's counters
+    traffic    node name -> the bytes that entered and left that subtask there
     floors     recorded floors of an earlier run
     restored   node name -> this subtask's share of the node's states
     lease      nothing is written once the lease has expired; None: no lease
@@ -62,19 +64,35 @@ class SubtaskContext:
     counters: dict[str, Counter[str]]
     terms: CheckpointTerms
     attempt: int = 0
+    traffic: dict[str, NodeBytes] = field(default_factory=dict)
     restored: Mapping[str, RestoredStates] = field(default_factory=dict)
     lease: Lease | None = None
     hand_over: bool = False
 
 
-def outgoing(plan: PhysicalPlan, wiring: Wiring, task: str, subtask: int, find: FindOutlet) -> Outgoing:
-    """The sending ends of all edges that leave a subtask."""
+def outgoing(
+    plan: PhysicalPlan,
+    wiring: Wiring,
+    task: str,
+    subtask: int,
+    find: FindOutlet,
+    *,
+    traffic: dict[str, NodeBytes] | None = None,
+) -> Outgoing:
+    """The sending ends of all edges that leave a subtask. `traffic` counts their bytes for the nodes that send."""
+    counted = {} if traffic is None else traffic
     ends: dict[tuple[str, str], list[Receiver]] = {}
     for edge in plan.edges:
         if edge.from_task == task:
             sender = wiring.senders[edge, subtask]
             outlets = {target: find(edge.to_task, target, number) for target, number in sender.channels.items()}
-            end = EdgeOutput(sender.partitioner, outlets, columns=edge.columns, order_columns=edge.order_columns)
+            end = EdgeOutput(
+                sender.partitioner,
+                outlets,
+                columns=edge.columns,
+                order_columns=edge.order_columns,
+                sent=counted.setdefault(edge.source, NodeBytes()),
+            )
             ends.setdefault((edge.source, edge.output), []).append(end)
     return ends
 
@@ -124,7 +142,14 @@ class ChainBuilder:
                 rows_max=context.poll_rows_max,
                 allowed=spec.config.reads_ahead,
             ),
-            ingest=open_ingest(spec, time, rows=rows, bad=bad, counters=self.counters(spec.node)),
+            ingest=open_ingest(
+                spec,
+                time,
+                rows=rows,
+                bad=bad,
+                counters=self.counters(spec.node),
+                traffic=self.traffic(spec.node),
+            ),
             time=time,
             hand_over=context.hand_over,
             clock=context.clock,
@@ -184,6 +209,7 @@ class ChainBuilder:
             snapshots=context.snapshots,
             counters=self.counters(spec.node),
             lease=context.lease,
+            traffic=self.traffic(spec.node),
         )
 
     def _outputs(self, node: str) -> dict[str, list[Receiver]]:
@@ -194,3 +220,7 @@ class ChainBuilder:
     def counters(self, node: str) -> Counter[str]:
         """The counters of a node."""
         return self._context.counters.setdefault(node, Counter())
+
+    def traffic(self, node: str) -> NodeBytes:
+        """The counted bytes of a node."""
+        return self._context.traffic.setdefault(node, NodeBytes())

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from headrace.connect.sink import Committable
-from headrace.connect.source import Split
+from headrace.connect.source import Split, SplitId
 from headrace.core.source_state import SourceState, SplitState
 from headrace.state.snapshot import StateSnapshot
 
@@ -98,6 +98,23 @@ class SourceStatus:
 
 
 @dataclass(frozen=True, slots=True)
+class PartitionStatus:
+    """One partition of a source subtask, for people.
+
+    position   offset of the next message to read
+    lag        messages that the reader is behind; None: it has not reported any yet
+    watermark  the partition's own (epoch ms); None before its first row
+    idle       the watermark does not wait for it
+    """
+
+    split: SplitId
+    position: int
+    lag: int | None
+    watermark: int | None
+    idle: bool
+
+
+@dataclass(frozen=True, slots=True)
 class SubtaskSnapshot:
     """The snapshot of one subtask for an epoch: the barrier has passed every node of its chain, every sink has flushed.
 
@@ -105,6 +122,7 @@ class SubtaskSnapshot:
 
     source     (source name, positions and time), for a subtask that reads a source
     counters   (node, its counters since the attempt began), as of the barrier
+    aligned_ms  how long the subtask's gate aligned the barrier: for people, no part of a checkpoint
     """
 
     task: str
@@ -114,6 +132,7 @@ class SubtaskSnapshot:
     source: tuple[str, SourceState] | None = None
     committables: tuple[Committable, ...] = ()
     counters: tuple[tuple[str, dict[str, int]], ...] = ()
+    aligned_ms: int = 0
 
 
 class SubtaskEvents(Protocol):

@@ -20,6 +20,7 @@ from headrace.connect.source import MessageBatch, RowBatch, Run, SplitId
 from headrace.core.batch import TS, WM
 from headrace.core.errors import DataError, InternalError
 from headrace.core.signals import Signal
+from headrace.exchange.traffic import NodeBytes, payload_bytes
 from headrace.expr.compiler import compile_scalar
 from headrace.kernels.group.event_time import event_milliseconds
 from headrace.operators.chain import Receiver
@@ -60,14 +61,17 @@ class Ingest:
         rows: Receiver,
         bad: Receiver,
         counters: Counter[str],
+        traffic: NodeBytes | None = None,
     ) -> None:
-        """`decoder`: None where the reader returns rows. `rows`, `bad`: receivers of the two outputs."""
+        """`decoder`: None where the reader returns rows. `rows`, `bad`: receivers of the two outputs. `traffic` counts
+        the bytes of batches as they were read."""
         self._spec = spec
         self._decoder = decoder
         self._time = time
         self._rows = rows
         self._bad = bad
         self._counters = counters
+        self._traffic = NodeBytes() if traffic is None else traffic
         self._names = list(spec.schema.names)
         self._types = list(spec.schema.polars().values())
         self._required = [field.name for field in spec.schema if not field.nullable]
@@ -80,6 +84,7 @@ class Ingest:
         breaks its contract.
         """
         self._counters["rows_in"] += len(batch)
+        self._traffic.bytes_in += _size(batch)
         taken = self._decode(batch)
         if self._spec.metadata:
             taken.rows = taken.rows.hstack(metadata_columns(self._spec, batch, taken.good))
@@ -207,12 +212,23 @@ class Ingest:
 
 
 def open_ingest(
-    spec: SourceSpec, time: SourceProgress, *, rows: Receiver, bad: Receiver, counters: Counter[str]
+    spec: SourceSpec,
+    time: SourceProgress,
+    *,
+    rows: Receiver,
+    bad: Receiver,
+    counters: Counter[str],
+    traffic: NodeBytes | None = None,
 ) -> Ingest:
     """Opens the ingest of a source with the decoder of its format. A reader of whole files decodes them itself."""
     form = spec.format
     decoder = None if form is None or form.config.file_only else form.config.open_decoder(spec.schema)
-    return Ingest(spec, decoder, time=time, rows=rows, bad=bad, counters=counters)
+    return Ingest(spec, decoder, time=time, rows=rows, bad=bad, counters=counters, traffic=traffic)
+
+
+def _size(batch: MessageBatch | RowBatch) -> int:
+    """The bytes of a batch: of message values, or polars' estimate of columns."""
+    return int(batch.rows.estimated_size()) if isinstance(batch, RowBatch) else payload_bytes(batch.values)
 
 
 def _time_expression(spec: SourceSpec) -> tuple[str | pl.Expr, pl.Expr | None]:

@@ -15,6 +15,7 @@ from headrace.connect.sink import SinkBatch, Writer
 from headrace.core.batch import OP, TS
 from headrace.core.errors import ExternalError
 from headrace.core.signals import Barrier, EndOfInput, Signal, Watermark
+from headrace.exchange.traffic import NodeBytes, payload_bytes
 from headrace.plan.physical import SinkSpec
 from headrace.worker.slot.lease import Lease
 from headrace.worker.state.snapshots import SubtaskSnapshots
@@ -32,11 +33,13 @@ class SinkTask:
         snapshots: SubtaskSnapshots,
         counters: Counter[str],
         lease: Lease | None = None,
+        traffic: NodeBytes | None = None,
     ) -> None:
         self._writer = writer
         self._encoder = encoder
         self._snapshots = snapshots
         self._lease = lease
+        self._traffic = NodeBytes() if traffic is None else traffic
         self._visible = list(spec.schema.names)
         self._encoded = list(spec.encoded.names)
         self.counters = counters
@@ -49,7 +52,9 @@ class SinkTask:
         self._check_lease()
         messages = None if self._encoder is None else self._encoder.encode(batch.select(self._encoded))
         hidden = [TS, OP] if OP in batch.columns else [TS]
-        self._writer.write(SinkBatch(batch.select(*self._visible, *hidden), messages))
+        rows = batch.select(*self._visible, *hidden)
+        self._writer.write(SinkBatch(rows, messages))
+        self._traffic.bytes_out += int(rows.estimated_size()) if messages is None else payload_bytes(messages)
         self.counters["rows_in"] += batch.height
         self.counters["rows_out"] += batch.height
 

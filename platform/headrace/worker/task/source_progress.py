@@ -174,6 +174,13 @@ class SourceProgress:
         """Whether there are partitions and every one of them is finished."""
         return bool(self._partitions) and all(part.finished for part in self._partitions.values())
 
+    def own_watermarks(self) -> list[tuple[SplitId, int | None, bool]]:
+        """Each partition with its own watermark (epoch ms; None before its first row), and whether it is idle."""
+        return [
+            (split, None if part.max_ts is None else part.max_ts - self._lag_ms, part.idle)
+            for split, part in self._partitions.items()
+        ]
+
     def _over(self, part: _Partition) -> bool:
         """Whether the watermark no longer waits for a partition."""
         return part.finished and not self._hand_over

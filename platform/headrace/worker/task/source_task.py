@@ -34,6 +34,7 @@ from headrace.worker.task.control import (
     Finish,
     InTurn,
     Limit,
+    PartitionStatus,
     Relay,
     SourceStatus,
     StopReading,
@@ -43,6 +44,8 @@ from headrace.worker.task.ingest import Ingest
 from headrace.worker.task.read_ahead import ReadAhead
 from headrace.worker.task.source_progress import SourceProgress
 
+PARTITIONS_INTERVAL_MS = 500
+"""The least time between two looks at all partitions for `partitions`."""
 SNAPSHOTS_MAX = 64
 """The positions of at most this many epochs are kept until the epoch is committed."""
 
@@ -114,6 +117,8 @@ class SourceTask:
         self._watermark = TIME_MIN
         self._watermark_due_ms = 0
         self._status = SourceStatus(active_height=TIME_MIN, has_splits=True, watermark=TIME_MIN, lag=0)
+        self._partitions: tuple[PartitionStatus, ...] = ()
+        self._partitions_due_ms = 0
         self._idle_after_ms = spec.time.idle_after_ms if spec.time is not None else None
         self._max_drift_ms = spec.time.max_drift_ms if spec.time is not None else None
 
@@ -141,6 +146,10 @@ class SourceTask:
         """The status as of the last watermark interval. Called by any thread."""
         return self._status
 
+    def partitions(self) -> tuple[PartitionStatus, ...]:
+        """The partitions as of at most `PARTITIONS_INTERVAL_MS` ago while the loop polls. Called by any thread."""
+        return self._partitions
+
     def applied_floors(self) -> list[AppliedFloor]:
         """The floors that have taken effect so far."""
         return list(self._time.applied)
@@ -151,6 +160,13 @@ class SourceTask:
             has_splits=bool(self._positions),
             watermark=self._watermark,
             lag=sum(self._lag.values()),
+        )
+
+    def _publish_partitions(self) -> None:
+        lag, position = self._lag, self._positions
+        self._partitions = tuple(
+            PartitionStatus(split, position[split], lag.get(split), watermark, idle)
+            for split, watermark, idle in self._time.own_watermarks()
         )
 
     def run(self) -> None:
@@ -189,6 +205,7 @@ class SourceTask:
     def _end(self, *, closes: bool) -> None:
         """Ends the input. `closes`: Watermark(+inf) is emitted before EndOfInput, which closes all windows."""
         self._publish_status()
+        self._publish_partitions()
         if closes:
             self._close_time()
         self._phase = _Phase.ENDED
@@ -287,7 +304,11 @@ class SourceTask:
             self._mark_idle()
             self._emit_watermark()
             self._publish_status()
-            self._watermark_due_ms = self._clock.monotonic_ms() + self._timing.watermark_interval_ms
+            now_ms = self._clock.monotonic_ms()
+            self._watermark_due_ms = now_ms + self._timing.watermark_interval_ms
+            if now_ms >= self._partitions_due_ms:
+                self._publish_partitions()
+                self._partitions_due_ms = now_ms + PARTITIONS_INTERVAL_MS
 
     def _align(self) -> None:
         """Pauses partitions whose event time is past the limit, and resumes those that are well below it again.

@@ -43,7 +43,7 @@ class Subtask:
                         self._head.on_signal(element)
                     case Barrier(epoch):
                         self._head.on_signal(element)
-                        self._snapshots.complete(epoch)
+                        self._snapshots.complete(epoch, self._mailbox.aligned_ms)
                     case EndOfInput():
                         self._head.on_signal(element)
                         self._snapshots.input_ended()

@@ -181,7 +181,9 @@ class RowlessSlot:
             if done is not None:
                 text = SUBTASK_DOCUMENTS.dump_json(done.documents)
                 deploy = self._attempt
-                self._put(Acked(deploy.job, deploy.attempt, done.number, text, now_ms() - done.begun_ms, done.bytes))
+                self._put(
+                    Acked(deploy.job, deploy.attempt, done.number, text, now_ms() - done.begun_ms, done.bytes, b"")
+                )
 
     def _send(self, message: FromSlot) -> None:
         self._say(codec.from_slot_bytes(message))

@@ -96,10 +96,19 @@ def test_the_life_of_a_job_in_documents(http: httpx.Client) -> None:
     assert again.json()["domain"] == "user"
 
 
+def test_a_status_without_subtasks(http: httpx.Client, cluster: ScriptedCluster) -> None:
+    job = submitted(http)
+    (whole,) = http.get(f"/v1/jobs/{job}").json()["nodes"]
+    (short,) = http.get(f"/v1/jobs/{job}", params={"subtasks": "false"}).json()["nodes"]
+
+    assert whole["subtasks"] and short == whole | {"subtasks": [], "partitions": []}
+
+
 def test_the_rest_of_the_routes(http: httpx.Client, cluster: ScriptedCluster) -> None:
     job = submitted(http)
     cluster.jobs_by_id[job].log += [f"line {n}" for n in range(10)]
-    assert http.get(f"/v1/jobs/{job}/logs", params={"lines": 2}).json() == {"lines": ["line 8", "line 9"]}
+    assert http.get(f"/v1/jobs/{job}/logs", params={"lines": 2}).json()["lines"] == ["line 8", "line 9"]
+    assert http.get(f"/v1/jobs/{job}/logs", params={"after": "7"}).json()["lines"] == ["line 7", "line 8", "line 9"]
     assert [each["epoch"] for each in http.get(f"/v1/jobs/{job}/checkpoints").json()["checkpoints"]] == [4, 3]
     assert http.get(f"/v1/jobs/{job}/exceptions").json()["exceptions"][0]["place"] == "t/0/7"
     assert http.post(f"/v1/jobs/{job}/savepoints", json={}).json()["kind"] == "savepoint"

@@ -4,24 +4,62 @@ import pytest
 
 from headrace.core.signals import TIME_MAX, TIME_MIN
 from headrace.local.engine.job import Progress
-from headrace.local.runs.progress import ProgressLine, count_text, watermark_text
+from headrace.local.runs.number_text import count_text, watermark_text
+from headrace.local.runs.progress import SAMPLES_MAX, ProgressLine
 
 
-def progress(rows_in: int, rows_out: int, *, late: int = 0) -> Progress:
-    return Progress(rows_in, rows_out, late, 0, 7, TIME_MIN, 12)
+def progress(running_ms: int, rows_in: int, rows_out: int, *, late: int = 0, earlier: int = 0) -> Progress:
+    """`earlier`: rows that earlier attempts have read."""
+    return Progress(
+        earlier + rows_in,
+        rows_out,
+        late,
+        0,
+        7,
+        TIME_MIN,
+        12,
+        running_ms=running_ms,
+        attempt_in=rows_in,
+        attempt_out=rows_out,
+    )
 
 
-def test_rates_are_over_the_last_lines() -> None:
-    line = ProgressLine(started_s=100.0)
+def test_rates_are_those_of_the_last_seconds() -> None:
+    line = ProgressLine()
 
-    first = line.text(progress(1000, 10), 101.0)
+    first = line.text(progress(1000, 1000, 10))
     last = ""
     for second in range(2, 20):
-        last = line.text(progress(1000 * second, 10, late=3), 100.0 + second)
+        last = line.text(progress(1000 * second, 1000 * second, 10, late=3))
 
     assert first == "in 1.00 k rows/s (1.00 k) | out 10 rows/s (10) | lag 7 | watermark - | queued 12"
     assert last.startswith("in 1.00 k rows/s (19.0 k) | out 0 rows/s (10)")
     assert last.endswith("| late 3")
+
+
+def test_rows_of_an_earlier_run_are_no_rate() -> None:
+    line = ProgressLine()
+
+    lines = [line.text(progress(500 * n, 0, 0, earlier=70_000)) for n in range(60)]
+
+    assert {text.split(" | ")[0] for text in lines} == {"in 0 rows/s (70.0 k)"}
+
+
+def test_another_attempt_begins_anew() -> None:
+    line = ProgressLine()
+    for second in range(1, 5):
+        line.text(progress(1000 * second, 1000 * second, 0))
+
+    assert line.text(progress(0, 0, 0, earlier=4000)).startswith("in 0 rows/s (4.00 k)")
+    assert line.text(progress(500, 50, 0, earlier=4000)).startswith("in 100 rows/s (4.05 k)")
+
+
+def test_many_lines_keep_few_samples() -> None:
+    line = ProgressLine()
+    for n in range(10 * SAMPLES_MAX):
+        text = line.text(progress(10 * n, n, 0))
+
+    assert text.startswith("in 100 rows/s")
 
 
 @pytest.mark.parametrize(

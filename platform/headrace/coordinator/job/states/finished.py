@@ -18,5 +18,5 @@ class Finished(Over):
         """Answers a requested stop with the path of its savepoint."""
         if job.stop is not None:
             answered(job, job.stop.id, self._savepoint)
-            job.stop = None
+            job.stop, job.stopped = None, True
         super().answer(job)

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
 from headrace.checkpoint.manifest import SubtaskDocument
+from headrace.rpc.figures import SubtaskBarrier
 
 Snapshot = TypeVar("Snapshot")
 """A subtask's snapshot; this module does not look into it."""
@@ -32,6 +33,7 @@ class SlotEpoch(Generic[Snapshot]):
     begun_ms   when its first snapshot or its order came (monotonic)
     savepoint  None until the epoch is ordered, then the URL of a folder or empty
     bytes      written so far
+    barriers   figures of the subtasks that are done, for people
     """
 
     number: int
@@ -40,6 +42,7 @@ class SlotEpoch(Generic[Snapshot]):
     waiting: deque[Snapshot] = field(default_factory=deque)
     done: list[SubtaskDocument] = field(default_factory=list)
     bytes: int = 0
+    barriers: list[SubtaskBarrier] = field(default_factory=list)
 
     @property
     def documents(self) -> tuple[SubtaskDocument, ...]:
@@ -49,11 +52,13 @@ class SlotEpoch(Generic[Snapshot]):
 
 @dataclass(frozen=True, slots=True)
 class Upload(Generic[Snapshot]):
-    """The next upload. savepoint: URL of a folder to which the whole state is written too, or empty."""
+    """The next upload. savepoint: URL of a folder to which the whole state is written too, or empty; begun_ms: as in
+    `SlotEpoch`."""
 
     epoch: int
     savepoint: str
     snapshot: Snapshot
+    begun_ms: int = field(default=0, compare=False)
 
 
 class SlotEpochs(Generic[Snapshot]):
@@ -86,16 +91,20 @@ class SlotEpochs(Generic[Snapshot]):
         """The next snapshot to upload, lower epochs first: `StateFiles` requires snapshots in the order of epochs."""
         for number, epoch in sorted(self._open.items()):
             if epoch.savepoint is not None and epoch.waiting:
-                return Upload(number, epoch.savepoint, epoch.waiting.popleft())
+                return Upload(number, epoch.savepoint, epoch.waiting.popleft(), epoch.begun_ms)
         return None
 
-    def uploaded(self, epoch: int, document: SubtaskDocument, size: int) -> SlotEpoch[Snapshot] | None:
+    def uploaded(
+        self, epoch: int, document: SubtaskDocument, size: int, barrier: SubtaskBarrier | None = None
+    ) -> SlotEpoch[Snapshot] | None:
         """Notes that a snapshot is in storage; returns its epoch if that is complete now. size: bytes written."""
         known = self._open.get(epoch)
         if known is None:
             return None
         known.done.append(document)
         known.bytes += size
+        if barrier is not None:
+            known.barriers.append(barrier)
         return self._close(epoch) if len(known.done) == self._subtasks else None
 
     def refused(self, epoch: int) -> bool:

@@ -68,7 +68,7 @@ GRACE_MS = 30_000
 REPORT_MS = 500
 DEPLOY = Deploy("j", 3, "token", b"{}")
 BROKEN, OTHER = Failure("row 17", "user", retry=False), Failure("no room", "external", retry=True)
-ACKED = Acked("j", 3, 7, b"[]", 5, 6)
+ACKED = Acked("j", 3, 7, b"[]", 5, 6, b"")
 DECLINED = Declined("j", 3, 7, OTHER)
 NOTHING = ReportStatus(frozenset())
 DUE = ReportStatus(frozenset(), due=True)

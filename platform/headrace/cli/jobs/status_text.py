@@ -1,0 +1,199 @@
+"""A job's status as text: its lines, and the tables of its nodes and partitions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+import typer
+
+from headrace.cli.arguments import plural, print_table
+from headrace.cli.jobs.jobs import state_text, time_text
+from headrace.client.models import CheckpointInfo, ExceptionInfo, JobStatus, NodeStatus, PartitionState, SubtaskState
+from headrace.core.signals import TIME_MIN
+from headrace.local.runs.number_text import count_text, watermark_text
+
+HEAD = (
+    *("NODE", "KIND", "SUBTASKS", "IN", "IN/S", "OUT", "OUT/S", "LATE", "BAD", "LAG"),
+    *("WATERMARK", "DELAY", "BUSY", "IDLE", "BACKPRESSURE"),
+)
+WIDE_HEAD = ("BYTES IN", "BYTES OUT", "STATE")
+PARTITIONS_HEAD = ("SOURCE", "TOPIC", "PARTITION", "SUBTASK", "POSITION", "LAG", "WATERMARK", "DELAY", "")
+SUBTASKS_SHOWN = 32
+"""More subtasks than these are only shown on demand."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """The parts of a status that are printed on demand."""
+
+    subtasks: bool = False
+    partitions: bool = False
+    wide: bool = False
+
+
+def print_status(found: JobStatus, failures: Iterable[ExceptionInfo], shown: Shown) -> None:
+    """Prints a job's status."""
+    for line in _lines(found):
+        typer.echo(line)
+    if found.nodes:
+        every = shown.subtasks or sum(len(node.subtasks) for node in found.nodes) <= SUBTASKS_SHOWN
+        head = (*HEAD, *WIDE_HEAD) if shown.wide else HEAD
+        rows = [row[: len(head)] for node in found.nodes for row in _rows(node, subtasks=every)]
+        print_table(head, rows, left=2)
+    if shown.partitions:
+        print_table(PARTITIONS_HEAD, [row for node in found.nodes for row in _partitions(node)], left=2)
+    for failure in failures:
+        typer.echo(_failure(failure))
+
+
+def span_text(ms: int) -> str:
+    """`850 ms`, `12.3 s`, `5 min 3 s`, `2 h 10 min`, `3 d 4 h`; a negative one has a sign."""
+    if ms < 0:
+        return f"-{span_text(-ms)}"
+    if ms < 1_000:
+        return f"{ms} ms"
+    if ms < 60_000:
+        return f"{ms / 1_000:.1f} s"
+    seconds = ms // 1_000
+    for size, name, part, below in ((86_400, "d", 3_600, "h"), (3_600, "h", 60, "min"), (60, "min", 1, "s")):
+        if seconds >= size:
+            return f"{seconds // size:,} {name} {seconds % size // part} {below}"
+    raise AssertionError("a minute is the smallest of them")
+
+
+def bytes_text(size: int | None) -> str:
+    """`950 B`, `12.3 kB`; `-` if it is not known."""
+    if size is None:
+        return "-"
+    text = count_text(size)
+    return f"{text}B" if " " in text else f"{text} B"
+
+
+def _lines(found: JobStatus) -> Iterator[str]:
+    yield f"{found.job_id}  {found.name}  {typer.style(state_text(found), bold=True)}"
+    yield f"  attempt {found.attempt}, parallelism {found.parallelism}, started {time_text(found.started_at)}" + (
+        f", ended {time_text(found.ended_at)}" if found.ended_at else ""
+    )
+    if found.running_ms:
+        yield (
+            f"  in {_rate(found.rows_in_per_s)}, out {_rate(found.rows_out_per_s)}; since it runs "
+            f"({span_text(found.running_ms)}) in {_rate(found.rows_in_per_s_attempt)}, "
+            f"out {_rate(found.rows_out_per_s_attempt)}"
+        )
+    if found.message:
+        yield f"  {found.message}"
+    if found.alarm:
+        yield f"  {typer.style('alarm', bold=True)}: {found.alarm}"
+    yield from _checkpoint_lines(found)
+    if found.transactions:
+        oldest = found.transactions[0]
+        yield (
+            f"  {plural(len(found.transactions), 'transaction')} open, the oldest for {span_text(oldest.age_ms)} "
+            f"(sink {oldest.sink}, subtask {oldest.subtask})"
+        )
+    if found.savepoint:
+        yield f"  savepoint {found.savepoint}"
+    if found.failure:
+        yield f"  {'failed' if found.state == 'FAILED' else 'last failure'}: {found.failure}"
+    if found.restarts:
+        yield f"  {plural(found.restarts, 'restart')}"
+
+
+def _checkpoint_lines(found: JobStatus) -> Iterator[str]:
+    if found.checkpoint is None:
+        yield "  no checkpoint yet"
+    else:
+        last = found.checkpoint
+        yield f"  checkpoint {last.epoch} at {time_text(last.completed_at)}, {last.bytes:,} bytes, {last.path}"
+    if (running := found.checkpoint_running) is not None:
+        yield f"  checkpoint {running.epoch} runs: {running.slots_acked or 0} of {running.slots or 0} slots are done"
+    if (failed := found.checkpoint_failed) is not None:
+        took = "" if failed.duration_ms is None else f" after {span_text(failed.duration_ms)}"
+        yield f"  checkpoint {failed.epoch} failed{took}: {failed.failure or 'for an unknown reason'}"
+
+
+def _rate(per_second: float) -> str:
+    return f"{count_text(per_second)} rows/s"
+
+
+def _rows(node: NodeStatus, *, subtasks: bool) -> Iterator[tuple[str, ...]]:
+    yield (node.node, node.kind, str(node.parallelism), *_figures(node))
+    for each in node.subtasks if subtasks else ():
+        place = f"  {each.subtask}" + (f" on {each.worker}" if each.worker else "")
+        ends = "ended" if each.ended else f"{each.rows_queued:,} queued" if each.rows_queued else ""
+        yield (place, ends, "", *_figures(each))
+
+
+def _figures(of: NodeStatus | SubtaskState) -> tuple[str, ...]:
+    return (
+        f"{of.rows_in:,}",
+        count_text(of.rows_in_per_s),
+        f"{of.rows_out:,}",
+        count_text(of.rows_out_per_s),
+        f"{of.late:,}",
+        f"{of.bad:,}",
+        _count(of.lag),
+        _watermark(of.watermark),
+        _delay(of.watermark_delay_ms),
+        f"{of.busy:.0%}",
+        f"{of.idle:.0%}",
+        f"{of.backpressured:.0%}",
+        bytes_text(of.bytes_in),
+        bytes_text(of.bytes_out),
+        bytes_text(of.state_bytes),
+    )
+
+
+def _partitions(node: NodeStatus) -> Iterator[tuple[str, ...]]:
+    for each in node.partitions:
+        yield _partition(node, each)
+    left_out = node.partitions_total - len(node.partitions)
+    if left_out > 0:
+        yield (node.node, f"and {plural(left_out, 'partition')} that are less behind", *[""] * 7)
+
+
+def _partition(node: NodeStatus, each: PartitionState) -> tuple[str, ...]:
+    return (
+        node.node,
+        each.topic,
+        str(each.partition),
+        str(each.subtask),
+        f"{each.position:,}",
+        _count(each.lag),
+        _watermark(each.watermark),
+        _delay(each.watermark_delay_ms),
+        "idle" if each.idle else "",
+    )
+
+
+def _failure(failure: ExceptionInfo) -> str:
+    where = [
+        f"{word} {value}"
+        for word, value in (("node", failure.node), ("subtask", failure.subtask), ("worker", failure.worker))
+        if value is not None
+    ]
+    place = ", ".join([f"attempt {failure.attempt}", *where, *([failure.place] if failure.place else [])])
+    return f"{time_text(failure.at)}  {place}\n  {failure.message}" + (
+        f"\n  {failure.remedy}" if failure.remedy else ""
+    )
+
+
+def slowest_text(checkpoint: CheckpointInfo) -> str:
+    """The slowest subtask of a checkpoint, `window-0: 1.2 s`; `-` if it is not known."""
+    if not checkpoint.slowest:
+        return "-"
+    slowest = checkpoint.slowest[0]
+    return f"{slowest.task}-{slowest.subtask}: {span_text(slowest.took_ms)}"
+
+
+def _count(count: int | None) -> str:
+    return "-" if count is None else f"{count:,}"
+
+
+def _delay(delay_ms: int | None) -> str:
+    return "-" if delay_ms is None else span_text(delay_ms)
+
+
+def _watermark(watermark: int | None) -> str:
+    return watermark_text(TIME_MIN if watermark is None else watermark)

@@ -1,0 +1,114 @@
+"""Reads a job's log files from a position on, for `headrace logs --follow`. Reads files, and keeps nothing.
+
+A position names, for each file, a checksum of its first line and the offset behind the last complete line that was
+read. A file that was rotated meanwhile is found by its first line, which has a time: its rest is read from `NAME.1`,
+then the new file from its beginning. (An inode would not do: the system gives it to the next file.) A file that is not
+in the position is read from its beginning.
+"""
+
+from __future__ import annotations
+
+import re
+import zlib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from headrace.core.errors import UserError
+
+READ_BYTES_MAX = 1024 * 1024
+"""Most bytes of one file in one answer; the next request continues behind them."""
+POSITION_LENGTH_MAX = 4_096
+_ENTRY = re.compile(r"([\w.-]+):(\d+):(\d+)")
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A place in a file. first: CRC-32 of its first line; 0: it has none yet."""
+
+    first: int
+    offset: int
+
+
+Position = Mapping[str, Place]
+"""File name -> place."""
+
+
+def parsed(text: str) -> dict[str, Place]:
+    """Returns the position of a text. Raises UserError if it is none."""
+    entries = text.split(",") if text else []
+    found = [_ENTRY.fullmatch(entry) for entry in entries]
+    if len(text) > POSITION_LENGTH_MAX or None in found:
+        raise UserError("this is no position in a log", remedy="send `position` of an earlier answer as it is")
+    return {match[1]: Place(int(match[2]), int(match[3])) for match in found if match is not None}
+
+
+def position_text(position: Position) -> str:
+    """Returns a position as text: `job.log:77:1024,connector-host.log:78:0`."""
+    return ",".join(f"{name}:{place.first}:{place.offset}" for name, place in sorted(position.items()))
+
+
+def end_of(folder: Path) -> dict[str, Place]:
+    """Returns the position behind the last complete line of each log."""
+    ends = {}
+    for path in sorted(folder.glob("*.log")):
+        data = path.read_bytes()
+        ends[path.name] = Place(_checksum(data), data.rfind(b"\n") + 1)
+    return ends
+
+
+def lines_up_to(folder: Path, end: Position) -> Iterator[str]:
+    """Yields all lines before a position, oldest first in each file; rotated files first."""
+    for path in sorted(folder.glob("*.log.1")):
+        yield from _lines(path.read_bytes())
+    for name, place in sorted(end.items()):
+        path = folder / name
+        if path.exists():
+            yield from _lines(path.read_bytes()[: place.offset])
+
+
+def lines_after(folder: Path, position: Position) -> tuple[list[str], dict[str, Place]]:
+    """Returns the complete lines behind a position, and the position behind them."""
+    lines: list[str] = []
+    reached: dict[str, Place] = {}
+    for path in sorted(folder.glob("*.log")):
+        more, reached[path.name] = _after(path, position.get(path.name))
+        lines += more
+    return lines, reached
+
+
+def _after(path: Path, place: Place | None) -> tuple[list[str], Place]:
+    first = _first(path)
+    if place is None or place.offset == 0 or place.first == first:
+        return _read(path, Place(first, 0 if place is None else place.offset))
+    rotated = path.with_name(f"{path.name}.1")
+    if not rotated.exists() or _first(rotated) != place.first:
+        return _read(path, Place(first, 0))
+    rest, reached = _read(rotated, place)
+    # the rest may take several answers: the new file follows once it is read
+    if rest:
+        return rest, reached
+    return _read(path, Place(first, 0))
+
+
+def _first(path: Path) -> int:
+    with path.open("rb") as file:
+        return _checksum(file.readline(READ_BYTES_MAX))
+
+
+def _checksum(data: bytes) -> int:
+    line, end, _ = data.partition(b"\n")
+    return zlib.crc32(line) if end else 0
+
+
+def _read(path: Path, place: Place) -> tuple[list[str], Place]:
+    with path.open("rb") as file:
+        file.seek(place.offset)
+        data = file.read(READ_BYTES_MAX)
+    # a line longer than the limit is cut, or the position would never move on
+    whole = data if len(data) == READ_BYTES_MAX and b"\n" not in data else data[: data.rfind(b"\n") + 1]
+    return list(_lines(whole)), Place(place.first, place.offset + len(whole))
+
+
+def _lines(data: bytes) -> Iterator[str]:
+    yield from data.decode(errors="replace").splitlines()

@@ -1,0 +1,101 @@
+"""The figures of a job's attempt, from the reports of its slots. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from headrace.checkpoint.manifest import Manifest
+from headrace.coordinator.figures.slot_series import NodeTotals, Rate, SlotSeries
+from headrace.rpc.figures import SourceFigures, TimeFigures, TransactionFigures
+from headrace.rpc.status import SlotStatus
+
+NO_RATE = Rate()
+
+
+class JobFigures:
+    """The newest figures of every slot of one attempt."""
+
+    def __init__(self) -> None:
+        self._series: dict[int, SlotSeries] = {}
+
+    def take(self, index: int, status: SlotStatus) -> None:
+        """Adds a report of slot `index`. Reports without figures change nothing."""
+        if status.figures is not None:
+            self._series.setdefault(index, SlotSeries()).take(status.figures, status.counters)
+
+    @property
+    def running_ms(self) -> int:
+        """How long the subtasks of the attempt have run, by the slot that reports the longest; 0: not yet."""
+        return max((series.running_ms for series in self._series.values()), default=0)
+
+    def totals(self, node: str) -> dict[int, NodeTotals]:
+        """Subtask -> the node's totals there."""
+        return {index: series.totals(node) for index, series in sorted(self._series.items())}
+
+    def counters(self) -> list[Mapping[str, Mapping[str, int]]]:
+        """The counters of each slot, as of its newest figures."""
+        return [series.counters for series in self._series.values()]
+
+    def rate(self, nodes: Iterable[str], counter: str) -> Rate:
+        """How fast a counter grows, over all slots and these nodes."""
+        return sum(
+            (series.rate(node, counter) for node in nodes for series in self._series.values()),
+            start=NO_RATE,
+        )
+
+    def times(self, task: str) -> dict[int, TimeFigures]:
+        """Subtask -> how it has spent its time."""
+        return {
+            index: each
+            for index, series in sorted(self._series.items())
+            if series.figures is not None
+            for each in series.figures.times
+            if each.task == task
+        }
+
+    def sources(self, source: str) -> dict[int, SourceFigures]:
+        """Subtask -> its partitions of the source."""
+        return {
+            index: each
+            for index, series in sorted(self._series.items())
+            if series.figures is not None
+            for each in series.figures.sources
+            if each.source == source
+        }
+
+    def transactions(self) -> list[tuple[int, TransactionFigures]]:
+        """(subtask, transaction) of all open transactions, the oldest first."""
+        found = [
+            (index, each)
+            for index, series in self._series.items()
+            if series.figures is not None
+            for each in series.figures.transactions
+        ]
+        return sorted(found, key=lambda item: (-item[1].age_ms, item[0], item[1].name))
+
+
+@dataclass(frozen=True, slots=True)
+class StateSize:
+    """The state of a node, as its files in a checkpoint have it. bytes: of the files, compressed."""
+
+    bytes: int = 0
+    rows: int = 0
+
+    def __add__(self, other: StateSize) -> StateSize:
+        return StateSize(self.bytes + other.bytes, self.rows + other.rows)
+
+
+def state_sizes(manifest: Manifest | None, attempt: int) -> dict[str, dict[int | None, StateSize]]:
+    """Node -> subtask -> the size of its state in a checkpoint; under None the sum over all subtasks.
+
+    Subtasks are left out if the checkpoint is of another attempt: that one's parallelism may have been another.
+    """
+    sizes: dict[str, dict[int | None, StateSize]] = {}
+    for handle in () if manifest is None else manifest.states:
+        files = {part.path: part.bytes for part in handle.files}
+        own, of_node = StateSize(sum(files.values()), handle.rows), sizes.setdefault(handle.node, {})
+        keys = [None, handle.subtask] if manifest is not None and manifest.attempt == attempt else [None]
+        for key in keys:
+            of_node[key] = of_node.get(key, StateSize()) + own
+    return sizes

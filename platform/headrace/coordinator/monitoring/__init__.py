@@ -1,0 +1,1 @@
+"""Metrics of jobs and clusters for Prometheus: one registry of definitions, from which values and docs are made."""

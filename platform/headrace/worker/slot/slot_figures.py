@@ -1,0 +1,76 @@
+"""Figures of one subtask, read from its live parts. Reads only: nothing here changes what a subtask does."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from headrace.connect.sink import TransactionsWriter
+from headrace.core.signals import TIME_MIN
+from headrace.plan.physical import SinkSpec, SourceSpec
+from headrace.rpc.figures import (
+    PARTITIONS_MAX,
+    TRANSACTIONS_MAX,
+    NodeFigures,
+    PartitionFigures,
+    SourceFigures,
+    TransactionFigures,
+)
+from headrace.worker.slot.slice import OpenSubtask
+from headrace.worker.task.control import PartitionStatus
+from headrace.worker.task.source_task import SourceTask
+
+
+def node_figures(opened: OpenSubtask) -> Iterator[NodeFigures]:
+    """The bytes of the nodes at which rows enter or leave the subtask."""
+    head = opened.task.nodes[0].node
+    for spec in opened.task.nodes:
+        counted = opened.traffic.get(spec.node)
+        bytes_in = bytes_out = None
+        if spec.node == head:
+            bytes_in = opened.mailbox.bytes_taken if opened.mailbox is not None else None
+        if counted is not None:
+            bytes_in = counted.bytes_in if isinstance(spec, SourceSpec) else bytes_in
+            # a source that feeds its own chain only sends nothing on
+            bytes_out = counted.bytes_out if isinstance(spec, SinkSpec) or counted.bytes_out else None
+        if bytes_in is not None or bytes_out is not None:
+            yield NodeFigures(node=spec.node, bytes_in=bytes_in, bytes_out=bytes_out)
+
+
+def source_figures(source: str | None, task: SourceTask) -> SourceFigures:
+    """The partitions of a source subtask, those that are furthest behind if there are many."""
+    assert source is not None, "a source task has a source"
+    partitions = task.partitions()
+    shown = tuple(_partition(each) for each in furthest_behind(partitions))
+    return SourceFigures(source=source, total=len(partitions), partitions=shown)
+
+
+def furthest_behind(partitions: Sequence[PartitionStatus]) -> Sequence[PartitionStatus]:
+    """At most `PARTITIONS_MAX` partitions: those with the greatest lag, then those with the lowest watermark."""
+    if len(partitions) <= PARTITIONS_MAX:
+        return partitions
+    # a partition without rows holds time back the most
+    order = sorted(
+        partitions, key=lambda each: (-(each.lag or 0), TIME_MIN if each.watermark is None else each.watermark)
+    )
+    return order[:PARTITIONS_MAX]
+
+
+def transaction_figures(writers: Iterable[TransactionsWriter]) -> tuple[TransactionFigures, ...]:
+    """The open transactions of the writers, of each at most `TRANSACTIONS_MAX`."""
+    return tuple(
+        TransactionFigures(sink=each.sink, name=each.name, age_ms=each.age_ms, prepared=each.prepared)
+        for writer in writers
+        for each in list(writer.transactions())[:TRANSACTIONS_MAX]
+    )
+
+
+def _partition(status: PartitionStatus) -> PartitionFigures:
+    watermark = status.watermark
+    return PartitionFigures(
+        topic=status.split.topic,
+        partition=status.split.partition,
+        position=status.position,
+        lag=status.lag,
+        watermark=None if watermark is None or watermark == TIME_MIN else watermark,
+        idle=status.idle,
+    )

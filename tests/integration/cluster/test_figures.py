@@ -1,0 +1,134 @@
+"""The figures of a job that runs: in its status, its checkpoints, and the metrics of the coordinator."""
+
+from __future__ import annotations
+
+import json
+import urllib.request
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from headrace.client.discovery import recorded_token
+from headrace.coordinator.monitoring.definitions import METRICS
+from headrace.core.settings import Home
+from support.clusters.kafka_flow import Flow
+from support.clusters.session import Cluster
+from support.processes.running import finish, wait_until
+
+pytestmark = pytest.mark.broker
+
+ENDLESS = """\
+name: watched
+sources:
+  numbers:
+    generator: {rate: 200, columns: {n: {sequence: {}}}}
+    schema: {n: int64}
+sinks:
+  out:
+    from: numbers
+    files: {path: watched-out}
+    format: json
+"""
+
+
+def metrics(cluster: Cluster) -> dict[str, list[tuple[dict[str, str], float]]]:
+    """Name -> its (labels, value)s, as Prometheus reads them."""
+    url = json.loads((cluster.home / "cluster" / "cluster.json").read_text())["url"]
+    request = urllib.request.Request(
+        f"{url}/v1/metrics", headers={"Authorization": f"Bearer {recorded_token(Home(cluster.home))}"}
+    )
+    with urllib.request.urlopen(request) as answer:
+        text = answer.read().decode()
+    found: dict[str, list[tuple[dict[str, str], float]]] = {}
+    for family in text_string_to_metric_families(text):
+        for sample in family.samples:
+            found.setdefault(sample.name, []).append((sample.labels, sample.value))
+    return found
+
+
+def test_each_metric_is_read_from_a_job_that_runs(cluster: Cluster, flow: Flow) -> None:
+    def missing() -> list[str]:
+        found = metrics(cluster)
+        return [each.name for each in METRICS if each.name not in found]
+
+    wait_until(lambda: missing() == [], "every metric has a value")
+    found = metrics(cluster)
+    labels = {each.name: set(each.labels) for each in METRICS}
+    assert {name: set(samples[0][0]) for name, samples in found.items() if name in labels} == labels
+
+    def total(name: str, **wanted: str) -> float:
+        own = [value for has, value in metrics(cluster)[name] if wanted.items() <= has.items()]
+        return sum(own)
+
+    wait_until(lambda: total("headrace_node_rows_in_total", job=flow.job, node="events") > 0, "rows of the source")
+    wait_until(lambda: total("headrace_node_received_bytes_total", job=flow.job, node="per_key") > 0, "sent rows")
+    wait_until(lambda: total("headrace_node_sent_bytes_total", job=flow.job, node="windows") > 0, "written rows")
+    wait_until(lambda: total("headrace_node_state_rows", job=flow.job, node="per_key") > 0, "a checkpoint with state")
+    assert len({has["partition"] + has["topic"] for has, _ in found["headrace_partition_position"]}) == 4
+    assert total("headrace_workers") == 2 and total("headrace_slots") == 4
+
+
+def test_status_has_the_figures_of_nodes_subtasks_and_partitions(cluster: Cluster, flow: Flow) -> None:
+    def is_complete() -> bool:
+        status = cluster.client.status(flow.job)
+        nodes = {node.node: node for node in status.nodes}
+        return (
+            status.rows_in_per_s > 0
+            and bool(status.transactions)
+            and {"events", "per_key"} <= nodes.keys()
+            and bool(nodes["per_key"].state_bytes)
+            and nodes["events"].watermark_delay_ms is not None
+            and len(nodes["events"].partitions) == 4
+        )
+
+    wait_until(is_complete, "figures of everything")
+    status = cluster.client.status(flow.job)
+    nodes = {node.node: node for node in status.nodes}
+    events, windows = nodes["events"], nodes["per_key"]
+
+    assert events.bytes_in and events.bytes_out and windows.bytes_in
+    assert sum(each.rows_in for each in events.subtasks) <= events.rows_in
+    assert {each.subtask for each in events.partitions} == {each.subtask for each in events.subtasks}
+    assert {each.topic for each in events.partitions} == set(flow.inputs)
+    assert all(each.position > 0 for each in events.partitions)
+    assert all(each.busy_ms + each.idle_ms + each.backpressured_ms > 0 for each in windows.subtasks)
+    assert all(0.999 <= each.busy + each.idle + each.backpressured <= 1.001 for each in windows.subtasks)
+    assert {each.sink for each in status.transactions} <= {"windows", "kept_rows", "late_rows", "events.bad"}
+    text = cluster.headrace("status", flow.job, "--wide", "--partitions").out
+    assert "rows/s" in text and "POSITION" in text and "BYTES IN" in text
+
+    rows_before = events.rows_in
+    wait_until(
+        lambda: next(n for n in cluster.client.status(flow.job).nodes if n.node == "events").rows_in > rows_before,
+        "more rows",
+    )
+
+
+def test_checkpoints_have_their_slowest_subtasks(cluster: Cluster, flow: Flow) -> None:
+    def measured() -> bool:
+        return any(each.slowest and each.status == "committed" for each in cluster.client.checkpoints(flow.job))
+
+    wait_until(measured, "a checkpoint of this coordinator")
+    newest = next(each for each in cluster.client.checkpoints(flow.job) if each.slowest and each.status == "committed")
+    took = [each.took_ms for each in newest.slowest]
+    assert took == sorted(took, reverse=True)
+    assert newest.slots is not None and newest.slots_acked == newest.slots
+    assert newest.path and newest.duration_ms is not None and newest.bytes_written is not None
+    assert {each.worker for each in newest.slowest} <= {each.worker for each in cluster.client.cluster().workers}
+    table = cluster.headrace("checkpoints", flow.job).out
+    assert "SLOWEST" in table and "ALIGNED" in table
+
+
+def test_status_watches_a_job_to_its_end(cluster: Cluster) -> None:
+    path = cluster.folder / "watched.yaml"
+    path.write_text(ENDLESS)
+    job = cluster.headrace("submit", str(path), "--json").json["job_id"]
+    watching = cluster.begin("status", job, "--watch", "--every", "50ms", "--json")
+    assert watching.stdout is not None
+    looks = [json.loads(watching.stdout.readline()) for _ in range(3)]
+    cluster.headrace("cancel", job)
+    last = finish(watching)
+
+    assert {each["job_id"] for each in looks} == {job}
+    assert last.code == 0, last.err
+    assert json.loads(last.out.splitlines()[-1])["state"] == "CANCELED"

@@ -1,0 +1,29 @@
+"""The bounded part of a slot's figures."""
+
+from __future__ import annotations
+
+from headrace.connect.source import SplitId
+from headrace.rpc.figures import PARTITIONS_MAX
+from headrace.worker.slot.slot_figures import furthest_behind
+from headrace.worker.task.control import PartitionStatus
+
+
+def partition(number: int, lag: int | None, watermark: int | None = 0) -> PartitionStatus:
+    return PartitionStatus(SplitId("t", number), 0, lag, watermark, idle=False)
+
+
+def test_few_partitions_are_all_shown_in_their_order() -> None:
+    few = [partition(number, lag=number % 7) for number in range(PARTITIONS_MAX)]
+    assert list(furthest_behind(few)) == few
+
+
+def test_of_many_those_that_are_furthest_behind() -> None:
+    many = [partition(number, lag=number) for number in range(1_000)]
+    shown = furthest_behind(many)
+    assert [each.lag for each in shown] == list(range(999, 999 - PARTITIONS_MAX, -1))
+
+
+def test_of_those_that_are_at_their_end_those_that_hold_time_back() -> None:
+    many = [partition(number, lag=0, watermark=number) for number in range(200)]
+    quiet = partition(500, lag=None, watermark=None)
+    assert furthest_behind([*many, quiet])[0] == quiet
