@@ -72,6 +72,13 @@ def test_another_user_needs_permission(hdfs: Hdfs, folder: str, monkeypatch: pyt
         assert caught.value.retry
 
 
+def test_any_user_may_ask_whether_a_name_node_is_active(hdfs: Hdfs) -> None:
+    """By the request that a connection to several NameNodes begins with; it changes nothing."""
+    before = hdfs.ask("GET", "/", "GETFILESTATUS")
+    assert hdfs.ask("PUT", "/", "MKDIRS", user="bob") == {"boolean": True}
+    assert hdfs.ask("GET", "/", "GETFILESTATUS") == before
+
+
 def test_a_quota_is_named(hdfs: Hdfs, folder: str) -> None:
     names, space = open_store(hdfs.url(f"{folder}/names")), open_store(hdfs.url(f"{folder}/space"))
     for store in (names, space):
