@@ -14,6 +14,7 @@ pytest_plugins = [
     "support.suite.properties",
     "support.suite.scheduling",
     "support.suite.shared_broker",
+    "support.suite.shared_hdfs",
     "support.suite.shared_kubernetes",
     "support.suite.shared_yarn",
     "support.suite.tally",

@@ -13,7 +13,6 @@ from headrace.checkpoint.job_folder.journal_store import JournalStore
 from headrace.checkpoint.journal.journal import Replaced, Written
 from headrace.checkpoint.stores.opening import open_store, read_url
 from headrace.checkpoint.stores.store import ObjectNotFoundError
-from support.hdfs.cluster import hdfs_cluster
 from support.processes.running import WAIT_SECONDS
 from support.storage.checkpoints import attempt, checkpoint, committed
 from support.storage.s3_server import BUCKET, s3_server
@@ -35,10 +34,10 @@ def place(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
                         environment.setenv(variable, value)
                     yield lambda name: f"s3://{BUCKET}/{name}"
             case _:
-                with hdfs_cluster(tmp_path_factory.mktemp("hdfs")) as hdfs:
-                    for variable, value in hdfs.environment().items():
-                        environment.setenv(variable, value)
-                    yield hdfs.url
+                hdfs = request.getfixturevalue("hdfs")
+                for variable, value in hdfs.environment().items():
+                    environment.setenv(variable, value)
+                yield lambda name: str(hdfs.url(f"stores/{name}"))
 
 
 @pytest.fixture

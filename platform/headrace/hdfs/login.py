@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from headrace.core.errors import UserError
+from headrace.hdfs.token_file import TokenFileError, token_text
 
 TOKEN_FILE = "HEADRACE_HDFS_TOKEN_FILE"
 
@@ -30,21 +31,19 @@ class UserLogin:
 
 @dataclass(frozen=True, slots=True)
 class TokenLogin:
-    """A delegation token. file: has its URL-safe text, as `GETDELEGATIONTOKEN` returns it in `urlString`."""
+    """A delegation token. file: see `token_file`."""
 
     file: Path
 
     def parameters(self) -> Mapping[str, str]:
         """The query parameters of each request. Raises UserError."""
         try:
-            token = self.file.read_text().strip()
-        except (OSError, UnicodeDecodeError) as error:
+            return {"delegation": token_text(self.file.read_bytes())}
+        except (OSError, TokenFileError) as error:
             raise UserError(
-                f"the delegation token of HDFS in {self.file} cannot be read: {error}", remedy=f"correct {TOKEN_FILE}"
+                f"the delegation token of HDFS in {self.file} cannot be read: {error}",
+                remedy=f"`hdfs fetchdt` writes one; {TOKEN_FILE} names the file",
             ) from error
-        if not token:
-            raise UserError(f"{self.file} has no delegation token", remedy=f"correct {TOKEN_FILE}")
-        return {"delegation": token}
 
 
 Login = UserLogin | TokenLogin

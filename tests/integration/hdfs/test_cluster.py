@@ -11,17 +11,10 @@ from support.clusters.kafka_flow import Flow, exact_flow
 from support.clusters.session import kill
 from support.clusters.standbys import StandbyCluster, standby_cluster
 from support.clusters.worker_process import parent_of
-from support.hdfs.cluster import Hdfs, hdfs_cluster
+from support.hdfs.cluster import Hdfs
 from support.patience import SHORT_STANDBY_LEASES
-from support.processes.running import wait_until
 
 pytestmark = pytest.mark.broker
-
-
-@pytest.fixture(scope="module")
-def hdfs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hdfs]:
-    with hdfs_cluster(tmp_path_factory.mktemp("hdfs")) as started:
-        yield started
 
 
 @pytest.fixture(scope="module")
@@ -69,27 +62,8 @@ def test_a_leader_that_is_killed(cluster: StandbyCluster, flow: Flow) -> None:
     cluster.start_again()
 
 
-@pytest.mark.full
-def test_a_name_node_that_is_killed_and_started_again(cluster: StandbyCluster, flow: Flow, hdfs: Hdfs) -> None:
-    """A checkpoint fails meanwhile, or waits: then they are taken again."""
-    epoch = flow.epoch()
-    hdfs.name_node.kill()
-    wait_until(lambda: "no answer of NameNode" in _trouble(flow), "the job says what is wrong")
-    hdfs.name_node.start()
-    hdfs.wait_ready()
-    wait_until(lambda: flow.epoch() > epoch, "a checkpoint after that")
-    flow.settle()
-    cluster.wait_state(flow.job, "RUNNING")
-
-
 def test_stopped_with_a_savepoint_and_taken_up_from_it(cluster: StandbyCluster, flow: Flow, hdfs: Hdfs) -> None:
     path = flow.stop("--savepoint", hdfs.url("saved"))
     assert path.startswith(hdfs.url(f"saved/savepoint-{flow.job}-"))
     flow.go_on(path.replace(hdfs.url(""), hdfs.web_url("")), parallelism=1)
     assert cluster.client.status(flow.job).parallelism == 1
-
-
-def _trouble(flow: Flow) -> str:
-    """What the job says of its storage, now or as a failure."""
-    status = flow.cluster.status(flow.job)
-    return "" if status is None else f"{status.message} {status.failure}"

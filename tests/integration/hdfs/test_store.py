@@ -6,8 +6,6 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-import threading
-from collections.abc import Iterator
 
 import pyarrow as pa
 import pytest
@@ -21,21 +19,10 @@ from headrace.formats.archive.building import FileBuilder, Origin
 from headrace.formats.archive.folder import ArchiveFolder, ArchiveNotFoundError
 from headrace.formats.archive.partition import PartitionReader
 from headrace.formats.archive.schema import SCHEMA
-from headrace.hdfs import connection
 from headrace.hdfs.opening import ADDRESSES
-from support.hdfs.cluster import Hdfs, hdfs_cluster
+from support.hdfs.cluster import Hdfs
 from support.hdfs.forgetful import forgetful_way
-from support.patience import WAIT_SECONDS
 from support.processes.running import wait_until
-
-GIVES_UP_S = 1.0
-"""The patience of a request that is to fail."""
-
-
-@pytest.fixture(scope="module")
-def hdfs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hdfs]:
-    with hdfs_cluster(tmp_path_factory.mktemp("hdfs")) as started:
-        yield started
 
 
 @pytest.fixture
@@ -70,6 +57,11 @@ def test_another_user_needs_permission(hdfs: Hdfs, folder: str, monkeypatch: pyt
             call()
         assert "HADOOP_USER_NAME" in str(caught.value.remedy)
         assert caught.value.retry
+
+
+def test_any_user_may_ask_whether_a_name_node_is_active(hdfs: Hdfs) -> None:
+    """By the request that a connection to several NameNodes begins with."""
+    assert hdfs.ask("PUT", "/", "MKDIRS", user="bob") == {"boolean": True}
 
 
 def test_a_quota_is_named(hdfs: Hdfs, folder: str) -> None:
@@ -195,66 +187,3 @@ def test_a_lost_answer_to_a_rename(hdfs: Hdfs, folder: str, monkeypatch: pytest.
         assert way.losing == set()
         assert store.list("") == ["journal/1"]
         assert list(store.leftovers()) == []
-
-
-@pytest.mark.full
-def test_a_data_node_that_is_away_for_a_while(hdfs: Hdfs, folder: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    store = open_store(hdfs.url(folder))
-    store.write("a", b"data")
-    monkeypatch.setattr(connection, "_PATIENCE_S", GIVES_UP_S)
-    hdfs.data_node.kill()
-    for call in (lambda: store.read("a"), lambda: store.put_if_absent("b", b"data")):
-        with pytest.raises(
-            ExternalError, match=r"no answer of DataNode|Failed to find datanode|nodes contain this block"
-        ) as caught:
-            call()
-        assert "DataNodes" in str(caught.value.remedy)
-    assert store.list("") == ["a"], "the NameNode answers"
-    monkeypatch.setattr(connection, "_PATIENCE_S", WAIT_SECONDS)
-    waiting = threading.Thread(target=store.put_if_absent, args=("b", b"more"))
-    waiting.start()
-    hdfs.data_node.start()
-    waiting.join()
-    assert (store.read("a"), store.read("b")) == (b"data", b"more")
-
-
-def test_a_name_node_that_is_away_for_a_while(hdfs: Hdfs, folder: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    store = open_store(hdfs.url(folder))
-    store.write("a", b"data")
-    hdfs.name_node.kill()
-    monkeypatch.setattr(connection, "_PATIENCE_S", GIVES_UP_S)
-    with pytest.raises(ExternalError, match=f"no answer of NameNode http://{hdfs.page}") as caught:
-        store.put_if_absent("b", b"data")
-    assert "HTTP ports" in str(caught.value.remedy)
-    monkeypatch.setattr(connection, "_PATIENCE_S", WAIT_SECONDS)
-    waiting = threading.Thread(target=store.put_if_absent, args=("b", b"more"))
-    waiting.start()
-    # it starts, then it is in safe mode until the DataNode has reported
-    hdfs.name_node.start()
-    waiting.join()
-    assert (store.read("a"), store.read("b")) == (b"data", b"more")
-
-
-@pytest.mark.full
-def test_safe_mode_is_waited_for_and_then_named(hdfs: Hdfs, folder: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    store = open_store(hdfs.url(folder))
-    store.write("a", b"data")
-    hdfs.admin("-safemode", "enter")
-    monkeypatch.setattr(connection, "_PATIENCE_S", GIVES_UP_S)
-    with pytest.raises(ExternalError, match=r"Name node is in safe mode\. It was turned on manually") as caught:
-        store.put_if_absent("b", b"data")
-    assert "-safemode leave" in str(caught.value.remedy)
-    assert store.read("a") == b"data"
-    monkeypatch.setattr(connection, "_PATIENCE_S", WAIT_SECONDS)
-    waiting = threading.Thread(target=store.put_if_absent, args=("b", b"more"))
-    waiting.start()
-    hdfs.admin("-safemode", "leave")
-    waiting.join()
-    assert store.read("b") == b"more"
-
-
-@pytest.mark.full
-def test_blocks_are_on_disk_before_a_write_ends(hdfs: Hdfs, folder: str) -> None:
-    """The DataNode syncs no block without a flag, and publishes its count every 10 s."""
-    open_store(hdfs.url(folder)).write("a", b"data")
-    wait_until(lambda: hdfs.blocks_synced() > 0, "the block was synced")

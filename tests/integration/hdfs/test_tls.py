@@ -10,7 +10,7 @@ from headrace.checkpoint.stores.opening import open_store
 from headrace.core.errors import ExternalError
 from headrace.hdfs import connection
 from support.certificates import Authority
-from support.hdfs.cluster import Hdfs, hdfs_cluster
+from support.hdfs.cluster import HdfsServers, hdfs_cluster
 
 pytestmark = pytest.mark.full
 
@@ -21,13 +21,13 @@ def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
 
 
 @pytest.fixture(scope="module")
-def hdfs(authority: Authority, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hdfs]:
+def hdfs(authority: Authority, tmp_path_factory: pytest.TempPathFactory) -> Iterator[HdfsServers]:
     issued = authority.issue("hdfs", other_hosts=["localhost"])
     with hdfs_cluster(tmp_path_factory.mktemp("hdfs"), issued) as started:
         yield started
 
 
-def test_content_goes_by_tls(hdfs: Hdfs, authority: Authority, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_content_goes_by_tls(hdfs: HdfsServers, authority: Authority, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SSL_CERT_FILE", str(authority.certificate))
     store = open_store(f"swebhdfs://{hdfs.tls_page}/tls")
     assert store.put_if_absent("journal/1", b"one")
@@ -38,7 +38,7 @@ def test_content_goes_by_tls(hdfs: Hdfs, authority: Authority, monkeypatch: pyte
     assert store.list("") == []
 
 
-def test_an_authority_that_nobody_trusts(hdfs: Hdfs, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_authority_that_nobody_trusts(hdfs: HdfsServers, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connection, "_PATIENCE_S", 0.5)
     port = hdfs.tls_page.rpartition(":")[2]
     # by another name, for which there is no connection yet

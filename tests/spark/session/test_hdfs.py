@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,7 +11,7 @@ import headrace
 import headrace.spark
 from headrace.checkpoint.stores.opening import open_store
 from headrace.spark.state_source import register_state
-from support.hdfs.cluster import Hdfs, hdfs_cluster
+from support.hdfs.cluster import Hdfs
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -20,12 +19,6 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.full
 
 ROWS = 600
-
-
-@pytest.fixture(scope="module")
-def hdfs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hdfs]:
-    with hdfs_cluster(tmp_path_factory.mktemp("hdfs")) as started:
-        yield started
 
 
 @pytest.fixture(autouse=True)

@@ -25,15 +25,21 @@ SUPERUSER = getpass.getuser()
 
 @dataclass(frozen=True, slots=True)
 class Hdfs:
-    """A running file system. conf: its HADOOP_CONF_DIR; authority: of its `hdfs://` URLs; page: the NameNode's HTTP
-    address, host and port; tls_page: the HTTPS address, where it has one."""
+    """A running file system, maybe of another process. conf: its HADOOP_CONF_DIR; authority: of its `hdfs://` URLs;
+    page: the NameNode's HTTP address, host and port."""
 
     conf: Path
     authority: str
     page: str
-    tls_page: str
-    name_node: Server
-    data_node: Server
+
+    @classmethod
+    def of(cls, document: Mapping[str, object]) -> Hdfs:
+        """The one that another process has described."""
+        return Hdfs(Path(str(document["conf"])), str(document["authority"]), str(document["page"]))
+
+    def document(self) -> Mapping[str, object]:
+        """What another process needs to use it."""
+        return {"conf": str(self.conf), "authority": self.authority, "page": self.page}
 
     def url(self, path: str) -> str:
         """An `hdfs://` URL, which takes `environment` to be found."""
@@ -55,6 +61,15 @@ class Hdfs:
             text = answer.read()
             found: dict[str, object] = json.loads(text) if text else {}
             return found
+
+
+@dataclass(frozen=True, slots=True)
+class HdfsServers(Hdfs):
+    """One whose servers this process has. tls_page: the NameNode's HTTPS address, where it has one."""
+
+    tls_page: str
+    name_node: Server
+    data_node: Server
 
     def admin(self, *arguments: str) -> str:
         """Runs `hdfs dfsadmin`."""
@@ -91,7 +106,7 @@ def bean(page: str, service: str, name: str) -> Mapping[str, object] | None:
 
 
 @contextmanager
-def hdfs_cluster(folder: Path, issued: Issued | None = None) -> Iterator[Hdfs]:
+def hdfs_cluster(folder: Path, issued: Issued | None = None) -> Iterator[HdfsServers]:
     """Starts it below `folder`, and kills it at the end. issued: a certificate, to be reached by TLS as well."""
     conf = folder / "conf"
     conf.mkdir(parents=True)
@@ -113,7 +128,7 @@ def hdfs_cluster(folder: Path, issued: Issued | None = None) -> Iterator[Hdfs]:
         run_hadoop(conf, NAME_NODE, "-format", "-nonInteractive")
         name_node = Server(conf, NAME_NODE, folder / "name-node.log")
         data_node = Server(conf, DATA_NODE, folder / "data-node.log")
-        hdfs = Hdfs(conf, authority, page, f"{HOST}:{https}", name_node, data_node)
+        hdfs = HdfsServers(conf, authority, page, f"{HOST}:{https}", name_node, data_node)
         for server in (name_node, data_node):
             stack.callback(server.kill)
             server.start()

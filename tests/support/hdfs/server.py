@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -27,20 +28,20 @@ appender.console.layout.pattern = %d{HH:mm:ss.SSS} %p %c{1}: %m%n%ex
 """
 
 
-def _command(conf: Path, main: str, *arguments: str) -> list[str]:
+def _command(conf: Path, main: str, *arguments: str, java_options: Sequence[str] = ()) -> list[str]:
     java = find_java()
     logging = conf / "log4j2.properties"
     logging.write_text(_LOGGING)
     return [
         *(str(java.program), "-Xmx256m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Djava.awt.headless=true"),
-        *("-Xshare:auto", f"-Dlog4j2.configurationFile={logging.as_uri()}"),
+        *(f"-Dlog4j2.configurationFile={logging.as_uri()}", *java_options),
         *("-cp", os.pathsep.join([str(conf), *map(str, classpath(java))]), main, *arguments),
     ]
 
 
-def run_hadoop(conf: Path, main: str, *arguments: str) -> str:
+def run_hadoop(conf: Path, main: str, *arguments: str, java_options: Sequence[str] = ()) -> str:
     """Runs a command to its end; returns its output."""
-    command = _command(conf, main, *arguments)
+    command = _command(conf, main, *arguments, java_options=java_options)
     done = subprocess.run(command, capture_output=True, text=True, timeout=WAIT_SECONDS, check=False, cwd=conf)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
@@ -53,11 +54,12 @@ class Server:
     conf: Path
     main: str
     log: Path
+    java_options: Sequence[str] = ()
     _process: BrokerProcess | None = field(default=None, init=False)
 
     def start(self) -> None:
         assert self._process is None
-        command = _command(self.conf, self.main)
+        command = _command(self.conf, self.main, java_options=self.java_options)
         self._process = start_leashed(command, data=self.conf, log=self.log, environment=dict(os.environ))
 
     def kill(self) -> None:

@@ -34,8 +34,9 @@ def test_the_file_of_a_token_is_read_each_time(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="cannot be read"):
         login.parameters()
     file.write_text("\n")
-    with pytest.raises(UserError, match="has no delegation token"):
+    with pytest.raises(UserError, match="it is empty") as caught:
         login.parameters()
+    assert "hdfs fetchdt" in str(caught.value.remedy)
     for token in ("one", "two"):
         file.write_text(f"{token}\n")
         assert login.parameters() == {"delegation": token}

@@ -1,0 +1,87 @@
+"""Delegation tokens in files: the URL-safe text of one, or a token storage file of Hadoop. Pure.
+
+A token storage file ("HDTS") is what `hdfs fetchdt` writes, and what YARN gives to containers:
+
+    HDTS, version 0, count, then for each token: alias, identifier, password, kind, service   each with its length
+    count, then secret keys, which are not read
+
+Counts and lengths are Hadoop's variable-length integers (`WritableUtils.writeVLong`). The text of a token is the
+URL-safe base64 of its four last fields (`Token.encodeToUrlString`).
+"""
+
+from __future__ import annotations
+
+import base64
+
+_MAGIC = b"HDTS"
+_KIND = b"HDFS_DELEGATION_TOKEN"
+_TOKENS_MAX = 1_000
+"""Tokens of one file; a larger count is that of a damaged file."""
+
+
+class TokenFileError(ValueError):
+    """The file has not exactly one token of HDFS. The message does not quote the content."""
+
+
+def token_text(content: bytes) -> str:
+    """The URL-safe text of the one token of HDFS in a file. Raises TokenFileError."""
+    if not content.startswith(_MAGIC):
+        try:
+            text = content.decode("ascii").strip()
+        except UnicodeDecodeError as error:
+            raise TokenFileError("it is neither the text of a token nor a token storage file") from error
+        if not text:
+            raise TokenFileError("it is empty")
+        return text
+    tokens = [token for kind, token in _stored(content) if kind == _KIND]
+    if len(tokens) != 1:
+        raise TokenFileError(f"it has {len(tokens)} tokens of HDFS, and must have one")
+    return base64.urlsafe_b64encode(tokens[0]).decode("ascii").rstrip("=")
+
+
+def _stored(content: bytes) -> list[tuple[bytes, bytes]]:
+    """Kind and serialized form of each token in a token storage file."""
+    fields = _Fields(content, len(_MAGIC))
+    if (version := fields.number()) != 0:
+        raise TokenFileError(f"it is a token storage file of version {version}: write it in the format `java`")
+    count = fields.number()
+    if not 0 <= count <= _TOKENS_MAX:
+        raise TokenFileError("it is damaged")
+    tokens = []
+    for _ in range(count):
+        fields.field()  # the alias
+        begin = fields.position
+        fields.field(), fields.field()  # identifier and password
+        kind = fields.field()
+        fields.field()  # the service
+        tokens.append((kind, content[begin : fields.position]))
+    return tokens
+
+
+class _Fields:
+    """Reads numbers and fields one after the other."""
+
+    def __init__(self, content: bytes, position: int) -> None:
+        self._content = content
+        self.position = position
+
+    def number(self) -> int:
+        """A variable-length integer: one byte from -112 to 127, or a byte that says how many follow."""
+        first = int.from_bytes(self._bytes(1), signed=True)
+        if first >= -112:
+            return first
+        if first < -120:
+            raise TokenFileError("it is damaged")  # a negative number
+        return int.from_bytes(self._bytes(-112 - first))
+
+    def field(self) -> bytes:
+        """Bytes, or text, behind their length."""
+        return self._bytes(self.number())
+
+    def _bytes(self, length: int) -> bytes:
+        end = self.position + length
+        if length < 0 or end > len(self._content):
+            raise TokenFileError("it is damaged")
+        part = self._content[self.position : end]
+        self.position = end
+        return part

@@ -1,0 +1,184 @@
+"""HDFS that requires Kerberos, and a Kerberos server (Apache Kerby) on loopback.
+
+A JVM with both is driven by py4j: it has the Kerberos server, and is the client that logs in and is given tokens.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyspark
+from py4j.java_gateway import GatewayParameters, JavaGateway, launch_gateway
+from py4j.protocol import Py4JJavaError
+
+from headrace_dev.broker.java import find_java
+from support.hdfs.kerberos_jars import kerby_jars
+from support.hdfs.server import DATA_NODE, NAME_NODE, Server, run_hadoop
+from support.hdfs.site import HOST, common, write_site
+from support.processes.running import wait_until
+from support.reserved_port import reserved_port
+from support.spark.yarn_jars import classpath
+
+REALM = "TEST.LOCAL"
+SERVER, WEB, USER = "hdfs/localhost", "HTTP/localhost", "alice"
+
+
+@dataclass(frozen=True, slots=True)
+class KerberosHdfs:
+    """A running file system. conf: its HADOOP_CONF_DIR; home: a folder that `USER` owns."""
+
+    conf: Path
+    home: str
+    _jvm: Any
+    _settings: Any
+    _files: Any
+
+    def grant(self) -> Any:
+        """A delegation token of `USER`, which its holder may renew and cancel: a Java object."""
+        return self._files.getDelegationToken(USER)
+
+    def cancel(self, token: Any) -> None:
+        token.cancel(self._settings)
+
+    def store(self, token: Any, file: Path) -> None:
+        """Writes a token storage file, as `hdfs fetchdt` does."""
+        credentials = self._jvm.org.apache.hadoop.security.Credentials()
+        credentials.addToken(self._jvm.org.apache.hadoop.io.Text("hdfs"), token)
+        credentials.addSecretKey(self._jvm.org.apache.hadoop.io.Text("secret"), b"key")
+        credentials.writeTokenStorageFile(self._jvm.org.apache.hadoop.fs.Path(file.as_uri()), self._settings)
+
+
+@contextmanager
+def kerberos_hdfs(folder: Path) -> Iterator[KerberosHdfs]:
+    """Starts everything below `folder`, and ends it."""
+    conf = folder / "conf"
+    conf.mkdir(parents=True)
+    (folder / "secret").write_text("signs cookies")
+    with ExitStack() as stack:
+        kdc, rpc, http = (stack.enter_context(reserved_port()) for _ in range(3))
+        jvm = stack.enter_context(_java(folder))
+        krb5 = _start_kdc(jvm, folder, kdc, stack)
+        core, hdfs = _site(folder, rpc, http)
+        write_site(conf / "core-site.xml", core)
+        write_site(conf / "hdfs-site.xml", hdfs)
+        java_options = (f"-Djava.security.krb5.conf={krb5}",)
+        run_hadoop(conf, NAME_NODE, "-format", "-nonInteractive", java_options=java_options)
+        servers = [
+            Server(conf, main, folder / f"{name}.log", java_options)
+            for main, name in ((NAME_NODE, "name-node"), (DATA_NODE, "data-node"))
+        ]
+        for server in servers:
+            stack.callback(server.kill)
+            server.start()
+        yield _as_user(jvm, folder, conf, krb5)
+
+
+@contextmanager
+def _java(folder: Path) -> Iterator[Any]:
+    java = find_java()
+    (py4j,) = (Path(pyspark.__file__).parent / "jars").glob("py4j*.jar")
+    with (folder / "jvm.log").open("wb") as log:
+        port, secret = launch_gateway(
+            jarpath=str(py4j),
+            classpath=os.pathsep.join(map(str, (*kerby_jars(java), *classpath(java)))),
+            java_path=str(java.program),
+            javaopts=["-Xmx128m", "-XX:TieredStopAtLevel=1"],
+            die_on_exit=True,
+            enable_auth=True,
+            redirect_stdout=log,
+            redirect_stderr=log,
+        )
+        gateway = JavaGateway(gateway_parameters=GatewayParameters(port=port, auth_token=secret, auto_convert=True))
+        try:
+            yield gateway.jvm
+        finally:
+            gateway.shutdown()
+
+
+def _start_kdc(jvm: Any, folder: Path, port: int, stack: ExitStack) -> Path:
+    """Starts the Kerberos server, with a key table for each principal; returns its krb5.conf."""
+    work = folder / "kdc"
+    work.mkdir()
+    server = jvm.org.apache.kerby.kerberos.kerb.server.SimpleKdcServer()
+    server.setWorkDir(jvm.java.io.File(str(work)))
+    server.setKdcHost(HOST)
+    server.setKdcRealm(REALM)
+    server.setKdcTcpPort(port)
+    server.setAllowUdp(False)
+    server.init()
+    server.start()
+    stack.callback(server.stop)
+    for name in (SERVER, WEB, USER):
+        server.createPrincipal(_principal(name))
+        server.exportPrincipal(_principal(name), jvm.java.io.File(_keys(folder, name)))
+    return work / "krb5.conf"
+
+
+def _site(folder: Path, rpc: int, http: int) -> tuple[dict[str, str], dict[str, str]]:
+    """core-site.xml and hdfs-site.xml."""
+    core = {
+        "fs.defaultFS": f"hdfs://{HOST}:{rpc}",
+        "hadoop.tmp.dir": str(folder / "tmp"),
+        "hadoop.security.authentication": "kerberos",
+        # without this HTTP requests are believed whom they come from
+        "hadoop.http.authentication.type": "kerberos",
+        "hadoop.http.authentication.kerberos.principal": _principal(WEB),
+        "hadoop.http.authentication.kerberos.keytab": _keys(folder, WEB),
+        "hadoop.http.authentication.signature.secret.file": str(folder / "secret"),
+    }
+    hdfs = {
+        **common(folder),
+        "dfs.namenode.name.dir": str(folder / "name"),
+        "dfs.namenode.http-address": f"{HOST}:{http}",
+        "dfs.namenode.kerberos.principal": _principal(SERVER),
+        "dfs.namenode.keytab.file": _keys(folder, SERVER),
+        "dfs.datanode.kerberos.principal": _principal(SERVER),
+        "dfs.datanode.keytab.file": _keys(folder, SERVER),
+        "dfs.web.authentication.kerberos.principal": _principal(WEB),
+        "dfs.web.authentication.kerberos.keytab": _keys(folder, WEB),
+        "dfs.block.access.token.enable": "true",
+        # a DataNode would want ports below 1024, or TLS
+        "ignore.secure.ports.for.testing": "true",
+    }
+    return core, hdfs
+
+
+def _as_user(jvm: Any, folder: Path, conf: Path, krb5: Path) -> KerberosHdfs:
+    """Logs in, first as the superuser, who makes the user's folder, then as the user."""
+    hadoop = jvm.org.apache.hadoop
+    jvm.java.lang.System.setProperty("java.security.krb5.conf", str(krb5))
+    settings = hadoop.conf.Configuration()
+    for name in ("core-site.xml", "hdfs-site.xml"):
+        settings.addResource(hadoop.fs.Path((conf / name).as_uri()))
+    logins = hadoop.security.UserGroupInformation
+    logins.setConfiguration(settings)
+    logins.loginUserFromKeytab(_principal(SERVER), _keys(folder, SERVER))
+    files = hadoop.fs.FileSystem.newInstance(settings)
+    wait_until(lambda: _is_ready(files), f"HDFS is ready: see {folder}/*.log")
+    files.mkdirs(hadoop.fs.Path(f"/{USER}"))
+    files.setOwner(hadoop.fs.Path(f"/{USER}"), USER, "users")
+    files.setPermission(hadoop.fs.Path(f"/{USER}"), hadoop.fs.permission.FsPermission("700"))
+    logins.loginUserFromKeytab(_principal(USER), _keys(folder, USER))
+    own = hadoop.fs.FileSystem.newInstance(settings)
+    return KerberosHdfs(conf, f"hdfs:///{USER}", jvm, settings, own)
+
+
+def _is_ready(files: Any) -> bool:
+    """Whether the NameNode has a DataNode, and has left safe mode. Pages would ask for Kerberos."""
+    try:
+        return len(files.getDataNodeStats()) == 1 and not files.isInSafeMode()
+    except Py4JJavaError:
+        return False  # nobody listens there yet
+
+
+def _principal(name: str) -> str:
+    return f"{name}@{REALM}"
+
+
+def _keys(folder: Path, name: str) -> str:
+    return str(folder / f"{name.replace('/', '-')}.keytab")
