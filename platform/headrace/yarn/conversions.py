@@ -22,6 +22,7 @@ from headrace.yarn.records import (
 AM_TOKEN = "YARN_AM_RM_TOKEN"
 """The kind of the token by which an ApplicationMaster is known. Workers do not get it."""
 NO_HOST = "N/A"
+_NO_TOKEN = Token(b"", "", b"", "")
 
 
 def java_size(jvm: Jvm, size: ContainerSize) -> Any:
@@ -87,7 +88,8 @@ def java_token(jvm: Jvm, token: Token) -> Any:
 
 
 def allocation_of(container: Any) -> Allocation:
-    """Of a `Container`."""
+    """Of a `Container`. One that a restarted ResourceManager has recovered has no token: it runs already."""
+    token = container.getContainerToken()
     return Allocation(
         container=str(container.getId().toString()),
         number=int(container.getAllocationRequestId()),
@@ -95,7 +97,7 @@ def allocation_of(container: Any) -> Allocation:
         http_address=str(container.getNodeHttpAddress() or ""),
         size=size_of(container.getResource()),
         priority=int(container.getPriority().getPriority()),
-        token=token_of(container.getContainerToken()),
+        token=_NO_TOKEN if token is None else token_of(token),
     )
 
 

@@ -23,10 +23,6 @@ EXPIRY_MS = 30_000
 machine, takes less; the test suspends the one that has to be late."""
 
 
-TOO_LITTLE_MB = 128
-"""Less than a worker needs."""
-
-
 @pytest.fixture
 def cluster(yarn: Yarn, tmp_path: Path) -> Iterator[YarnSession]:
     """Nothing of it runs yet; the test ends it."""
@@ -130,20 +126,6 @@ def test_a_queue_without_room_is_named(cluster: YarnSession, broker: EmbeddedBro
 
         wait_until(is_named, "the cluster says what its job waits for")
         assert cluster.headrace("cancel", job).code == 0
-
-
-@pytest.mark.full
-@pytest.mark.broker
-def test_a_worker_that_uses_more_memory_than_it_has_is_named(cluster: YarnSession, broker: EmbeddedBroker) -> None:
-    cluster.start(memory=f"{TOO_LITTLE_MB}Mi")
-    with running_flow(cluster, broker) as flow:
-        submitted = cluster.headrace("submit", flow.file())
-        assert submitted.code == 0, submitted.err
-        wait_until(
-            lambda: "beyond the 'PHYSICAL' memory limit" in str(cluster.client.cluster().provisioning),
-            "the cluster says what YARN says",
-        )
-        assert cluster.headrace("cancel", submitted.out.strip()).code == 0
 
 
 def test_what_yarn_refuses_is_shown_in_its_words(cluster: YarnSession) -> None:

@@ -83,10 +83,10 @@ def main() -> None:
 def run(application: ApplicationFile, starter: Starter) -> None:
     """Runs one attempt. Returns once the application is unregistered. Raises UserError, ExternalError."""
     master = ApplicationMaster(master_config(application, os.environ))
-    attempt = Attempt(application, master, PublishedLeader(published_url(application.ledger)))
     master.start()
     try:
         try:
+            attempt = Attempt(application, master, PublishedLeader(published_url(application.ledger)))
             status = asyncio.run(_served(application, attempt, starter))
         except UserError as error:
             # the next attempt would fail in the same way: the description is wrong

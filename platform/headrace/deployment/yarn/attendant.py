@@ -51,9 +51,12 @@ class YarnPart:
         return connect()
 
     def environment(self) -> Mapping[str, str]:
-        """Returns the environment of the program, which finds its jobs when it is started again."""
+        """Returns the environment of the program, which finds its jobs when it is started again, and imports what is
+        shipped beside it."""
         own = {COORDINATOR_VARIABLE: self.election, APPLICATION_VARIABLE: str(os.getpid())}
-        return {**os.environ, **own, TOKEN_FILE_VARIABLE: str(secret_file(TOKEN))}
+        # files of a container are links, and Python looks for modules beside what the program's link leads to
+        path = os.pathsep.join([str(Path.cwd()), *filter(None, [os.environ.get("PYTHONPATH")])])
+        return {**os.environ, **own, "PYTHONPATH": path, TOKEN_FILE_VARIABLE: str(secret_file(TOKEN))}
 
     def stop(self, *, is_done: bool) -> None:
         """Does nothing: the parent ends the application when this process has ended."""

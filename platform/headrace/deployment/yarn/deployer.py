@@ -69,7 +69,13 @@ class YarnDeployer:
                 f"a cluster {cluster.name} runs on YARN",
                 remedy=f"headrace cluster stop --target yarn --name {cluster.name} stops it",
             )
-        return Started(self._wait_leader(self._submitted(cluster, work, secrets, report), report))
+        application = self._submitted(cluster, work, secrets, report)
+        try:
+            return Started(self._wait_leader(application, report))
+        except ExternalError:
+            if not is_live(self._client, application):
+                Staging(self._client.jvm, cluster.spec.staging, application).delete()
+            raise
 
     def stop(self, name: str) -> bool:
         """Ends the application of a cluster; returns whether there was one. Raises UserError without its token,

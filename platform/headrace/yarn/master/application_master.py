@@ -187,6 +187,11 @@ class ApplicationMaster:
                     return
                 self._closing.wait(pause_s)
                 continue
+            except Exception as error:
+                # a defect: without this thread the attempt would be nobody's until YARN gives it up
+                LOG.exception("the ApplicationMaster has failed")
+                self._end(f"internal error: {error}")
+                return
             with self._lock:
                 is_eager = self._machine.is_eager
             self._wake.wait(EAGER_SECONDS if is_eager else IDLE_SECONDS)

@@ -15,7 +15,8 @@ from enum import Enum, auto
 from headrace.yarn.records import Allocation, ContainerEnd
 
 REASON_CHARS_MAX = 500
-_MEMORY = ("running beyond physical memory limits", "running beyond virtual memory limits", "running beyond the")
+_MEMORY = "memory limit"
+"""In the line by which NodeManagers say that a container used too much, in the words of all versions."""
 
 
 class HeldPhase(Enum):
@@ -120,7 +121,7 @@ def _said(diagnostics: str) -> str:
     """The lines of YARN's diagnostics that say something: without its own stack traces and frames."""
     lines = [line.strip() for line in diagnostics.splitlines()]
     kept = [line for line in lines if line and not line.startswith(("at ", "[20", "Last 4096 bytes", "Shell output:"))]
-    memory = next((line for line in lines for words in _MEMORY if words in line), None)
+    memory = next((line for line in lines if _MEMORY in line), None)
     if memory is not None:
         return memory
     # the end of what it printed comes last

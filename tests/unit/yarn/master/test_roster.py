@@ -72,12 +72,11 @@ def test_a_later_attempt_takes_over_what_runs_and_ignores_ends_of_others() -> No
 
 
 def test_reasons_are_those_of_yarn() -> None:
-    memory = (
-        "[2026-11-26 17:00:00.000]Container [pid=1,containerID=c] is running beyond physical memory limits. Current "
-        "usage: 1.2 GB of 1 GB physical memory used; Killing container.\nDump of the process-tree for c :\n"
-    )
-    assert "running 1.2 GB" not in reason_of(ContainerEnd("c", -104, memory))
-    assert "beyond physical memory limits" in reason_of(ContainerEnd("c", -104, memory))
+    old = "[2026-11-26 17:00:00.000]Container [pid=1,containerID=c] is running beyond physical memory limits. Current"
+    new = "Container [pid=1,containerID=c] is running 7B beyond the 'PHYSICAL' memory limit. Current usage: 1.2 GB"
+    for line in (old, new):
+        reason = reason_of(ContainerEnd("c", -104, f"{line}\nDump of the process-tree for c :\n\t|- PID PPID\n"))
+        assert reason == f"exit code -104: {line}"
     printed = (
         "[2026-11-26 17:00:00.000]Exception from container-launch.\nContainer id: c\nExit code: 1\n\n"
         "[2026-11-26 17:00:00.001]Container exited with a non-zero exit code 1. Error file: prelaunch.err.\n"
