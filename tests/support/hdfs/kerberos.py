@@ -22,7 +22,7 @@ from support.hdfs.server import DATA_NODE, NAME_NODE, Server, run_hadoop
 from support.hdfs.site import HOST, common, write_site
 from support.processes.running import wait_until
 from support.reserved_port import reserved_port
-from support.spark.yarn_jars import classpath
+from support.yarn.jars import classpath
 
 REALM = "TEST.LOCAL"
 SERVER, WEB, USER = "hdfs/localhost", "HTTP/localhost", "alice"
