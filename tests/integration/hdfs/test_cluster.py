@@ -54,6 +54,7 @@ def test_a_worker_that_is_killed(cluster: StandbyCluster, flow: Flow) -> None:
         cluster.start_again()
 
 
+@pytest.mark.full
 def test_a_leader_that_is_killed(cluster: StandbyCluster, flow: Flow) -> None:
     leader, term = cluster.leader(), cluster.term()
     with flow.recovering("leader killed"):

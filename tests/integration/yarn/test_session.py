@@ -47,6 +47,7 @@ def test_a_job_gets_the_containers_that_it_needs(cluster: YarnSession, flow: Flo
     assert (status.json["application"], status.json["state"]) == (cluster.application, "RUNNING")
 
 
+@pytest.mark.full
 @pytest.mark.broker
 def test_a_worker_that_is_killed_is_replaced(cluster: YarnSession, flow: Flow) -> None:
     with flow.recovering("worker's container killed"):
@@ -81,6 +82,7 @@ def test_a_jvm_that_is_killed_is_replaced_within_the_attempt(cluster: YarnSessio
     flow.settle()
 
 
+@pytest.mark.full
 @pytest.mark.broker
 def test_a_savepoint_and_what_the_job_logged(cluster: YarnSession, flow: Flow) -> None:
     done = cluster.headrace("savepoint", flow.job)
