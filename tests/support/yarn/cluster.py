@@ -121,9 +121,15 @@ class Yarn:
 
 
 @contextmanager
-def yarn_cluster(folder: Path, *, nodes: int = 1, settings: Mapping[str, str] | None = None) -> Iterator[Yarn]:
+def yarn_cluster(
+    folder: Path,
+    *,
+    nodes: int = 1,
+    settings: Mapping[str, str] | None = None,
+    queues: Mapping[str, str] | None = None,
+) -> Iterator[Yarn]:
     """Starts it, with folders of its own below `folder`, and ends it with all that runs there. settings: more of
-    yarn-site.xml."""
+    yarn-site.xml; queues: in place of the only one."""
     folder.mkdir(parents=True, exist_ok=True)
     conf, java = folder / "conf", find_java()
     conf.mkdir()
@@ -134,7 +140,7 @@ def yarn_cluster(folder: Path, *, nodes: int = 1, settings: Mapping[str, str] | 
             site = {**_site(folder, ports), **(settings or {})}
             _write(conf / "core-site.xml", {"fs.defaultFS": "file:///", "hadoop.tmp.dir": str(folder / "tmp")})
             _write(conf / "yarn-site.xml", site)
-            _write(conf / "capacity-scheduler.xml", _queues())
+            _write(conf / "capacity-scheduler.xml", queues or _queues())
             page = f"http://{site['yarn.resourcemanager.webapp.address']}"
             with_manager = Restarted(lambda: _server(java, folder, conf, _RM_MAIN, "resourcemanager"))
             yarn = Yarn(conf, folder, page, stack.enter_context(with_manager))
