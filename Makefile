@@ -172,6 +172,8 @@ docs: $(READY)
 	$(BIN)/python -m headrace.operator.definitions.render
 	$(BIN)/python -m headrace.expr.document > docs/expressions.md.new && mv docs/expressions.md.new docs/expressions.md
 	$(BIN)/python -m headrace.coordinator.monitoring.document > docs/metrics.md.new && mv docs/metrics.md.new docs/metrics.md
+	$(BIN)/python -m headrace.spec.reference.connector_page > docs/connectors.md.new && mv docs/connectors.md.new docs/connectors.md
+	$(BIN)/python -m headrace.spec.reference.step_page > docs/steps.md.new && mv docs/steps.md.new docs/steps.md
 	$(BIN)/python -m headrace.coordinator.job.document > docs/job-states.md.new && mv docs/job-states.md.new docs/job-states.md
 
 clean:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
+
+import pytest
 
 from headrace.coordinator.monitoring.document import metrics_page
 from headrace.operator.definitions.render import FOLDERS, rendered
 from headrace.rpc.generate import generate
+from headrace.spec.reference import connector_page, step_page
 from support.repository import ROOT
 
 PACKAGE = Path("headrace/rpc")
@@ -30,3 +34,8 @@ def test_definitions_of_resources_are_what_their_models_say() -> None:
     for folder in FOLDERS:
         files = {path.name: path.read_text() for path in (ROOT / folder).iterdir()}
         assert files == dict(rendered()), "run `make docs`"
+
+
+@pytest.mark.parametrize(("name", "page"), [("connectors.md", connector_page.page), ("steps.md", step_page.page)])
+def test_the_reference_is_what_the_models_say(name: str, page: Callable[[], str]) -> None:
+    assert (ROOT / "docs" / name).read_text() == page(), "run `make docs`"

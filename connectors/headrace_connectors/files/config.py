@@ -23,7 +23,9 @@ class FilesSourceSettings(Config):
     files: ClassVar[bool] = True
 
     path: str = Field(min_length=1, description="a file, or a glob such as data/*.json")
-    partitions: int = Field(default=1, ge=1, le=10_000)
+    partitions: int = Field(
+        default=1, ge=1, le=10_000, description="number of partitions that the files are distributed over, by name"
+    )
     stop: StopField = Field(
         default=None,
         description="where to end: {<partition>: <position>}, as a savepoint has them; latest: at the last file's end",

@@ -20,14 +20,18 @@ class GeneratorSourceSettings(Config):
 
     takes_format: ClassVar[Literal["required", "optional", "no"]] = "no"
 
-    rows: int | None = Field(default=None, ge=0)
-    rate: float | None = Field(default=None, gt=0, description="rows a second over all partitions")
-    seed: int = 0
-    partitions: int = Field(default=1, ge=1, le=100_000)
+    rows: int | None = Field(
+        default=None, ge=0, description="rows over all partitions; without it, the source has no end"
+    )
+    rate: float | None = Field(
+        default=None, gt=0, description="rows a second over all partitions; without it, as fast as possible"
+    )
+    seed: int = Field(default=0, description="seed of the random values: an equal seed generates equal rows")
+    partitions: int = Field(default=1, ge=1, le=100_000, description="number of partitions")
     stop: StopField = Field(
         default=None, description="where to end: {<partition>: <row>}, counted within the partition; latest: at `rows`"
     )
-    columns: dict[str, ColumnRule] = Field(min_length=1)
+    columns: dict[str, ColumnRule] = Field(min_length=1, description="the rule that generates a column, by column name")
 
     @model_validator(mode="after")
     def _ends_somewhere(self) -> Self:

@@ -15,21 +15,21 @@ def _moment(given: Any) -> Any:
     return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 
 
-Share = Annotated[float, Field(ge=0, le=1, description="0 to 1")]
+Share = Annotated[float, Field(ge=0, le=1)]
 
 
 class SequenceRule(Config):
     """`start`, `start + step`, ..: unique over all partitions."""
 
-    start: int = 0
-    step: int = 1
+    start: int = Field(default=0, description="the first value")
+    step: int = Field(default=1, description="the difference between two values")
 
 
 class IntRule(Config):
     """Whole numbers from `min` to `max`, both included, all equally likely."""
 
-    min: int = 0
-    max: int
+    min: int = Field(default=0, description="the lowest value")
+    max: int = Field(description="the highest value")
 
     @model_validator(mode="after")
     def _in_order(self) -> IntRule:
@@ -41,41 +41,43 @@ class IntRule(Config):
 class FloatRule(Config):
     """Numbers from `min` up to, not including, `max`."""
 
-    min: float = 0.0
-    max: float = 1.0
+    min: float = Field(default=0.0, description="the lowest value")
+    max: float = Field(default=1.0, description="the upper bound, which is not reached")
 
 
 class TimeRule(Config):
     """`start + row * step`, later by anything up to `jitter`: rows are out of order by at most that."""
 
-    start: Annotated[datetime, BeforeValidator(_moment)] = datetime(2024, 1, 1, tzinfo=UTC)
-    step: Duration = 1000
-    jitter: Duration = 0
+    start: Annotated[datetime, BeforeValidator(_moment)] = Field(
+        default=datetime(2024, 1, 1, tzinfo=UTC), description="time of the first row"
+    )
+    step: Duration = Field(default=1000, description="time between two rows")
+    jitter: Duration = Field(default=0, description="how much later than that a row's time may be, at most")
 
 
 class StringRule(Config):
     """Random lower-case letters and digits."""
 
-    length: int = Field(default=8, ge=1, le=1000)
+    length: int = Field(default=8, ge=1, le=1000, description="number of characters")
 
 
 class BoolRule(Config):
     """True with this probability."""
 
-    probability: float = Field(default=0.5, ge=0, le=1)
+    probability: float = Field(default=0.5, ge=0, le=1, description="probability of true")
 
 
 class ColumnRule(Config):
     """The rule that generates one column: exactly one rule, and the ratio of NULLs among its values."""
 
-    sequence: SequenceRule | None = None
-    int: IntRule | None = None
-    float: FloatRule | None = None
-    bool: BoolRule | None = None
-    choice: tuple[Any, ...] | None = Field(default=None, min_length=1)
-    time: TimeRule | None = None
-    string: StringRule | None = None
-    nulls: Share = 0.0
+    sequence: SequenceRule | None = Field(default=None, description="equally spaced whole numbers, each once")
+    int: IntRule | None = Field(default=None, description="random whole numbers")
+    float: FloatRule | None = Field(default=None, description="random numbers")
+    bool: BoolRule | None = Field(default=None, description="true or false")
+    choice: tuple[Any, ...] | None = Field(default=None, min_length=1, description="one of these values, at random")
+    time: TimeRule | None = Field(default=None, description="times that advance with the rows")
+    string: StringRule | None = Field(default=None, description="random lower-case letters and digits")
+    nulls: Share = Field(default=0.0, description="share of NULLs among the values")
 
     @model_validator(mode="after")
     def _one_rule(self) -> ColumnRule:

@@ -9,7 +9,7 @@ from headrace_connectors.kafka.connector import KafkaSinkConfig, KafkaSourceConf
 
 CONNECTOR = Connector(
     name="kafka",
-    summary="Kafka topics: reads committed records from any position, writes with keys and headers at least once",
+    summary="Kafka topics: reads committed records from any position; writes keys and headers, exactly once if asked",
     source=KafkaSourceConfig,
     sink=KafkaSinkConfig,
     example_source="""\

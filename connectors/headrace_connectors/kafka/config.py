@@ -49,12 +49,12 @@ Topic = Annotated[str, BeforeValidator(_topic_name)]
 class KafkaMetadata(Config):
     """The names of the columns for a record's metadata: everything except its value."""
 
-    topic: str | None = None
-    partition: str | None = None
-    offset: str | None = None
-    timestamp: str | None = None
-    key: str | None = None
-    headers: str | None = None
+    topic: str | None = Field(default=None, description="column for the name of the record's topic (string)")
+    partition: str | None = Field(default=None, description="column for the number of its partition (int32)")
+    offset: str | None = Field(default=None, description="column for its offset in the partition (int64)")
+    timestamp: str | None = Field(default=None, description="column for its timestamp (timestamp)")
+    key: str | None = Field(default=None, description="column for its key (binary); NULL without a key")
+    headers: str | None = Field(default=None, description="column for its headers (a list of name and value)")
 
 
 class KafkaSourceSettings(Config):
@@ -66,18 +66,36 @@ class KafkaSourceSettings(Config):
     metadata_fields: ClassVar[tuple[str, ...]] = ("topic", "partition", "offset", "timestamp", "key", "headers")
 
     brokers: Brokers
-    topic: Topic | None = None
-    topics: tuple[Topic, ...] | None = Field(default=None, min_length=1)
+    topic: Topic | None = Field(
+        default=None, description="the topic that is read; exactly one of topic, topics and pattern is set"
+    )
+    topics: tuple[Topic, ...] | None = Field(default=None, min_length=1, description="several topics, by name")
     pattern: str | None = Field(default=None, description="regular expression that whole topic names must match")
-    start: StartField = "earliest"
-    stop: StopField = None
+    start: StartField = Field(
+        default="earliest",
+        description="where a job without state begins: a word, the first record at or after a time, or offsets by "
+        "partition (with several topics, by topic and partition)",
+    )
+    stop: StopField = Field(
+        default=None,
+        description="where the source ends, before this position: latest is the end at the job's start; "
+        "without it, the source has no end",
+    )
     archive: str | None = Field(
         default=None,
         min_length=1,
         description="an archive of the topics, a path or URL: what Kafka no longer has is read from it",
     )
-    group: str | None = Field(default=None, min_length=1)
-    metadata: KafkaMetadata = KafkaMetadata()
+    group: str | None = Field(
+        default=None,
+        min_length=1,
+        description="consumer group that positions are committed to after a checkpoint, for monitoring and "
+        "`start: committed`; default: headrace-<pipeline>-<source>",
+    )
+    metadata: KafkaMetadata = Field(
+        default=KafkaMetadata(),
+        description="names of the columns for topic, partition, offset, timestamp, key, headers",
+    )
     properties: PropertiesField
 
     @field_validator("pattern")
@@ -158,9 +176,11 @@ class KafkaSourceSettings(Config):
 class CreateTopic(Config):
     """The settings with which a missing topic of the sink is created."""
 
-    partitions: int = Field(default=1, ge=1)
-    replication: int = Field(default=1, ge=1)
-    config: dict[str, str] = Field(default_factory=dict)
+    partitions: int = Field(default=1, ge=1, description="number of partitions")
+    replication: int = Field(default=1, ge=1, description="number of replicas of each partition")
+    config: dict[str, str] = Field(
+        default_factory=dict, description="settings of the topic by Kafka's names, such as cleanup.policy: compact"
+    )
 
     @field_validator("config", mode="before")
     @classmethod
@@ -172,20 +192,32 @@ class KafkaSinkSettings(Config):
     """The fields of a Kafka sink."""
 
     brokers: Brokers
-    topic: Topic
+    topic: Topic = Field(description="the topic that is written")
     key: tuple[str, ...] | None = Field(default=None, min_length=1, description="columns that make the record key")
     headers: dict[str, str] = Field(default_factory=dict, description="header name to the column that fills it")
-    delivery: Literal["at-least-once", "exactly-once"] = "at-least-once"
-    mode: Literal["append", "upsert"] = "append"
-    updates: Literal["as_rows"] | None = None
-    timestamp: Literal["wall", "event"] = "wall"
+    delivery: Literal["at-least-once", "exactly-once"] = Field(
+        default="at-least-once",
+        description="exactly-once: records are written in a transaction, which their checkpoint commits",
+    )
+    mode: Literal["append", "upsert"] = Field(
+        default="append",
+        description="upsert: the last record of a key is its current row; a deleted row is written as a tombstone",
+    )
+    updates: Literal["as_rows"] | None = Field(
+        default=None, description="as_rows: mode append accepts updating rows and writes each update as one more record"
+    )
+    timestamp: Literal["wall", "event"] = Field(
+        default="wall", description="timestamp of a record: the time of writing, or the row's event time"
+    )
     transaction_timeout_ms: Annotated[Duration, Field(gt=0)] = Field(
         default=900_000,
         validation_alias="transaction_timeout",
         serialization_alias="transaction_timeout",
         description="how long a transaction may stay open; only delivery: exactly-once has transactions",
     )
-    create_topic: CreateTopic | None = None
+    create_topic: CreateTopic | None = Field(
+        default=None, description="how a missing topic is created; without it, a missing topic is an error"
+    )
     properties: PropertiesField
 
     @field_validator("key", mode="before")

@@ -17,7 +17,7 @@ class MemorySinkConfig(SinkConfig):
     takes: ClassVar[Literal["messages", "rows"]] = "rows"
     takes_format: ClassVar[Literal["required", "optional", "no"]] = "no"
 
-    name: str = Field(min_length=1)
+    name: str = Field(min_length=1, description="the collection that a test opened under this name")
 
     @property
     def accepts_updates(self) -> bool:

@@ -32,9 +32,11 @@ class MemorySourceConfig(SourceConfig):
 
     takes_format: ClassVar[Literal["required", "optional", "no"]] = "no"
 
-    rows: tuple[dict[str, Any], ...] | None = None
-    name: str | None = Field(default=None, min_length=1)
-    partitions: int = Field(default=1, ge=1)
+    rows: tuple[dict[str, Any], ...] | None = Field(
+        default=None, description="the rows, column name to value; $partition and $timestamp are a row's own"
+    )
+    name: str | None = Field(default=None, min_length=1, description="the feed that a test opened under this name")
+    partitions: int = Field(default=1, ge=1, description="number of partitions of `rows`")
 
     @model_validator(mode="after")
     def _one_of_both(self) -> MemorySourceConfig:

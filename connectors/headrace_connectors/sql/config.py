@@ -31,12 +31,19 @@ class SqlSinkSettings(Config):
     # entirely secret: a password may be anywhere in it
     url: str = secret(description="SQLAlchemy URL: postgresql://user:password@host:5432/database, sqlite:////data/x.db")
     table: str = Field(description="the table, or schema.table")
-    mode: Literal["append", "upsert"] = "append"
+    mode: Literal["append", "upsert"] = Field(
+        default="append", description="append: each row is inserted; upsert: the last row of a key replaces the others"
+    )
     key: tuple[str, ...] | None = Field(
         default=None, min_length=1, description="columns that name a row; the table has a unique constraint on them"
     )
-    updates: Literal["as_rows"] | None = None
-    delivery: Literal["at-least-once", "exactly-once"] = "at-least-once"
+    updates: Literal["as_rows"] | None = Field(
+        default=None, description="as_rows: mode append accepts updating rows and inserts each update as one more row"
+    )
+    delivery: Literal["at-least-once", "exactly-once"] = Field(
+        default="at-least-once",
+        description="exactly-once: rows are staged, and moved into the table when their checkpoint is complete",
+    )
     create_table: bool = Field(default=False, description="make the table where there is none")
 
     @field_validator("url")

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Annotated, Any
 
-from pydantic import BeforeValidator
+from pydantic import BeforeValidator, WithJsonSchema
 
 from headrace.connect.source import SplitId
 from headrace.core.errors import UserError
@@ -53,7 +53,22 @@ def _stop(given: Any) -> Any:
     raise ValueError(f"{given!r} is no position: write latest, or {{<partition>: <offset>}}")
 
 
-StopField = Annotated[str | Partitions | OffsetsByTopic | None, BeforeValidator(_stop)]
+_PARTITIONS_SCHEMA: dict[str, Any] = {
+    "type": "object",
+    "propertyNames": {"title": "partition", "pattern": "^[0-9]+$"},
+    "additionalProperties": {"title": "offset", "type": "integer", "minimum": 0},
+}
+OFFSETS_SCHEMAS: tuple[dict[str, Any], ...] = (
+    _PARTITIONS_SCHEMA,
+    {"type": "object", "propertyNames": {"title": "topic"}, "additionalProperties": _PARTITIONS_SCHEMA},
+)
+"""The JSON schemas of offsets: by partition, and by topic and partition."""
+
+StopField = Annotated[
+    str | Partitions | OffsetsByTopic | None,
+    BeforeValidator(_stop),
+    WithJsonSchema({"anyOf": [{"enum": [LATEST]}, *OFFSETS_SCHEMAS, {"type": "null"}]}),
+]
 """`stop:` of a source whose records have no timestamps to seek by: `latest`, or offsets."""
 
 

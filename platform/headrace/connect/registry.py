@@ -46,11 +46,15 @@ class Connector:
 
 @dataclass(frozen=True, slots=True)
 class Format:
-    """The target of an entry point in the group `headrace.formats`."""
+    """The target of an entry point in the group `headrace.formats`.
+
+    `example` is a YAML fragment for use under a node's name; tests load it.
+    """
 
     name: str
     summary: str
     config: type[FormatConfig]
+    example: str = ""
 
 
 _Kind = TypeVar("_Kind", Connector, Format)
@@ -94,6 +98,16 @@ def format_names() -> tuple[str, ...]:
 def connector(name: str) -> Connector:
     """The installed connector with this name. Raises UserError with the nearest name."""
     return _load(CONNECTORS, "connector", name, Connector)
+
+
+def bundled_connectors() -> tuple[Connector, ...]:
+    """The connectors that come with headrace, by name. Raises UserError if one cannot be imported."""
+    return tuple(connector(name) for name, entry in _entries(CONNECTORS).items() if entry.value.startswith(BUNDLED))
+
+
+def bundled_formats() -> tuple[Format, ...]:
+    """The formats that come with headrace, by name. Raises UserError if one cannot be imported."""
+    return tuple(format_named(name) for name, entry in _entries(FORMATS).items() if entry.value.startswith(BUNDLED))
 
 
 def format_named(name: str) -> Format:

@@ -153,4 +153,6 @@ def _only_for_files() -> UserError:
     )
 
 
-FORMAT = Format("parquet", "columns in Parquet files; for the files connector", ParquetFormat)
+FORMAT = Format(
+    "parquet", "columns in Parquet files; for the files connector", ParquetFormat, example="format: parquet\n"
+)

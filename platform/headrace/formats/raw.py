@@ -110,4 +110,9 @@ def _not_utf8(live: pa.Array) -> dict[int, str]:
     return bad
 
 
-FORMAT = Format("raw", "the message as it is, in one string or binary column", RawFormat)
+FORMAT = Format(
+    "raw",
+    "the message as it is, in one string or binary column",
+    RawFormat,
+    example="format: {raw: {tombstones: keep}}\nschema: {value: string}\n",
+)

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import Annotated, Any, assert_never
 
 from pydantic import AfterValidator, PlainSerializer, PlainValidator, WithJsonSchema
+from pydantic import Field as Extra
 
 from headrace.core.errors import UserError
 from headrace.core.ids import HIDDEN_PREFIX
@@ -117,11 +118,12 @@ def _read_text(text: str) -> tuple[DataType, bool]:
 
 
 _TYPE = {
+    "title": "type",
     "anyOf": [
         {"type": "string", "description": "a type such as int64, string not null, decimal(10,2), timestamp, [string]"},
         {"type": "array", "minItems": 1, "maxItems": 1, "description": "a list of one type"},
         {"type": "object", "description": "a struct: field name to type"},
-    ]
+    ],
 }
 
 Columns = Annotated[
@@ -132,5 +134,5 @@ Columns = Annotated[
 ]
 """A schema in a model: read from and written to its file form."""
 
-ColumnName = Annotated[str, AfterValidator(check_column_name)]
+ColumnName = Annotated[str, AfterValidator(check_column_name), Extra(json_schema_extra={"format": "column"})]
 """The name of a visible column."""

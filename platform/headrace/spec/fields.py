@@ -27,7 +27,7 @@ Parallelism = Annotated[int, Field(ge=1, le=MAX_PARALLELISM)]
 class DeadLetter(FileModel):
     """Rows that fail go to a Kafka topic, with their position and the reason in headers."""
 
-    topic: Annotated[str, Field(min_length=1)]
+    topic: Annotated[str, Field(min_length=1)] = Field(description="the Kafka topic of rows that fail")
 
 
 ErrorRule = OnError | DeadLetter
@@ -47,7 +47,9 @@ class Route(StrEnum):
 class HashBy(FileModel):
     """Rows with equal values in these columns meet in one subtask."""
 
-    columns: Annotated[ColumnList, Field(min_length=1)] = Field(validation_alias="hash", serialization_alias="hash")
+    columns: Annotated[ColumnList, Field(min_length=1)] = Field(
+        validation_alias="hash", serialization_alias="hash", description="the columns that decide"
+    )
 
 
 Partition = Route | HashBy

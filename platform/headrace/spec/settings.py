@@ -72,34 +72,45 @@ class State(FileModel):
     backend: Annotated[Literal["memory"], BeforeValidator(_backend)] = Field(default="memory", description="memory")
 
 
+_STRATEGY = "what follows a failure"
+
+
 class ExponentialDelay(FileModel):
     """Starts again after a delay that grows by half from `initial` up to `max`, and anew after 10 stable minutes."""
 
-    strategy: Literal["exponential-delay"] = "exponential-delay"
-    initial_ms: Positive = Field(default=1_000, validation_alias="initial", serialization_alias="initial")
-    max_ms: Positive = Field(default=60_000, validation_alias="max", serialization_alias="max")
+    strategy: Literal["exponential-delay"] = Field(default="exponential-delay", description=_STRATEGY)
+    initial_ms: Positive = Field(
+        default=1_000, validation_alias="initial", serialization_alias="initial", description="the first delay"
+    )
+    max_ms: Positive = Field(
+        default=60_000, validation_alias="max", serialization_alias="max", description="the longest delay"
+    )
 
 
 class FixedDelay(FileModel):
     """Starts again up to `attempts` times, `delay` after each failure."""
 
-    strategy: Literal["fixed-delay"] = "fixed-delay"
-    attempts: int = Field(ge=1)
-    delay_ms: NotNegative = Field(default=1_000, validation_alias="delay", serialization_alias="delay")
+    strategy: Literal["fixed-delay"] = Field(default="fixed-delay", description=_STRATEGY)
+    attempts: int = Field(ge=1, description="restarts, at most")
+    delay_ms: NotNegative = Field(
+        default=1_000, validation_alias="delay", serialization_alias="delay", description="time before a restart"
+    )
 
 
 class FailureRate(FileModel):
     """Starts again unless there were more than `failures` within `per`."""
 
-    strategy: Literal["failure-rate"] = "failure-rate"
-    failures: int = Field(ge=1)
-    per_ms: Positive = Field(validation_alias="per", serialization_alias="per")
+    strategy: Literal["failure-rate"] = Field(default="failure-rate", description=_STRATEGY)
+    failures: int = Field(ge=1, description="failures within `per`, at most")
+    per_ms: Positive = Field(
+        validation_alias="per", serialization_alias="per", description="the time in which failures are counted"
+    )
 
 
 class NoRestart(FileModel):
     """A failure ends the job."""
 
-    strategy: Literal["none"] = "none"
+    strategy: Literal["none"] = Field(default="none", description=_STRATEGY)
 
 
 Restart = ExponentialDelay | FixedDelay | FailureRate | NoRestart

@@ -20,6 +20,7 @@ from headrace.spec.window import WindowField, window_dict
 
 _FUNCTION = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*(\.[A-Za-z_]\w*)*\Z")
 Pairs = tuple[tuple[str, str], ...]
+"""(name, expression), or (old name, new name), in the file's order."""
 
 
 def _written(text: object) -> object:
@@ -32,7 +33,7 @@ def _written(text: object) -> object:
     return text
 
 
-Expression = Annotated[str, BeforeValidator(_written)]
+Expression = Annotated[str, BeforeValidator(_written), Field(json_schema_extra={"format": "expression"})]
 """An SQL expression, as text."""
 
 
@@ -140,22 +141,32 @@ def _inputs(data: object) -> object:
     return tuple(names)
 
 
-_NAMED = WithJsonSchema({"type": "object", "minProperties": 1, "additionalProperties": {"type": ["string", "number"]}})
-_LIST = WithJsonSchema({"type": "array", "items": {"type": "string"}})
-_SELECTED = WithJsonSchema({"anyOf": [{"type": "array", "items": {"type": "string"}}, {"type": "object"}]})
+_EXPRESSIONS = {"type": "object", "additionalProperties": {"title": "expression", "type": ["string", "number"]}}
+_COLUMNS = {"type": "array", "items": {"title": "column", "type": "string"}}
+_NAMED = WithJsonSchema({**_EXPRESSIONS, "minProperties": 1})
+_RENAMED = WithJsonSchema(
+    {
+        "type": "object",
+        "minProperties": 1,
+        "additionalProperties": {"title": "new name", "type": ["string", "number"]},
+    }
+)
+_LIST = WithJsonSchema(_COLUMNS)
+_NODES = WithJsonSchema({"type": "array", "items": {"title": "node", "type": "string"}})
+_SELECTED = WithJsonSchema({"anyOf": [_COLUMNS, _EXPRESSIONS]})
 
 Named = Annotated[Pairs, BeforeValidator(_named_expressions), _NAMED]
 ColumnList = Annotated[tuple[str, ...], BeforeValidator(_column_list), _LIST]
 
 
 class Filter(FileModel):
-    """Keeps the rows for which `predicate` is true."""
+    """Keeps the rows for which a predicate is true."""
 
     predicate: Expression = Field(description="an SQL predicate; rows for which it is true are kept")
 
 
 class Select(FileModel):
-    """Gives exactly these columns, each (name, expression), in order."""
+    """Returns exactly these columns, in this order."""
 
     columns: Annotated[Pairs, BeforeValidator(_selected), _SELECTED] = Field(
         description="the columns of the result: [col, ..] or {name: expression}"
@@ -163,39 +174,39 @@ class Select(FileModel):
 
 
 class WithColumns(FileModel):
-    """Adds or replaces columns, each (name, expression)."""
+    """Adds columns, or replaces those with the same name."""
 
     columns: Named = Field(description="columns to add or replace: {name: expression}")
 
 
 class Drop(FileModel):
-    """Leaves columns out."""
+    """Drops columns."""
 
     columns: ColumnList = Field(description="columns to leave out", min_length=1)
 
 
 class Rename(FileModel):
-    """Renames columns, each (old, new)."""
+    """Renames columns; the others stay as they are."""
 
-    columns: Annotated[Pairs, BeforeValidator(_renames), _NAMED] = Field(description="old name: new name")
+    columns: Annotated[Pairs, BeforeValidator(_renames), _RENAMED] = Field(description="old name: new name")
 
 
 class Explode(FileModel):
-    """One row for each element of a list column."""
+    """Emits one row for each element of a list column."""
 
     column: ColumnName = Field(description="a list column; each element becomes a row")
 
 
 class Union(FileModel):
-    """The rows of several nodes; columns by name, equal types."""
+    """Merges the rows of several nodes; columns are matched by name, and their types are equal."""
 
-    inputs: Annotated[tuple[str, ...], BeforeValidator(_inputs), _LIST] = Field(
+    inputs: Annotated[tuple[str, ...], BeforeValidator(_inputs), _NODES] = Field(
         description="nodes whose rows are united, by column name"
     )
 
 
 class Map(FileModel):
-    """A Python function on a DataFrame of the visible columns: same number of rows, in the same order."""
+    """Calls a Python function with a polars DataFrame of the rows; it returns as many rows, in the same order."""
 
     function: Annotated[str, AfterValidator(_import_path)] = Field(description="package.module:function")
     columns: Columns = Field(
@@ -204,7 +215,7 @@ class Map(FileModel):
 
 
 class Aggregate(FileModel):
-    """Aggregates, each (name, aggregate expression), by key and window; no window: running, the result updates.
+    """Aggregates rows by key and window. Without a window the aggregate is running, and its rows update.
 
     `lateness`: `row` judges a row by its own partition's watermark, `operator` by the step's (not replayable).
     `order`: `event` gives first and last the total order of rows, `arrival` the order they come in (not replayable).

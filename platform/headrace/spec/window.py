@@ -53,7 +53,9 @@ class Sliding(_Placed):
     """Windows of one size, one beginning at each `every`; a row is in several."""
 
     size_ms: Length = Field(validation_alias="sliding", serialization_alias="sliding", description="window size")
-    every_ms: Length = Field(validation_alias="every", serialization_alias="every", description="a window starts")
+    every_ms: Length = Field(
+        validation_alias="every", serialization_alias="every", description="time between the starts of two windows"
+    )
 
     @model_validator(mode="after")
     def _fits(self) -> Self:
@@ -69,8 +71,14 @@ class Sliding(_Placed):
 class Cumulate(_Placed):
     """Windows that share a start and grow by `every` until they have the full size."""
 
-    size_ms: Length = Field(validation_alias="cumulate", serialization_alias="cumulate", description="full size")
-    every_ms: Length = Field(validation_alias="every", serialization_alias="every", description="grows by this")
+    size_ms: Length = Field(
+        validation_alias="cumulate", serialization_alias="cumulate", description="size of the longest window"
+    )
+    every_ms: Length = Field(
+        validation_alias="every",
+        serialization_alias="every",
+        description="time by which a window is longer than the one before",
+    )
 
     @model_validator(mode="after")
     def _fits(self) -> Self:

@@ -148,8 +148,20 @@ def test_connectors(headrace: Headrace) -> None:
     assert {field["name"]: field["default"] for field in kafka["sink"]["fields"]}["transaction_timeout"] == "15m"
     text = headrace("connectors", "kafka").stdout
     assert "sink (format: required)" in text
+    assert "metadata.headers" in text
+    assert fields["start"]["words"] == ["earliest", "latest", "committed", "archived"]
+    inner = {field["name"]: field for field in fields["metadata"]["fields"]}
+    assert inner["headers"]["description"]
     for name in connector_names():
         assert headrace("connectors", name).exit_code == 0
+
+
+def test_connectors_shows_a_format(headrace: Headrace) -> None:
+    csv = json.loads(headrace("connectors", "csv", "--json").stdout)
+    assert {field["name"]: field["default"] for field in csv["fields"]}["delimiter"] == ","
+    assert csv["example"].startswith("format:")
+    assert "delimiter" in headrace("connectors", "csv").stdout
+    assert headrace("connectors", "no-such").exit_code == 2
 
 
 def test_init_makes_a_project_that_works(headrace: Headrace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator
+from pydantic import BeforeValidator, WithJsonSchema
 
-from headrace.connect.offsets_by_partition import OffsetsByTopic, Partitions, offsets_of
+from headrace.connect.offsets_by_partition import OFFSETS_SCHEMAS, OffsetsByTopic, Partitions, offsets_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,5 +93,13 @@ def _check(words: tuple[str, ...]) -> BeforeValidator:
     return BeforeValidator(check)
 
 
-StartField = Annotated[str | Partitions | OffsetsByTopic, _check(("earliest", "latest", "committed", "archived"))]
-StopField = Annotated[str | Partitions | OffsetsByTopic | None, _check(("latest",))]
+def _schema(words: tuple[str, ...], *more: dict[str, Any]) -> WithJsonSchema:
+    time = {"type": "string", "format": "date-time"}
+    return WithJsonSchema({"anyOf": [{"enum": list(words)}, time, *OFFSETS_SCHEMAS, *more]})
+
+
+_STARTS = ("earliest", "latest", "committed", "archived")
+_STOPS = ("latest",)
+
+StartField = Annotated[str | Partitions | OffsetsByTopic, _check(_STARTS), _schema(_STARTS)]
+StopField = Annotated[str | Partitions | OffsetsByTopic | None, _check(_STOPS), _schema(_STOPS, {"type": "null"})]

@@ -1,4 +1,4 @@
-"""`headrace connectors`: lists installed connectors, or one's fields and an example."""
+"""`headrace connectors`: lists installed connectors, or the fields and an example of a connector or format."""
 
 from __future__ import annotations
 
@@ -10,16 +10,25 @@ from headrace.cli.arguments import Json, print_json
 from headrace.cli.errors import reporting_errors
 
 if TYPE_CHECKING:
-    from headrace.connect.registry import Connector
+    from headrace.connect.registry import Connector, Format
+    from headrace.spec.config_fields import ConfigField
 
 
 @reporting_errors()
 def connectors(
     name: Annotated[str | None, typer.Argument(metavar="[NAME]", show_default=False)] = None, as_json: Json = False
 ) -> None:
-    """List the installed connectors, or show the fields and an example of one."""
-    from headrace.connect.registry import connector, connector_names
+    """List the installed connectors, or show the fields and an example of one, or of a format."""
+    from headrace.connect.registry import connector, connector_names, format_named, format_names
 
+    # a connector comes first: its name and a format's may be equal
+    if name is not None and name not in connector_names() and name in format_names():
+        used = format_named(name)
+        if as_json:
+            print_json(_format_dict(used))
+        else:
+            _print_format(used)
+        return
     if name is not None:
         found = connector(name)
         if as_json:
@@ -42,26 +51,40 @@ def _sides(connector: Connector) -> dict[str, bool]:
 
 
 def _connector_dict(connector: Connector) -> dict[str, Any]:
-    from headrace.spec.config_fields import config_fields
-
     shown: dict[str, Any] = {"name": connector.name, "summary": connector.summary, "source": None, "sink": None}
     for side, model, example in _parts(connector):
         shown[side] = {
             "format": model.takes_format,
-            "fields": [
-                {
-                    "name": field.name,
-                    "type": field.type,
-                    "required": field.required,
-                    "default": field.default,
-                    "secret": field.secret,
-                    "description": field.description,
-                }
-                for field in config_fields(model)
-            ],
+            "fields": _field_dicts(model),
             "example": example,
         }
     return shown
+
+
+def _format_dict(used: Format) -> dict[str, Any]:
+    fields = _field_dicts(used.config)
+    return {"name": used.name, "summary": used.summary, "fields": fields, "example": used.example}
+
+
+def _field_dicts(model: Any) -> list[dict[str, Any]]:
+    from headrace.spec.config_fields import config_fields
+
+    return [_field_dict(field) for field in config_fields(model)]
+
+
+def _field_dict(field: ConfigField) -> dict[str, Any]:
+    return {
+        "name": field.name,
+        "type": field.type,
+        "required": field.required,
+        "default": field.default,
+        "secret": field.secret,
+        "description": field.description,
+        "words": list(field.words),
+        "limits": field.limits,
+        "fields": [_field_dict(inner) for inner in field.fields],
+        "keyed": field.keyed,
+    }
 
 
 def _parts(connector: Connector) -> list[tuple[str, Any, str]]:
@@ -70,20 +93,30 @@ def _parts(connector: Connector) -> list[tuple[str, Any, str]]:
 
 
 def _print_connector(connector: Connector) -> None:
-    from headrace.spec.config_fields import config_fields
-
     typer.echo(f"{connector.name}: {connector.summary}")
     for side, model, example in _parts(connector):
         typer.echo("")
         typer.secho(f"{side} (format: {model.takes_format})", bold=True)
-        fields = config_fields(model)
-        rows = [(field.name, field.type, "required" if field.required else field.default_text) for field in fields]
-        widths = [max((len(row[i]) for row in rows), default=0) for i in range(3)]
-        for field, row in zip(fields, rows, strict=True):
-            cells = "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True))
-            notes = "; ".join(text for text in (field.description, "secret" if field.secret else "") if text)
-            typer.echo(f"  {cells}  {notes}".rstrip())
-        if example:
-            typer.echo("\n  example, under the node's name:\n")
-            for line in example.rstrip().splitlines():
-                typer.echo(f"    {line}")
+        _print_fields(model, example)
+
+
+def _print_format(used: Format) -> None:
+    typer.echo(f"{used.name}: {used.summary}\n")
+    typer.secho("format", bold=True)
+    _print_fields(used.config, used.example)
+
+
+def _print_fields(model: Any, example: str) -> None:
+    from headrace.spec.config_fields import config_fields
+    from headrace.spec.reference.field_tables import notes
+
+    fields = [found for field in config_fields(model) for found in ((field.name, field), *field.inner)]
+    rows = [(path, field.type, "required" if field.required else field.default_text) for path, field in fields]
+    widths = [max((len(row[i]) for row in rows), default=0) for i in range(3)]
+    for (_, field), row in zip(fields, rows, strict=True):
+        cells = "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True))
+        typer.echo(f"  {cells}  {notes(field)}".rstrip())
+    if example:
+        typer.echo("\n  example, under the node's name:\n")
+        for line in example.rstrip().splitlines():
+            typer.echo(f"    {line}")

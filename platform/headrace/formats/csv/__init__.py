@@ -22,16 +22,19 @@ _NO_DELIMITER = "+-.\r\n"
 class CsvFormat(FormatConfig):
     """Options of `format: csv`."""
 
-    delimiter: str = ","
-    """One character between fields."""
-    quote: str = '"'
-    """One character around a field that contains the delimiter, the quote (which is doubled) or a newline."""
-    null: str = ""
-    """The unquoted text of NULL."""
-    header: bool = False
-    """Files begin with a line of column names; messages never do."""
-    columns: tuple[str, ...] | None = None
-    """The fields of a line when read, if they are not just the schema's columns; other fields are ignored."""
+    delimiter: str = pydantic.Field(default=",", description="one character between fields")
+    quote: str = pydantic.Field(
+        default='"',
+        description="one character around a field that contains the delimiter, the quote (doubled) or a newline",
+    )
+    null: str = pydantic.Field(default="", description="the unquoted text of NULL")
+    header: bool = pydantic.Field(
+        default=False, description="whether files begin with a line of column names; messages never do"
+    )
+    columns: tuple[str, ...] | None = pydantic.Field(
+        default=None,
+        description="the fields of a line that is read, if they differ from the schema's columns; others are ignored",
+    )
 
     @pydantic.field_validator("delimiter", "quote")
     @classmethod
@@ -94,4 +97,6 @@ def _flat(schema: Schema) -> list[str]:
     return [f'column "{item.name}" is {item.type}: CSV has no lists or structs' for item in nested]
 
 
-FORMAT = Format("csv", "one line of fields a message", CsvFormat)
+FORMAT = Format(
+    "csv", "one line of fields a message", CsvFormat, example='format: {csv: {delimiter: ";", "null": NA}}\n'
+)

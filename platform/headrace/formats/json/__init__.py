@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import Literal
 
+from pydantic import Field
+
 from headrace.connect.format import Decoder, Encoder, FormatConfig
 from headrace.connect.registry import Format
 from headrace.connect.row_check import RowCheck
@@ -19,8 +21,10 @@ __all__ = ["FORMAT", "JsonFormat"]
 class JsonFormat(FormatConfig):
     """Options of `format: json`."""
 
-    timestamps: Literal["rfc3339", "epoch_ms"] = "rfc3339"
-    """The form in which timestamps are written. Readers accept both."""
+    timestamps: Literal["rfc3339", "epoch_ms"] = Field(
+        default="rfc3339",
+        description="form in which timestamps are written: text, or milliseconds since 1970; readers accept both",
+    )
 
     def check_source(self, schema: Schema) -> list[str]:
         """Accepts every type; rejects an empty schema."""
@@ -49,4 +53,4 @@ class JsonFormat(FormatConfig):
         return times_check(schema, node)
 
 
-FORMAT = Format("json", "one JSON object a message", JsonFormat)
+FORMAT = Format("json", "one JSON object a message", JsonFormat, example="format: {json: {timestamps: epoch_ms}}\n")

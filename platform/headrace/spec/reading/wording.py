@@ -229,15 +229,16 @@ def _model_at(model: type[BaseModel] | None, path: Path) -> type[BaseModel] | No
         if model is None:
             return None
         found = [info for field, info in model.model_fields.items() if file_key(field, info) == name]
-        models = _models_in(found[0].annotation) if found else []
+        models = models_in(found[0].annotation) if found else []
         model = models[0] if len(models) == 1 else None
     return model
 
 
-def _models_in(annotation: object) -> list[type[BaseModel]]:
+def models_in(annotation: object) -> list[type[BaseModel]]:
+    """The models in a field's annotation, at any depth of unions and containers."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return [annotation]
-    return [model for argument in get_args(annotation) for model in _models_in(argument)]
+    return [model for argument in get_args(annotation) for model in models_in(argument)]
 
 
 def _is_secret(path: Path, model: type[BaseModel]) -> bool:
