@@ -58,7 +58,8 @@ $(READY): pyproject.toml hatch_build.py constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
 		echo "headrace needs Python 3.11 or newer; '$(PYTHON)' is not. Name one: make PYTHON=python3.12 .." >&2; exit 1; }
 	@test -x $(BIN)/python && $(BIN)/python -m pip --version >/dev/null 2>&1 || { $(new_venv); }
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev]'
+	@echo "installing headrace and all it takes to work on it into $(VENV): minutes, the first time"
+	$(BIN)/python -m pip install --constraint constraints.txt --editable '.[dev]'
 	@touch $@
 
 # Debian's Python may come without ensurepip; then virtualenv, put in a folder of its own, makes the environment.

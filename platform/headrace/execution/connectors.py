@@ -13,10 +13,19 @@ from typing import Any
 
 from headrace.checkpoint.manifest import CommittableDocument, SplitDocument
 from headrace.connect.restored import restored
-from headrace.connect.sink import AuditedCommitter, Committable, Committer, OpenTransaction, OutputAudit, OutputSeen
+from headrace.connect.sink import (
+    AuditedCommitter,
+    Committable,
+    Committer,
+    OpenTransaction,
+    OutputAudit,
+    OutputSeen,
+    SinkContext,
+)
 from headrace.connect.source import Enumerator, Split
 from headrace.core.errors import ExternalError, InternalError, UserError
 from headrace.execution.discovered import DiscoveredSource
+from headrace.execution.refusals import Refusals
 from headrace.plan.contexts import sink_context, source_context
 from headrace.plan.physical import PhysicalPlan, SinkSpec, SourceSpec
 
@@ -48,45 +57,55 @@ class JobConnectors:
     ) -> dict[str, DiscoveredSource]:
         """Prepares the sinks, opens everything and returns what each source has.
 
-        Parts that are already open are closed first. If a part fails to open, those before it are closed.
+        Parts that are already open are closed first. If a part fails to open, those before it are closed. The user
+        errors of all parts are raised together; any other error is raised at once.
 
         known     source -> splits resolved before; foreign: by another job
         sinks     whether sinks are prepared and committers opened
         """
         self.close_all()
         try:
-            # sinks first: a missing topic is reported before positions are resolved
+            refusals = Refusals()
+            # sinks first: their missing topics are found before positions are resolved
             if sinks:
-                self._open_sinks(plan, job)
+                self._open_sinks(plan, job, refusals)
             splits = {source: [each.split() for each in own] for source, own in (known or {}).items()}
-            return {
-                node.node: self._open_source(plan, node, splits, foreign=foreign)
-                for node in _nodes(plan)
-                if isinstance(node, SourceSpec)
-            }
+            found = {}
+            for node in _nodes(plan):
+                if isinstance(node, SourceSpec):
+                    with refusals.collecting():
+                        found[node.node] = self._open_source(plan, node, splits, foreign=foreign)
+            refusals.raise_all()
         except BaseException:
             self.close_all()
             raise
+        return found
 
     def open_committers(self, plan: PhysicalPlan, job: str) -> None:
         """Opens only the committers, without any other external effect."""
         self.close_all()
         try:
-            self._open_sinks(plan, job, prepare=False)
+            refusals = Refusals()
+            self._open_sinks(plan, job, refusals, prepare=False)
+            refusals.raise_all()
         except BaseException:
             self.close_all()
             raise
 
-    def _open_sinks(self, plan: PhysicalPlan, job: str, *, prepare: bool = True) -> None:
+    def _open_sinks(self, plan: PhysicalPlan, job: str, refusals: Refusals, *, prepare: bool = True) -> None:
         for task in plan.tasks:
             for node in task.nodes:
                 if isinstance(node, SinkSpec):
                     context = sink_context(node, job, parallelism=task.parallelism, terms=plan.checkpoint)
-                    if prepare:
-                        node.config.prepare(context)
-                    committer = node.config.open_committer(context)
-                    if committer is not None:
-                        self._committers[node.node] = committer
+                    with refusals.collecting():
+                        self._open_sink(node, context, prepare=prepare)
+
+    def _open_sink(self, node: SinkSpec, context: SinkContext, *, prepare: bool) -> None:
+        if prepare:
+            node.config.prepare(context)
+        committer = node.config.open_committer(context)
+        if committer is not None:
+            self._committers[node.node] = committer
 
     def _open_source(
         self, plan: PhysicalPlan, spec: SourceSpec, known: Mapping[str, Sequence[Split]], *, foreign: bool

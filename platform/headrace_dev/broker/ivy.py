@@ -1,12 +1,11 @@
-"""Resolves jars from Maven Central with the Apache Ivy in pyspark: Kafka's, and others for tests.
+"""Resolves jars from Maven Central with Apache Ivy: Kafka's, and others for tests.
 
-It finds, calls and watches Ivy. It must not know checksums or the cache: `jars` verifies the files.
+It calls and watches Ivy; `ivy_jar` finds it. It must not know checksums or the cache: `jars` verifies the files.
 """
 
 from __future__ import annotations
 
 import contextlib
-import importlib.util
 import os
 import subprocess
 import time
@@ -16,6 +15,7 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 from headrace.core.errors import ExternalError
+from headrace_dev.broker.ivy_jar import ensure_ivy
 from headrace_dev.broker.java import Java
 
 KAFKA_VERSION = "4.3.1"
@@ -69,19 +69,6 @@ class FetchProgress:
     bytes: int
 
 
-def find_ivy() -> Path:
-    """Returns the Ivy jar in pyspark's folder, without importing pyspark. Raises ExternalError if it is missing."""
-    spark = importlib.util.find_spec("pyspark")
-    if spark is not None and spark.origin is not None:
-        found = sorted((Path(spark.origin).parent / "jars").glob("ivy-*.jar"))
-        if found:
-            return found[-1]
-    raise ExternalError(
-        "pyspark, whose Apache Ivy fetches jars, is not installed",
-        remedy="pip install 'headrace[demo]'",
-    )
-
-
 def retrieve(
     java: Java,
     folder: Path,
@@ -95,7 +82,7 @@ def retrieve(
     `folder` also receives Ivy's cache and log. Raises ExternalError, with the end of Ivy's log, if Ivy fails or if
     nothing arrives for two minutes.
     """
-    ivy = find_ivy()
+    ivy = ensure_ivy()
     descriptor, cache, out, log = (folder / name for name in ("ivy.xml", _CACHE, "jars", "ivy.log"))
     descriptor.write_text(_DESCRIPTOR.format(dependencies="\n".join(module.dependency() for module in modules)))
     command = [

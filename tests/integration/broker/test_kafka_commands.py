@@ -121,6 +121,13 @@ def test_a_taken_port_is_a_clear_error() -> None:
 
 
 @pytest.mark.usefixtures("home")
+def test_an_unknown_sample_starts_no_broker() -> None:
+    refused = run("up", "--port", "0", "--sample", "flight")
+    assert (refused.exit_code, refused.stderr) == (2, "error: there is no sample 'flight'\n  did you mean 'flights'?\n")
+    assert run("status").exit_code == 3
+
+
+@pytest.mark.usefixtures("home")
 def test_without_a_broker(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("headrace.local.topics.topics.ANSWER_SECONDS", 0.5)
     assert run("status").exit_code == 3
@@ -219,11 +226,27 @@ def test_a_topic_is_deleted_and_may_be_made_anew(brokers: EmbeddedBroker) -> Non
     asked = run("delete", topic)
     assert asked.exit_code == 2
     assert "holds 1 messages" in asked.stderr and "--yes" in asked.stderr
-    assert document("delete", topic, "--yes") == {"topic": topic}
+    assert document("delete", topic, "--yes") == {"topic": topic, "topics": [topic]}
     assert run("delete", topic, "--yes").exit_code == 2
     assert run("delete", "__consumer_offsets", "--yes").exit_code == 2
     assert run("create", topic).exit_code == 0
     assert document("consume", topic)["records"] == []
+
+
+@pytest.mark.usefixtures("brokers")
+def test_topics_are_deleted_together_or_not() -> None:
+    first, second = unique_topic("gone"), unique_topic("gone")
+    for topic in (first, second):
+        assert run("create", topic).exit_code == 0
+        run("produce", topic, stdin="one\n")
+    assert "2 topics" in run("delete", first, second).stderr
+    refused = run("delete", first, unique_topic("never-made"), "--yes")
+    assert (refused.exit_code, "there is no topic" in refused.stderr) == (2, True)
+    left = {topic["name"] for topic in document("topics")["topics"]}
+    assert {first, second} <= left, "one that does not exist keeps the others"
+    assert document("delete", first, second, first, "--yes") == {"topics": [first, second]}
+    left = {topic["name"] for topic in document("topics")["topics"]}
+    assert not {first, second} & left
 
 
 @pytest.mark.usefixtures("brokers")

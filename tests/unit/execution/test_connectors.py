@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from headrace.core.errors import ExternalError, InternalError
+from headrace.core.errors import ExternalError, InternalError, UserError
 from headrace.execution.connectors import JobConnectors
 from headrace.local.engine.compile import compile_pipeline
 from headrace.plan.physical import PhysicalPlan
@@ -62,6 +62,33 @@ def test_opening_gives_the_splits_of_every_source_and_closing_closes_them() -> N
     assert connectors.close_all() == []
     assert connectors.close_all() == []
     assert (one.closed, two.closed) == (1, 1)
+
+
+class Refusing(Script):
+    """A script whose splits cannot be found, by the user's mistake."""
+
+    def __init__(self, mistake: str) -> None:
+        super().__init__([[]], known=1)
+        self._mistake = mistake
+
+    @property
+    def known(self) -> int:
+        raise UserError(self._mistake, remedy="make it")
+
+    @known.setter
+    def known(self, _count: int) -> None: ...
+
+
+def test_what_is_wrong_with_several_sources_is_raised_together() -> None:
+    sound, connectors = Script([[]], known=1), JobConnectors()
+    flow = plan(Refusing("no topic a"), sound, Refusing("no topic b"), Refusing("no topic a"))
+    with pytest.raises(UserError) as raised:
+        connectors.open(flow, "job")
+    assert str(raised.value) == "2 problems:\nno topic a\n  make it\nno topic b\n  make it"
+    assert sound.closed == 1
+    with pytest.raises(UserError) as raised:
+        connectors.open(plan(Refusing("no topic a"), sound), "job")
+    assert str(raised.value) == "no topic a\n  make it"
 
 
 def test_a_source_that_is_closed_is_not_asked() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient
@@ -25,16 +25,30 @@ _CREATE_TIMEOUT_S = 30.0
 
 def missing_topic(topic: str, brokers: str, existing: Iterable[str], *, sink: bool = False) -> UserError:
     """The error for a missing topic: the nearest name, and how to create it."""
-    names = sorted(name for name in existing if not name.startswith("__"))
-    hint = did_you_mean(topic, names)
     create = f"create it with `headrace kafka create {topic}`"
     if sink:
         create += " or give the sink `create_topic: {partitions: 1}`"
+    remedy = _remedy([topic], create, existing)
+    return UserError(f"topic {topic!r} does not exist at {brokers}", remedy=remedy)
+
+
+def missing_topics(topics: Sequence[str], brokers: str, existing: Iterable[str]) -> UserError:
+    """The error for all missing topics of a source, of which there is at least one."""
+    if len(topics) == 1:
+        return missing_topic(topics[0], brokers, existing)
+    names = ", ".join(repr(topic) for topic in topics)
+    create = "create them with " + " and ".join(f"`headrace kafka create {topic}`" for topic in topics)
+    return UserError(f"topics {names} do not exist at {brokers}", remedy=_remedy(topics, create, existing))
+
+
+def _remedy(topics: Sequence[str], create: str, existing: Iterable[str]) -> str:
+    """The nearest name for each topic, then `create`, then the topics that exist."""
+    names = sorted(name for name in existing if not name.startswith("__"))
+    hints = [hint for topic in topics if (hint := did_you_mean(topic, names))]
     listed = (
         f"topics there: {', '.join(names[:10])}{', ..' if len(names) > 10 else ''}" if names else "it has no topics"
     )
-    remedy = " ".join(part for part in (hint, f"{create};", listed) if part)
-    return UserError(f"topic {topic!r} does not exist at {brokers}", remedy=remedy)
+    return " ".join([*dict.fromkeys(hints), f"{create};", listed])
 
 
 def ensure_topic(config: KafkaSinkSettings) -> None:

@@ -22,7 +22,7 @@ from headrace_connectors.kafka.clients.client import (
     translated,
 )
 from headrace_connectors.kafka.clients.committed_offsets import committed_offsets
-from headrace_connectors.kafka.clients.topics import missing_topic
+from headrace_connectors.kafka.clients.topics import missing_topics
 from headrace_connectors.kafka.config import KafkaSourceSettings
 from headrace_connectors.kafka.source.archived_starts import ArchivedStarts
 from headrace_connectors.kafka.source.listed_offsets import EARLIEST, LATEST, ListedOffsets
@@ -108,12 +108,11 @@ class KafkaEnumerator:
         """Does nothing: the client is released with this object."""
 
     def _partitions(self, existing: Mapping[str, Sequence[int]]) -> list[SplitId]:
-        """The partitions of the configured topics. Raises UserError for a missing topic."""
+        """The partitions of the configured topics. Raises UserError, which names every missing topic."""
         config = self._config
         if config.fixed_topics is not None:
-            for topic in config.fixed_topics:
-                if topic not in existing:
-                    raise missing_topic(topic, config.brokers, existing)
+            if missing := [topic for topic in config.fixed_topics if topic not in existing]:
+                raise missing_topics(missing, config.brokers, existing)
             topics: Sequence[str] = config.fixed_topics
         else:
             assert config.pattern is not None

@@ -6,6 +6,7 @@ It owns arguments and output. `headrace_dev.broker` does the work; it is importe
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from headrace.local.topics.topics import TopicDetail
     from headrace_dev.broker import FetchProgress
     from headrace_dev.broker.record import BrokerRecord
+    from headrace_dev.demo.flights import FlightLog
 
 app = typer.Typer(
     name="kafka",
@@ -48,19 +50,31 @@ def up(
     port: Annotated[int | None, typer.Option(min=0, max=65535, help="Default 9092; 0 takes a free one.")] = None,
     data: Annotated[Path | None, typer.Option(help="Folder for topics and offsets.")] = None,
     log: Annotated[Path | None, typer.Option(help="File for the broker's log.")] = None,
+    sample: Annotated[
+        str | None,
+        typer.Option(metavar="flights", help="Also make a topic with real data: flights, 336,776 JSON messages."),
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Start the development broker; it runs until `headrace kafka down`."""
+    records = None if sample is None else _sample(sample)
     from headrace.core.settings import Home
     from headrace_dev.broker.record import bring_up
 
     with fetch_progress() as on_progress:
         record, started = bring_up(Home.from_environment(), port=port, data=data, log=log, on_progress=on_progress)
-    if as_json:
-        _print_json({"running": True, "started": started, **_fields(record)})
-    else:
+    if not as_json:
         typer.echo(f"Kafka {'runs' if started else 'already runs'} at {record.bootstrap} (pid {record.pid})")
         typer.echo(f"  data {record.data}\n  log  {record.log}")
+    filled = None if records is None else _fill(record.bootstrap, records)
+    if as_json:
+        _print_json(
+            {"running": True, "started": started, **_fields(record)} | ({} if filled is None else {"sample": filled})
+        )
+    elif filled is not None:
+        done = "made topic {topic}: {messages:,} messages in {partitions} partitions"
+        kept = "topic {topic} has the sample already: {messages:,} messages in {partitions} partitions"
+        typer.echo((done if filled["made"] else kept).format(**filled))
 
 
 @app.command(short_help="stop it; topics and offsets stay")
@@ -146,30 +160,36 @@ def create(
         typer.echo(f"made topic {topic} with {partitions} partition{'s' if partitions > 1 else ''}")
 
 
-@app.command(short_help="delete a topic")
+@app.command(short_help="delete topics")
 @reporting_errors()
 def delete(
-    topic: Topic,
+    targets: Annotated[list[str], typer.Argument(metavar="TOPIC..")],
     brokers: Brokers = None,
     yes: Annotated[bool, typer.Option("--yes", help="Also on brokers that `headrace kafka up` did not start.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Delete a topic and every message in it."""
+    """Delete topics and every message in them. Deletes none if one of them does not exist."""
     from headrace.core.errors import UserError
     from headrace.local.topics.topics import delete_topic, describe_topic
 
     address = broker_address(brokers)
+    names = list(dict.fromkeys(targets))
+    details = [describe_topic(address, name) for name in names]
     if not yes and address != _own_broker():
-        held = sum(part.end - part.start for part in describe_topic(address, topic).partitions)
+        held = sum(part.end - part.start for detail in details for part in detail.partitions)
+        subject = (
+            f"topic {names[0]} at {address} holds" if len(names) == 1 else f"{len(names)} topics at {address} hold"
+        )
         raise UserError(
-            f"topic {topic} at {address} holds {held:,} messages, and that broker is not this home's own",
+            f"{subject} {held:,} messages, and that broker is not this home's own",
             remedy="--yes deletes them all the same",
         )
-    delete_topic(address, topic)
+    for name in names:
+        delete_topic(address, name)
+        if not as_json:
+            typer.echo(f"deleted topic {name}")
     if as_json:
-        _print_json({"topic": topic})
-    else:
-        typer.echo(f"deleted topic {topic}")
+        _print_json({"topics": names} | ({"topic": names[0]} if len(names) == 1 else {}))
 
 
 @app.command(short_help="write messages, one a line")
@@ -227,6 +247,23 @@ def consume(
                 _print_line(_line(record, keys=keys, offsets=offsets), flush=follow)
     except KeyboardInterrupt:
         typer.echo("", err=True)
+
+
+def _sample(name: str) -> FlightLog:
+    """Reads a sample before the broker starts: a wrong name or missing data must not leave a broker behind."""
+    os.environ.setdefault("POLARS_MAX_THREADS", "1")
+    from headrace_dev.demo.sample import load_sample
+
+    return load_sample(name)
+
+
+def _fill(brokers: str, records: FlightLog) -> dict[str, object]:
+    """Writes the sample; returns the fields of its topic."""
+    from dataclasses import asdict
+
+    from headrace_dev.demo.sample import fill
+
+    return asdict(fill(brokers, records))
 
 
 def _tell_open(partition: int, offset: int) -> None:

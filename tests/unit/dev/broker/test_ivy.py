@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from headrace.core.errors import ExternalError
-from headrace_dev.broker.ivy import KAFKA, FetchProgress, Module, find_ivy, proxy_options, retrieve
+from headrace_dev.broker.ivy import KAFKA, FetchProgress, Module, proxy_options, retrieve
 from headrace_dev.broker.java import Java
 
 # $folder is where `retrieve` put the descriptor: the argument after -ivy
@@ -32,16 +32,6 @@ def pyspark(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     spec = importlib.util.spec_from_file_location("pyspark", package / "__init__.py")
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: spec if name == "pyspark" else None)
     return package
-
-
-def test_ivy_is_found_beside_pyspark(pyspark: Path) -> None:
-    assert find_ivy() == pyspark / "jars" / "ivy-2.5.3.jar"
-
-
-def test_without_pyspark_the_remedy_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(importlib.util, "find_spec", lambda _name: None)
-    with pytest.raises(ExternalError, match=r"pip install 'headrace\[demo\]'"):
-        find_ivy()
 
 
 @pytest.mark.usefixtures("pyspark")
