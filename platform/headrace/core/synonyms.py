@@ -14,24 +14,25 @@ TYPE_SYNONYMS: dict[str, str] = {
     "datetime": "timestamp",
     "double": "float64",
     "double precision": "float64",
-    "float": "float64",
-    "int": "int64",
-    "integer": "int64",
+    "float": "float32",
+    "int": "int32",
+    "integer": "int32",
     "long": "int64",
     "numeric": "decimal",
     "number": "float64",
     "real": "float32",
-    "short": "int16",
-    "smallint": "int16",
+    "short": "int32",
+    "smallint": "int32",
     "str": "string",
     "text": "string",
     "timestamptz": "timestamp",
-    "tinyint": "int8",
+    "tinyint": "int32",
     "utf8": "string",
     "varbinary": "binary",
     "varchar": "string",
 }
-"""SQL, Java, Arrow and Python names of types, in lower case, to the type that a schema names."""
+"""SQL, Java, Arrow and Python names of types, in lower case, to the type that a schema names. Casts read the SQL
+names alike."""
 
 KEY_SYNONYMS: dict[str, tuple[str, ...]] = {
     "agg": ("aggregate",),
