@@ -10,7 +10,9 @@ from pathlib import Path
 import pytest
 
 from headrace.core.errors import UserError
+from headrace.plan.every_problem import every_problem
 from headrace.plan.logical import plan_logical
+from headrace.spec.reading.load import PartlyReadError
 from headrace.spec.reading.load_file import load_pipeline
 
 FOLDER = Path(__file__).parent
@@ -22,7 +24,10 @@ def test_malformed(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(FOLDER)
 
     with pytest.raises(UserError) as raised:
-        loaded = load_pipeline(Path(file.name), environ={})
+        try:
+            loaded = load_pipeline(Path(file.name), environ={})
+        except PartlyReadError as error:
+            raise every_problem(error) from error
         plan_logical(loaded.pipeline, loaded)
 
     assert f"{raised.value}\n" == file.with_suffix(".expected").read_text(encoding="utf-8")

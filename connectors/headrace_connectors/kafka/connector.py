@@ -97,7 +97,7 @@ class KafkaSinkConfig(KafkaSinkSettings, SinkConfig):
         """Checks that the topic exists, or creates it if `create_topic` is set; checks the transactions' timeout."""
         from headrace_connectors.kafka.clients.topics import ensure_topic
 
-        ensure_topic(self)
+        ensure_topic(self, context.node)
         if self.exactly_once:
             from headrace_connectors.kafka.transactions.timeout_check import require_timeout_allowed
 

@@ -119,12 +119,24 @@ class Problem:
         return f"{text}\n  {self.remedy}" if self.remedy else text
 
 
+PROBLEMS_SHOWN_MAX = 50
+"""Most problems that the message of an invalid pipeline names."""
+
+
 class InvalidPipelineError(UserError):
-    """A pipeline that cannot run. `problems` holds all its problems, in file order."""
+    """A pipeline that cannot run. `problems` holds all its problems, in file order; the message names at most
+    `PROBLEMS_SHOWN_MAX` of them.
+    """
 
     def __init__(self, problems: list[Problem]) -> None:
         assert problems, "an invalid pipeline has at least one problem"
-        super().__init__("\n".join(str(problem) for problem in problems))
+        lines = [str(problem) for problem in problems[:PROBLEMS_SHOWN_MAX]]
+        more = len(problems) - len(lines)
+        if more:
+            lines.append(
+                f"and {more} more {'problem' if more == 1 else 'problems'}: `headrace validate --json` has all"
+            )
+        super().__init__("\n".join(lines))
         self.problems = problems
 
 

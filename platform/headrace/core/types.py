@@ -16,6 +16,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Literal
 
 from headrace.core.errors import UserError, did_you_mean
+from headrace.core.synonyms import TYPE_SYNONYMS
 
 if TYPE_CHECKING:
     import polars as pl
@@ -220,7 +221,9 @@ def parse_type(text: str) -> tuple[DataType, bool]:
         if not (1 <= precision <= 38 and scale <= precision):
             raise UserError(f"{body}: precision is 1 to 38 and scale at most the precision")
         return Decimal(precision, scale), nullable
-    hint = did_you_mean(body.split("(")[0].strip().lower(), _TYPE_NAMES)
+    word = body.split("(")[0].strip().lower()
+    meant = TYPE_SYNONYMS.get(word)
+    hint = f"did you mean {meant!r}?" if meant else did_you_mean(word, _TYPE_NAMES)
     valid = "valid types: " + ", ".join(_TYPE_NAMES).replace("decimal", "decimal(p,s)") + ", [T], or a nested mapping"
     raise UserError(f"unknown type {text.strip()!r}", remedy=f"{hint} {valid}" if hint else valid)
 

@@ -1,4 +1,5 @@
-"""Reads the file of a pipeline. Plans nothing, and imports nothing of the engine.
+"""Reads the file of a pipeline. Imports nothing of the engine; only the nodes of a file with mistakes are planned, so
+that all mistakes are reported at once.
 
 FILE is `.yaml`/`.yml`, or `module.py[:name]` with a pipeline of the Python builder. Its folder becomes the first entry
 of the import path, so that `map` functions beside it are found.
@@ -17,6 +18,7 @@ from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from headrace.core.errors import UserError, did_you_mean
 from headrace.spec.pipeline import Pipeline
+from headrace.spec.reading.load import PartlyReadError
 from headrace.spec.reading.load_file import load_pipeline
 
 if TYPE_CHECKING:
@@ -41,7 +43,8 @@ class Loaded:
 
 
 def load_file(file: str, set_: Sequence[str] = (), parallelism: int | None = None) -> Loaded:
-    """Loads FILE. Raises UserError if it does not exist, InvalidPipelineError if it cannot be read."""
+    """Loads FILE. Raises UserError if it does not exist, InvalidPipelineError with every problem if it is
+    invalid."""
     path, _, name = file.partition(":") if ".py" in file else (file, "", "")
     overrides = [*set_, *([] if parallelism is None else [f"parallelism={parallelism}"])]
     _import_from(Path(path).resolve().parent)
@@ -49,7 +52,13 @@ def load_file(file: str, set_: Sequence[str] = (), parallelism: int | None = Non
         if overrides:
             raise UserError("--set and --parallelism change a YAML file", remedy="change the Python pipeline itself")
         return Loaded(_pipeline_of(Path(path), name))
-    loaded = load_pipeline(Path(path), set_=overrides, environ=os.environ)
+    try:
+        loaded = load_pipeline(Path(path), set_=overrides, environ=os.environ)
+    except PartlyReadError as error:
+        # only a file with mistakes pays for importing the planner
+        from headrace.plan.every_problem import every_problem
+
+        raise every_problem(error) from error
     return Loaded(loaded.pipeline, loaded)
 
 

@@ -7,10 +7,11 @@ whether rows must carry their position in the total order, and whether any node 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
+from headrace.core.errors import Problem
 from headrace.plan.needs import settle_needs
 from headrace.plan.nodes import LogicalNode, reference
 from headrace.plan.partitioning import Forward
@@ -53,6 +54,14 @@ class _Walk:
         self.nodes[node.name] = node
         self.streams |= {(node.name, output): stream for output, stream in node.outputs.items()}
 
+    @contextmanager
+    def planning(self, name: str) -> Iterator[None]:
+        """Leaves a node that has problems, and keeps the outputs that it has in spite of them."""
+        try:
+            yield
+        except UnknownInputError as error:
+            self.streams |= {(name, output): stream for output, stream in error.outputs.items()}
+
     def inputs(self, references: tuple[str, ...]) -> list[Stream]:
         """The streams that a node reads. Raises UnknownInputError if one of them could not be planned."""
         found = [self.streams.get(reference(text)) for text in references]
@@ -64,23 +73,37 @@ class _Walk:
 def plan_logical(pipeline: Pipeline, locator: Locator | None = None) -> LogicalPlan:
     """Plans a pipeline with a valid structure. Raises InvalidPipelineError with every problem, in file order."""
     problems = Problems(locator)
+    nodes = _plan_nodes(pipeline, problems)
+    problems.raise_if_any()
+    return LogicalPlan(pipeline.name, settle_needs(_reachable(nodes)), pipeline.max_parallelism)
+
+
+def problems_of(readable: Pipeline, locator: Locator | None = None) -> list[Problem]:
+    """The problems of the nodes that could be read of an invalid pipeline, in file order.
+
+    `readable` may lack nodes that others name. A node whose inputs are unknown is not checked.
+    """
+    problems = Problems(locator)
+    _plan_nodes(readable, problems)
+    return problems.found
+
+
+def _plan_nodes(pipeline: Pipeline, problems: Problems) -> dict[str, LogicalNode]:
     walk = _Walk(pipeline, problems)
     for name, source in pipeline.sources.items():
-        with suppress(UnknownInputError):
+        with walk.planning(name):
             walk.add(plan_source(name, source, pipeline, problems))
     for name in _flow_order(pipeline):
         step = pipeline.steps[name]
-        with suppress(UnknownInputError):
+        with walk.planning(name):
             walk.add(plan_step(name, step, walk.inputs(step.inputs), pipeline, problems))
     for name, sink in pipeline.sinks.items():
-        with suppress(UnknownInputError):
+        with walk.planning(name):
             walk.add(plan_sink(name, sink, walk.inputs((sink.from_,))[0], pipeline, problems))
     for node in dead_letter_sinks(pipeline, walk.nodes, problems):
         walk.add(node)
     _check_forward(walk)
-    problems.raise_if_any()
-    nodes = settle_needs(_reachable(walk.nodes))
-    return LogicalPlan(pipeline.name, nodes, pipeline.max_parallelism)
+    return walk.nodes
 
 
 def _check_forward(walk: _Walk) -> None:
@@ -88,23 +111,28 @@ def _check_forward(walk: _Walk) -> None:
         if not isinstance(node.partitioning, Forward):
             continue
         for source, _ in node.inputs:
-            above = walk.nodes[source].parallelism
-            if above != node.parallelism:
+            above = walk.nodes.get(source)
+            if above is not None and above.parallelism != node.parallelism:
                 group = "sinks" if node.is_sink else "steps"
                 walk.problems.add(
                     (group, node.name, "partition"),
-                    f"forward needs equal parallelism: {source} has {above}, {node.name} has {node.parallelism}",
+                    f"forward needs equal parallelism: {source} has {above.parallelism}, "
+                    f"{node.name} has {node.parallelism}",
                     "give both the same parallelism, or use rebalance",
                 )
 
 
 def _flow_order(pipeline: Pipeline) -> list[str]:
-    """Steps with inputs before their readers; ties in file order. The spec has rejected cycles."""
+    """Steps with inputs before their readers; ties in file order. Leaves out steps below a missing node or a cycle."""
     done = set(pipeline.sources)
     order: list[str] = []
     left = list(pipeline.steps)
     while left:
-        ready = next(name for name in left if all(reference(text)[0] in done for text in pipeline.steps[name].inputs))
+        ready = next(
+            (name for name in left if all(reference(text)[0] in done for text in pipeline.steps[name].inputs)), None
+        )
+        if ready is None:
+            break
         left.remove(ready)
         done.add(ready)
         order.append(ready)

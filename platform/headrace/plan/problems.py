@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
 from typing import Protocol
 
 from headrace.core.errors import ExpressionError, InvalidPipelineError, Location, Problem, UserError
+from headrace.plan.stream import Stream
 
 Path = tuple[str, ...]
 
@@ -20,7 +21,14 @@ class Locator(Protocol):
 
 
 class UnknownInputError(Exception):
-    """A node whose input is unknown because of an earlier problem; it is not checked further."""
+    """Leaves a node that has problems, or whose input is unknown because of an earlier one.
+
+    `outputs`: the streams that the node has whatever its problems are, so that its readers can be checked.
+    """
+
+    def __init__(self, outputs: Mapping[str, Stream] | None = None) -> None:
+        super().__init__()
+        self.outputs: Mapping[str, Stream] = outputs or {}
 
 
 class Problems:
@@ -54,10 +62,35 @@ class Problems:
         self.add(path, message, remedy)
         return UnknownInputError()
 
+    @contextmanager
+    def every(self) -> Iterator[Callable[[], AbstractContextManager[None]]]:
+        """Independent checks of one node: `with check():` surrounds each, and a failed one does not end the others.
+
+        Raises UnknownInputError after the block if one of them failed.
+        """
+        failed = False
+
+        @contextmanager
+        def check() -> Iterator[None]:
+            nonlocal failed
+            try:
+                yield
+            except UnknownInputError:
+                failed = True
+
+        yield check
+        if failed:
+            raise UnknownInputError
+
+    @property
+    def found(self) -> list[Problem]:
+        """The problems, in file order."""
+        return sorted(self._found, key=_place)
+
     def raise_if_any(self) -> None:
         """Raises InvalidPipelineError with all problems, in file order."""
         if self._found:
-            raise InvalidPipelineError(sorted(self._found, key=_place))
+            raise InvalidPipelineError(self.found)
 
 
 def _place(problem: Problem) -> tuple[int, int]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from headrace.connect import registry
@@ -13,12 +13,13 @@ from headrace.operators.operator import BAD, REASON
 from headrace.plan.checkpoint_terms import checkpoint_terms
 from headrace.plan.contexts import sink_context
 from headrace.plan.nodes import LogicalNode, reference
+from headrace.plan.partitioning import Partitioning
 from headrace.plan.physical import FormatSpec, SinkSpec, SourceSpec
-from headrace.plan.problems import Path, Problems
+from headrace.plan.problems import Path, Problems, UnknownInputError
 from headrace.plan.sources import file_only
 from headrace.plan.steps import partitioning_of, require_column, spread_reasons
 from headrace.plan.stream import Stream
-from headrace.spec.fields import DeadLetter, FormatUse
+from headrace.spec.fields import DeadLetter
 from headrace.spec.pipeline import Pipeline, SinkNode
 
 
@@ -26,12 +27,18 @@ def plan_sink(name: str, node: SinkNode, stream: Stream, pipeline: Pipeline, pro
     """The logical node of a sink. Raises UnknownInputError after recording its problems."""
     path = ("sinks", name)
     connector_path = (*path, node.connector)
-    for column in node.config.referenced_columns:
-        require_column(stream.schema, column, connector_path, problems)
-    _check_kind(connector_path, node, stream, problems)
-    if node.format is not None and node.format.config.file_only and not node.config.files:
-        raise problems.refuse((*path, "format"), *file_only(node.format.name, node.connector))
-    format_spec = _format(path, node.format, stream.schema, problems)
+    format_spec: FormatSpec | None = None
+    partitioning: Partitioning | None = None
+    with problems.every() as check:
+        for column in node.config.referenced_columns:
+            with check():
+                require_column(stream.schema, column, connector_path, problems)
+        with check():
+            _check_kind(connector_path, node, stream, problems)
+        with check():
+            format_spec = _format(path, node, stream.schema, problems)
+        with check():
+            partitioning = partitioning_of(node.partition, stream, path, problems)
     parallelism = node.parallelism or pipeline.parallelism
     context = SinkContext(
         job=pipeline.name,
@@ -43,10 +50,8 @@ def plan_sink(name: str, node: SinkNode, stream: Stream, pipeline: Pipeline, pro
         format=None if format_spec is None else format_spec.name,
         checkpoint=checkpoint_terms(pipeline),
     )
-    for message in node.config.check(context):
-        raise problems.refuse(connector_path, message)
+    _refuse_all(connector_path, node.config.check(context), problems)
     spec = SinkSpec(name, node.connector, node.config, format_spec, stream.schema, stream.schema, stream.update_key)
-    partitioning = partitioning_of(node.partition, stream, path, problems)
     return LogicalNode(
         name=name,
         spec=spec,
@@ -95,12 +100,21 @@ def _update_remedy(node: SinkNode, key: str) -> str:
     )
 
 
-def _format(path: Path, use: FormatUse | None, schema: Schema, problems: Problems) -> FormatSpec | None:
+def _format(path: Path, node: SinkNode, schema: Schema, problems: Problems) -> FormatSpec | None:
+    use = node.format
     if use is None:
         return None
-    for message in use.config.check_sink(schema):
-        raise problems.refuse((*path, "format"), message)
+    if use.config.file_only and not node.config.files:
+        raise problems.refuse((*path, "format"), *file_only(use.name, node.connector))
+    _refuse_all((*path, "format"), use.config.check_sink(schema), problems)
     return FormatSpec(use.name, use.config)
+
+
+def _refuse_all(path: Path, messages: Sequence[str], problems: Problems) -> None:
+    for message in messages:
+        problems.add(path, message)
+    if messages:
+        raise UnknownInputError
 
 
 def dead_letter_sinks(

@@ -10,7 +10,7 @@ from headrace.operators.chain import MAIN
 from headrace.operators.operator import BAD, OnError
 from headrace.plan.nodes import LogicalNode
 from headrace.plan.physical import FormatSpec, RecordTime, RowTime, SourceSpec, TimeSpec
-from headrace.plan.problems import Problems
+from headrace.plan.problems import Problems, UnknownInputError
 from headrace.plan.stream import Stream
 from headrace.spec.fields import DeadLetter, ErrorRule
 from headrace.spec.pipeline import Pipeline, SourceNode
@@ -21,8 +21,20 @@ def plan_source(name: str, node: SourceNode, pipeline: Pipeline, problems: Probl
     path = ("sources", name)
     metadata = tuple(node.config.metadata_columns.items())
     output = _output(path, node, metadata, problems)
-    format_spec = _format(path, node, problems)
-    time, reasons = _time(path, node, output, problems)
+    diverts = policy_of(node.on_error) is OnError.DIVERT
+    bad = {BAD: Stream(BAD_SCHEMA, timed=False)} if diverts else {}
+    format_spec: FormatSpec | None = None
+    time: TimeSpec | None = None
+    reasons: tuple[str, ...] = ()
+    try:
+        with problems.every() as check:
+            with check():
+                format_spec = _format(path, node, problems)
+            with check():
+                time, reasons = _time(path, node, output, problems)
+    except UnknownInputError as error:
+        # the schema names the columns, and `time:` says that rows have a time, even if another one is meant
+        raise UnknownInputError({MAIN: Stream(output, timed=_declares_time(node))} | bad) from error
     spec = SourceSpec(
         node=name,
         connector=node.connector,
@@ -35,14 +47,11 @@ def plan_source(name: str, node: SourceNode, pipeline: Pipeline, problems: Probl
         on_error=policy_of(node.on_error),
         order_columns=False,
     )
-    outputs = {MAIN: Stream(output, timed=time is not None)}
-    if spec.on_error is OnError.DIVERT:
-        outputs[BAD] = Stream(BAD_SCHEMA, timed=False)
     return LogicalNode(
         name=name,
         spec=spec,
         inputs=(),
-        outputs=outputs,
+        outputs={MAIN: Stream(output, timed=time is not None)} | bad,
         parallelism=node.parallelism or pipeline.parallelism,
         not_replayable=reasons,
     )
@@ -85,9 +94,13 @@ def _format(path: tuple[str, ...], node: SourceNode, problems: Problems) -> Form
     return FormatSpec(node.format.name, node.format.config)
 
 
+def _declares_time(node: SourceNode) -> bool:
+    return node.time.column is not None or node.time.value is not None or type(node.config).record_time
+
+
 def _time(
     path: tuple[str, ...], node: SourceNode, output: Schema, problems: Problems
-) -> tuple[TimeSpec, tuple[str, ...]]:
+) -> tuple[TimeSpec | None, tuple[str, ...]]:
     time = node.time
     if time.column is not None:
         return _column_time(path, node, output, problems), ()

@@ -7,6 +7,7 @@ and renames that keep the key. Every other verb rejects them, because it would p
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import assert_never
 
@@ -27,7 +28,7 @@ from headrace.operators.window.definitions import Cumulate, Sliding, Tumbling, W
 from headrace.plan.nodes import LogicalNode, reference
 from headrace.plan.partitioning import Broadcast, Forward, Global, Hash, Partitioning, Rebalance, Rescale
 from headrace.plan.physical import StepSpec
-from headrace.plan.problems import Path, Problems
+from headrace.plan.problems import Path, Problems, UnknownInputError
 from headrace.plan.sources import policy_of
 from headrace.plan.stream import Stream
 from headrace.spec import verbs
@@ -51,8 +52,10 @@ def partitioning_of(partition: Partition | None, stream: Stream, path: Path, pro
         case None:
             return None
         case HashBy(columns=columns):
-            for column in columns:
-                require_key(stream.schema, column, (*path, "partition"), problems)
+            with problems.every() as check:
+                for column in columns:
+                    with check():
+                        require_key(stream.schema, column, (*path, "partition"), problems)
             chosen: Partitioning = Hash(tuple(columns))
         case Route():
             chosen = _ROUTES[partition]
@@ -150,8 +153,13 @@ class _StepPlanner:
     # ---- row by row ----------------------------------------------------------------------------------------------
 
     def _filter(self, verb: verbs.Filter) -> LogicalNode:
-        with self._problems.at((*self._path, "filter")):
-            self._note(compile_predicate(verb.predicate, self._stream.schema, has_time=self._stream.timed))
+        updating = self._stream.update_key is not None
+        try:
+            with self._problems.at((*self._path, "filter")):
+                self._note(compile_predicate(verb.predicate, self._stream.schema, has_time=self._stream.timed))
+        except UnknownInputError as error:
+            # a filter gives the columns that it reads, whatever its predicate is
+            raise UnknownInputError(self._outputs(self._stream.schema, deletes=updating)) from error
         config = FilterConfig(
             node=self._name,
             predicate=verb.predicate,
@@ -160,17 +168,17 @@ class _StepPlanner:
             update_key=self._stream.update_key,
             on_error=self._on_error,
         )
-        updating = self._stream.update_key is not None
         return self._made("filter", config, self._stream.schema, deletes=updating)
 
     def _project(self, columns: Sequence[tuple[str, str]], *, keep: bool) -> LogicalNode:
         verb = "with_columns" if keep else "select"
         listed = not keep and all(text == quoted(name) for name, text in columns)
         compiled: dict[str, CompiledScalar] = {}
-        for index, (name, text) in enumerate(columns):
-            with self._problems.at((*self._path, verb, str(index) if listed else name)):
-                compiled[name] = compile_scalar(text, self._stream.schema, has_time=self._stream.timed)
-                self._note(compiled[name])
+        with self._problems.every() as check:
+            for index, (name, text) in enumerate(columns):
+                with check(), self._problems.at((*self._path, verb, str(index) if listed else name)):
+                    compiled[name] = compile_scalar(text, self._stream.schema, has_time=self._stream.timed)
+                    self._note(compiled[name])
         self._keeps_key(verb, compiled, keep=keep)
         config = ProjectConfig(
             node=self._name,
@@ -198,23 +206,29 @@ class _StepPlanner:
 
     def _drop(self, verb: verbs.Drop) -> LogicalNode:
         path = (*self._path, "drop")
-        for index, column in enumerate(verb.columns):
-            if column in (self._stream.update_key or ()):
-                raise self._problems.refuse(
-                    (*path, str(index)),
-                    f"the rows of {self._input_name} update each other by ({self._key_text}): {column!r} must stay",
-                )
-            require_column(self._stream.schema, column, (*path, str(index)), self._problems)
+        with self._problems.every() as check:
+            for index, column in enumerate(verb.columns):
+                with check():
+                    self._check_dropped(column, (*path, str(index)))
         config = DropConfig(node=self._name, columns=tuple(verb.columns), input=self._stream.schema)
         output = config.output()
         if not len(output):
             raise self._problems.refuse(path, "no column would be left", "keep at least one")
         return self._made("drop", config, output)
 
+    def _check_dropped(self, column: str, path: Path) -> None:
+        if column in (self._stream.update_key or ()):
+            raise self._problems.refuse(
+                path, f"the rows of {self._input_name} update each other by ({self._key_text}): {column!r} must stay"
+            )
+        require_column(self._stream.schema, column, path, self._problems)
+
     def _rename(self, verb: verbs.Rename) -> LogicalNode:
         path = (*self._path, "rename")
-        for old, _ in verb.columns:
-            require_column(self._stream.schema, old, (*path, old), self._problems)
+        with self._problems.every() as check:
+            for old, _ in verb.columns:
+                with check():
+                    require_column(self._stream.schema, old, (*path, old), self._problems)
         config = RenameConfig(node=self._name, names=tuple(verb.columns), input=self._stream.schema)
         with self._problems.at(path):
             output = config.output()
@@ -229,11 +243,14 @@ class _StepPlanner:
 
     def _union(self, verb: verbs.Union) -> LogicalNode:
         first = self._inputs[0]
-        for index, (name, stream) in enumerate(zip(verb.inputs, self._inputs, strict=True)):
-            path = (*self._path, "union", str(index))
-            if stream.update_key is not None:
-                raise self._problems.refuse(path, f"the rows of {name} update each other, and a union would mix them")
-            self._same_columns(path, verb.inputs[0], first.schema, name, stream.schema)
+        with self._problems.every() as check:
+            for index, (name, stream) in enumerate(zip(verb.inputs, self._inputs, strict=True)):
+                path = (*self._path, "union", str(index))
+                with check():
+                    if stream.update_key is not None:
+                        message = f"the rows of {name} update each other, and a union would mix them"
+                        raise self._problems.refuse(path, message)
+                    self._same_columns(path, verb.inputs[0], first.schema, name, stream.schema)
         timed = {stream.timed for stream in self._inputs}
         if len(timed) > 1:
             untimed = next(name for name, stream in zip(verb.inputs, self._inputs, strict=True) if not stream.timed)
@@ -275,11 +292,19 @@ class _StepPlanner:
     def _aggregate(self, verb: verbs.Aggregate) -> LogicalNode:
         self._append_only("aggregate")
         schema = self._stream.schema
-        for index, key in enumerate(verb.key_by):
-            require_key(schema, key, (*self._path, "key_by", str(index)), self._problems)
-        ordered = self._check_aggregates(verb)
         window = None if verb.window is None else _window(verb.window)
-        self._check_window(verb, window)
+        ordered = False
+        with self._problems.every() as check:
+            for index, key in enumerate(verb.key_by):
+                with check():
+                    require_key(schema, key, (*self._path, "key_by", str(index)), self._problems)
+            with check():
+                self._check_window(verb, window)
+            with check():
+                self._check_placement(verb)
+            for name, text in verb.aggregate:
+                with check():
+                    ordered = self._check_aggregate(verb, name, text) or ordered
         config = AggregateConfig(
             node=self._name,
             keys=tuple(verb.key_by),
@@ -299,24 +324,31 @@ class _StepPlanner:
             self._reasons.append("order: arrival takes rows in the order in which they arrive")
         return self._aggregate_node(verb, config, output, needs_order=ordered and verb.order == "event")
 
-    def _check_aggregates(self, verb: verbs.Aggregate) -> bool:
-        """Whether one of the aggregates depends on the order of rows."""
-        schema = self._stream.schema
+    def _check_aggregate(self, verb: verbs.Aggregate, name: str, text: str) -> bool:
+        """Whether the aggregate depends on the order of rows."""
         made = {*verb.key_by, "window_start", "window_end"} if verb.window else set(verb.key_by)
-        ordered = False
-        for name, text in verb.aggregate:
-            path = (*self._path, "aggregate", name)
-            if name in made:
-                raise self._problems.refuse(path, f"there would be two columns {name!r}", "give it another name")
-            with self._problems.at(path):
-                (compiled,) = compile_aggregates({name: text}, schema, verb.key_by, has_time=self._stream.timed)
-            self._fallible = self._fallible or compiled.fails is not None
-            for call in compiled.calls:
-                ordered = ordered or call.order_sensitive
-                for scalar in (call.argument, call.where):
-                    if scalar is not None:
-                        self._note(scalar)
-        return ordered
+        path = (*self._path, "aggregate", name)
+        if name in made:
+            raise self._problems.refuse(path, f"there would be two columns {name!r}", "give it another name")
+        with self._problems.at(path):
+            (compiled,) = compile_aggregates(
+                {name: text}, self._stream.schema, verb.key_by, has_time=self._stream.timed
+            )
+        self._fallible = self._fallible or compiled.fails is not None
+        for call in compiled.calls:
+            for scalar in (call.argument, call.where):
+                if scalar is not None:
+                    self._note(scalar)
+        return any(call.order_sensitive for call in compiled.calls)
+
+    def _check_placement(self, verb: verbs.Aggregate) -> None:
+        """The keys alone decide how the rows of an aggregate are spread."""
+        if not verb.key_by and (self._node.parallelism or 1) > 1:
+            raise self._problems.refuse(
+                (*self._path, "parallelism"), "without key_by there is one group: parallelism is 1", "leave it out"
+            )
+        if self._node.partition is not None:
+            raise self._problems.refuse((*self._path, "partition"), "key_by decides how rows are spread here")
 
     def _check_window(self, verb: verbs.Aggregate, window: Window | None) -> None:
         if window is None:
@@ -345,13 +377,8 @@ class _StepPlanner:
         outputs = {MAIN: Stream(output, self._stream.timed, update_key, keys)}
         if windowed:
             outputs[LATE] = Stream(self._stream.schema, self._stream.timed)
+        outputs |= self._bad()
         parallelism = self._node.parallelism or (self._pipeline.parallelism if keys else 1)
-        if not keys and parallelism > 1:
-            raise self._problems.refuse(
-                (*self._path, "parallelism"), "without key_by there is one group: parallelism is 1", "leave it out"
-            )
-        if self._node.partition is not None:
-            raise self._problems.refuse((*self._path, "partition"), "key_by decides how rows are spread here")
         return self._node_of(
             "aggregate",
             config,
@@ -387,6 +414,17 @@ class _StepPlanner:
         if compiled.not_replayable is not None:
             self._reasons.append(compiled.not_replayable)
 
+    def _outputs(self, schema: Schema, *, deletes: bool, renamed: Mapping[str, str] | None = None) -> dict[str, Stream]:
+        stream = self._stream
+        new = renamed or {}
+        key = None if stream.update_key is None else tuple(new.get(name, name) for name in stream.update_key)
+        owners = tuple(new.get(name, name) for name in stream.owner_keys)
+        return {MAIN: Stream(schema, stream.timed, key, owners, deletes=stream.deletes or deletes)} | self._bad()
+
+    def _bad(self) -> dict[str, Stream]:
+        diverts = self._on_error is OnError.DIVERT
+        return {BAD: Stream(bad_schema(self._stream.schema), timed=False)} if diverts else {}
+
     def _made(
         self,
         verb: str,
@@ -396,12 +434,10 @@ class _StepPlanner:
         deletes: bool = False,
         renamed: Mapping[str, str] | None = None,
     ) -> LogicalNode:
-        stream = self._stream
-        new = renamed or {}
-        key = None if stream.update_key is None else tuple(new.get(name, name) for name in stream.update_key)
-        owners = tuple(new.get(name, name) for name in stream.owner_keys)
-        outputs = {MAIN: Stream(schema, stream.timed, key, owners, deletes=stream.deletes or deletes)}
-        partitioning = partitioning_of(self._node.partition, stream, self._path, self._problems)
+        outputs = self._outputs(schema, deletes=deletes, renamed=renamed)
+        partitioning = None
+        with suppress(UnknownInputError):  # a wrong partition leaves the columns as they are
+            partitioning = partitioning_of(self._node.partition, self._stream, self._path, self._problems)
         parallelism = self._node.parallelism or self._pipeline.parallelism
         return self._node_of(verb, config, outputs, parallelism, partitioning=partitioning)
 
@@ -416,8 +452,6 @@ class _StepPlanner:
         needs_order: bool = False,
         needs_time: bool = False,
     ) -> LogicalNode:
-        if self._on_error is OnError.DIVERT:
-            outputs[BAD] = Stream(bad_schema(self._stream.schema), timed=False)
         return LogicalNode(
             name=self._name,
             spec=StepSpec(self._name, verb, config, outputs[MAIN].schema),  # type: ignore[arg-type]

@@ -6,6 +6,7 @@ name, and one mistake is not reported at every node downstream.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -82,7 +83,11 @@ def _references(fields: Mapping[str, object], path: Path) -> tuple[tuple[str, Pa
 
 def _check_name(node: GraphNode, before: Mapping[str, GraphNode]) -> list[Finding]:
     if not NODE_NAME.match(node.name):
-        remedy = "a node's name begins with a letter a-z and holds a-z, 0-9 and _"
+        near = re.sub(r"[^a-z0-9]+", "_", node.name.lower()).strip("_")
+        remedy = joined(
+            f"did you mean {near!r}?" if NODE_NAME.match(near) and near not in before else None,
+            "a node's name begins with a letter a-z and holds a-z, 0-9 and _",
+        )
         return [Finding(f"{node.name!r} is not a node's name", remedy, node.path, on_key=True)]
     if node.name in before:
         other = before[node.name].group

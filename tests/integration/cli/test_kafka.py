@@ -92,6 +92,20 @@ def test_infer_reads_a_topic(headrace: Headrace, broker: EmbeddedBroker) -> None
     assert json.loads(result.stdout)["schema"] == {"n": "int64", "at": "timestamp"}
 
 
+def test_infer_reads_a_topic_of_csv(headrace: Headrace, broker: EmbeddedBroker) -> None:
+    topic = unique_topic()
+    create_topic(broker, topic)
+    produce(broker, topic, [b"a;1", b"b;2"])
+
+    csv = headrace("infer", topic, "--brokers", broker.bootstrap, "--format", "csv", "--json")
+    json_of_csv = headrace("infer", topic, "--brokers", broker.bootstrap)
+
+    document = json.loads(csv.stdout)
+    assert document["schema"] == {"c1": "string not null", "c2": "int64 not null"}
+    assert document["format"] == '{csv: {delimiter: ";"}}'
+    assert "--format csv" in json_of_csv.stderr
+
+
 def test_a_topic_that_is_not_there_is_wrong_use(headrace: Headrace, broker: EmbeddedBroker, tmp_path: Path) -> None:
     file = written(tmp_path, broker.bootstrap, unique_topic())
 

@@ -71,3 +71,18 @@ def test_explain_as_text_and_as_json(headrace: Headrace, pipeline: Path) -> None
     }
     again = json.loads(headrace("explain", str(pipeline), "--json").stdout)
     assert again == document
+
+
+def test_mistakes_of_structure_hide_none_in_expressions(headrace: Headrace, pipeline: Path, pipeline_text: str) -> None:
+    pipeline.write_text(
+        pipeline_text.replace("minutes is not null", "minuts is not null").replace("key_by: [station]", "keyby: [x]")
+    )
+
+    document = json.loads(headrace("validate", str(pipeline), "--json").stdout)
+
+    assert [problem["path"] for problem in document["problems"]] == ["steps.finished.filter", "steps.hourly.keyby"]
+    for command, *more in (["run"], ["explain"], ["submit"], ["preview", "finished"]):
+        result = headrace(command, str(pipeline), *more)
+        assert result.exit_code == 2, command
+        assert "there is no column 'minuts'" in result.stderr, command
+        assert "unknown key 'keyby'" in result.stderr, command

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 
 import polars as pl
@@ -154,6 +155,10 @@ def test_topic_is_created_only_when_asked(broker: EmbeddedBroker) -> None:
     with pytest.raises(UserError, match="does not exist") as raised:
         config_of(broker, topic).prepare(context)
     assert "create_topic" in str(raised.value)
+    with pytest.raises(UserError, match=f"'{topic}' for the dead letters of s does not exist") as raised:
+        config_of(broker, topic).prepare(replace(context, node="s.bad"))
+    assert f"headrace kafka create {topic}" in str(raised.value)
+    assert "create_topic" not in str(raised.value)
     config = config_of(broker, topic, create_topic={"partitions": "3", "config": {"cleanup.policy": "compact"}})
     config.prepare(context)
     config.prepare(context)

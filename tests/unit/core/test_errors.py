@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from headrace.core.errors import (
+    PROBLEMS_SHOWN_MAX,
     DataError,
     Domain,
     ExternalError,
@@ -55,3 +56,17 @@ def test_the_nearest_name_is_offered_if_one_is_near() -> None:
     assert did_you_mean("orign", ("origin", "carrier")) == "did you mean 'origin'?"
     assert did_you_mean("zzz", ("origin", "carrier")) is None
     assert did_you_mean("ORIGIN", ("carrier", "origin")) == "did you mean 'origin'?"
+
+
+def test_a_message_names_a_bounded_number_of_problems() -> None:
+    problems = [Problem(f"bad {number}") for number in range(PROBLEMS_SHOWN_MAX + 2)]
+
+    error = InvalidPipelineError(problems)
+
+    lines = str(error).splitlines()
+    assert lines[-2:] == [
+        f"bad {PROBLEMS_SHOWN_MAX - 1}",
+        "and 2 more problems: `headrace validate --json` has all",
+    ]
+    assert len(error.problems) == PROBLEMS_SHOWN_MAX + 2
+    assert "more" not in str(InvalidPipelineError(problems[:PROBLEMS_SHOWN_MAX]))

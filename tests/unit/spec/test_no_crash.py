@@ -9,7 +9,8 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from headrace.core.errors import InvalidPipelineError, UserError
-from headrace.spec.reading.load import load_text
+from headrace.plan.every_problem import every_problem
+from headrace.spec.reading.load import PartlyReadError, load_text
 from headrace.spec.reading.read import pipeline_from_dict
 from support.suite.properties import weighted
 
@@ -107,6 +108,8 @@ def test_the_file_is_fine() -> None:
 def test_any_edit_of_a_file(edits: list[tuple[int, int, str]]) -> None:
     try:
         loaded = load_text(edited(edits), "p.yaml", environ={})
+    except PartlyReadError as error:
+        assert all(problem.location is not None and problem.message for problem in every_problem(error).problems)
     except InvalidPipelineError as error:
         assert all(problem.location is not None and problem.message for problem in error.problems)
     except UserError as error:

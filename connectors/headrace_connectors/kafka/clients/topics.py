@@ -9,6 +9,7 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
 from headrace.core.errors import HeadraceError, UserError, did_you_mean
+from headrace.core.ids import split_output
 from headrace_connectors.kafka.clients.client import (
     CONNECT_TIMEOUT_S,
     ClientWatch,
@@ -23,13 +24,15 @@ _CREATE_TIMEOUT_S = 30.0
 """Time limit for creating a topic, which is slow with many partitions."""
 
 
-def missing_topic(topic: str, brokers: str, existing: Iterable[str], *, sink: bool = False) -> UserError:
-    """The error for a missing topic: the nearest name, and how to create it."""
-    create = f"create it with `headrace kafka create {topic}`"
-    if sink:
+def missing_topic(topic: str, brokers: str, existing: Iterable[str], *, sink: str | None = None) -> UserError:
+    """The error for a missing topic: the nearest name, and how to create it. `sink`: the sink that writes to it."""
+    what, create = f"topic {topic!r}", f"create it with `headrace kafka create {topic}`"
+    if sink is not None and is_dead_letters(sink):
+        # the sink of a node's dead letters is no sink of the file, and has no field there
+        what += f" for the dead letters of {split_output(sink)[0]}"
+    elif sink is not None:
         create += " or give the sink `create_topic: {partitions: 1}`"
-    remedy = _remedy([topic], create, existing)
-    return UserError(f"topic {topic!r} does not exist at {brokers}", remedy=remedy)
+    return UserError(f"{what} does not exist at {brokers}", remedy=_remedy([topic], create, existing))
 
 
 def missing_topics(topics: Sequence[str], brokers: str, existing: Iterable[str]) -> UserError:
@@ -51,15 +54,20 @@ def _remedy(topics: Sequence[str], create: str, existing: Iterable[str]) -> str:
     return " ".join([*dict.fromkeys(hints), f"{create};", listed])
 
 
-def ensure_topic(config: KafkaSinkSettings) -> None:
-    """Checks that a sink's topic exists, or creates it. Raises UserError or ExternalError with the remedy."""
+def is_dead_letters(sink: str) -> bool:
+    """Whether a sink is the one that `on_error: {dead_letter: ..}` implies: it has the name of a side output."""
+    return split_output(sink)[1] is not None
+
+
+def ensure_topic(config: KafkaSinkSettings, sink: str) -> None:
+    """Checks that the topic of a sink exists, or creates it. Raises UserError or ExternalError with the remedy."""
     watch = ClientWatch(config.brokers)
     admin = open_admin(config.brokers, config.properties, watch)
     existing = topic_partitions(admin, watch)
     if config.topic in existing:
         return
     if config.create_topic is None:
-        raise missing_topic(config.topic, config.brokers, existing, sink=True)
+        raise missing_topic(config.topic, config.brokers, existing, sink=sink)
     _create(admin, watch, config, config.create_topic)
 
 

@@ -18,7 +18,8 @@ def infer(
     ],
     brokers: Brokers = None,
     form: Annotated[
-        Literal["json", "csv", "parquet"] | None, typer.Option("--format", help="Default: by the file's name.")
+        Literal["json", "csv", "parquet"] | None,
+        typer.Option("--format", help="Default: by the file's name; json for a topic."),
     ] = None,
     rows: Annotated[int, typer.Option("-n", "--rows", min=1, help="Number of records to read.")] = 1000,
     as_json: Json = False,
@@ -37,7 +38,7 @@ def infer(
         from headrace.spec.columns import schema_dict
 
         document = {"rows": found.rows, "schema": schema_dict(found.schema), "time": found.time}
-        print_json({**document, "notes": dict(found.notes)})
+        print_json({**document, "notes": dict(found.notes), "format": found.format})
         return
     typer.echo("\n".join(schema_lines(found)))
     typer.echo(f"inferred from {plural(found.rows, 'row')}; `not null` means: never null among those", err=True)

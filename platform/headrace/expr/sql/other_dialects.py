@@ -7,6 +7,9 @@ from sqlglot import exp
 _PATTERN = "use regexp_matches(s, 'pattern'), or like"
 _MEMBER = "use list_contains(list, x)"
 _ZONE = "times are in UTC; for local days give the window a timezone: {tumbling: 1d, timezone: Europe/Oslo}"
+_PERCENTILE = "percentiles are not in this version; aggregates of numbers: avg, min, max, stddev, var"
+_COALESCE = "use coalesce(a, b)"
+_LENGTH = "use length(s)"
 _NOW = "use now(), the row's event time"
 _TODAY = "use cast(now() as date), the day of the row's event time"
 
@@ -25,6 +28,14 @@ FOREIGN_OPERATORS: dict[type[exp.Expr], tuple[str, str]] = {
 
 FOREIGN_NAMES: dict[str, str] = {
     "all": _MEMBER,
+    "approx_percentile": _PERCENTILE,
+    "median": _PERCENTILE,
+    "percentile": _PERCENTILE,
+    "percentile_cont": _PERCENTILE,
+    "quantile": _PERCENTILE,
+    "isnull": "use x is null",
+    "nvl": _COALESCE,
+    "char_length": _LENGTH,
     "some": _MEMBER,
     "array_contains": _MEMBER,
     "timezone": _ZONE,

@@ -301,10 +301,17 @@ class Translator:
         if name == "position":
             return self._position(call)
         if name not in FUNCTIONS and name not in FORMS:
-            known = [*FUNCTIONS, *FORMS, *(AGGREGATES if self._aggregate else ())]
-            hint = FOREIGN_NAMES.get(name) or did_you_mean(name, known) or "docs/expressions.md lists all functions"
-            raise ExpressionError(f"there is no function {name!r}", remedy=hint)
+            raise ExpressionError(f"there is no function {name!r}", remedy=self._nearest(name))
         return self._call(name, [self.term(item) for item in call.expressions])
+
+    def _nearest(self, name: str) -> str:
+        """The remedy for an unknown function: its replacement, the name meant, or what there is."""
+        known = [*FUNCTIONS, *FORMS, *(AGGREGATES if self._aggregate else ())]
+        hint = FOREIGN_NAMES.get(name) or did_you_mean(name, known)
+        if hint:
+            return hint
+        listed = AGGREGATES if self._aggregate else {**FUNCTIONS, **FORMS}
+        return f"{'aggregates' if self._aggregate else 'functions'}: {', '.join(sorted(listed))}"
 
     def _position(self, call: exp.Expr) -> Term:
         inner = call.expressions[0] if len(call.expressions) == 1 else None

@@ -41,12 +41,16 @@ _TEXT_FLOAT = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 
 @dataclass(frozen=True, slots=True)
 class Inferred:
-    """An inferred schema; `notes`: column -> remark on its type; `time`: the column that may be the event time."""
+    """An inferred schema; `notes`: column -> remark on its type; `time`: the column that may be the event time.
+
+    `format`: the source's format with its options, as YAML, if it was found in the data.
+    """
 
     schema: Schema
     notes: Mapping[str, str]
     time: str | None
     rows: int
+    format: str | None = None
 
 
 @dataclass(slots=True)
@@ -214,7 +218,8 @@ def schema_lines(inferred: Inferred) -> list[str]:
     """Returns a `schema:` block, and a `time:` block if there is an event-time column, ready to paste under a
     source.
     """
-    lines = ["schema:"]
+    lines = [] if inferred.format is None else [f"format: {inferred.format}"]
+    lines.append("schema:")
     for item in inferred.schema:
         lines += _field_lines(item, 1, inferred.notes.get(item.name))
     for name, note in inferred.notes.items():

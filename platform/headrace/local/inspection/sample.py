@@ -14,6 +14,7 @@ import polars as pl
 
 from headrace.core.errors import UserError
 from headrace.core.types import TIMESTAMP, DataType, Decimal, Field, ListOf, Primitive, Schema, Struct
+from headrace.local.inspection.csv_messages import infer_csv_messages
 from headrace.local.inspection.infer import Inferred, infer_rows, infer_texts, suggested_time
 
 SampleFormat = Literal["json", "csv", "parquet"]
@@ -55,10 +56,13 @@ def infer_topic(brokers: str, topic: str, form: SampleFormat | None, rows_max: i
     """Returns the schema of the first messages of a topic, without tombstones. Raises UserError, UnreachableError."""
     from headrace.local.topics.records import consume
 
-    if form not in (None, "json"):
-        raise UserError(f"messages of a topic are read as json, not {form}", remedy="leave out --format")
+    if form == "parquet":
+        raise UserError("messages of a topic are no parquet files", remedy="write --format json or --format csv")
     values = (record.value for record in consume(brokers, topic, limit=rows_max))
-    return infer_json((value for value in values if value), f"topic {topic}", rows_max)
+    messages = (value for value in values if value)
+    if form == "csv":
+        return infer_csv_messages(messages, f"topic {topic}")
+    return infer_json(messages, f"topic {topic}", rows_max)
 
 
 def infer_json(messages: Iterable[bytes], where: str, rows_max: int) -> Inferred:

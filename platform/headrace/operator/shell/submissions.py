@@ -10,7 +10,8 @@ from headrace.client.submission import file_form
 from headrace.core.errors import ExternalError, InvalidPipelineError, Problem, UserError
 from headrace.operator.decisions.results import Delayed, Refused, Submitted
 from headrace.operator.decisions.steps import Submit
-from headrace.spec.reading.load import LoadedPipeline, load_text
+from headrace.plan.every_problem import every_problem
+from headrace.spec.reading.load import LoadedPipeline, PartlyReadError, load_text
 
 FILE = "pipeline"
 """Names the pipeline in problems: `pipeline:7:3: ..`."""
@@ -20,6 +21,8 @@ def submit(client: Client, step: Submit, variables: Mapping[str, str]) -> Submit
     """Reads the pipeline and submits it. variables: what `${NAME}` stands for; never the operator's own environment."""
     try:
         loaded = load_text(step.spec.pipeline, FILE, environ=variables)
+    except PartlyReadError as error:
+        return _invalid(step, every_problem(error).problems)
     except InvalidPipelineError as error:
         return _invalid(step, error.problems)
     except UserError as error:

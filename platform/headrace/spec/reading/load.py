@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from headrace.core.errors import InvalidPipelineError, Location, Problem, UserError
+from headrace.spec.graph import GROUPS
 from headrace.spec.pipeline import Pipeline
 from headrace.spec.reading.findings import Finding, Path
 from headrace.spec.reading.overrides import SetLocation, apply_overrides
@@ -36,18 +37,28 @@ class LoadedPipeline:
         return self.places.locate_in(path, offset)
 
 
+class PartlyReadError(InvalidPipelineError):
+    """A file with mistakes. `readable` has the nodes that could be read, for checks of their columns and expressions;
+    None if none can be checked. It is no pipeline to run.
+    """
+
+    def __init__(self, problems: list[Problem], readable: LoadedPipeline | None) -> None:
+        super().__init__(problems)
+        self.readable = readable
+
+
 def load_text(text: str, file: str, *, set_: Sequence[str] = (), environ: Mapping[str, str]) -> LoadedPipeline:
     """Reads and checks the text of a pipeline file; `set_` holds `path=value` texts that override fields. `file` is the
     file name in problems.
 
-    Raises InvalidPipelineError with every problem.
+    Raises InvalidPipelineError with every problem of the structure; it is a PartlyReadError if the text is YAML.
     """
     tree = compose(text, file)
     if tree.root is None:
         flaws = tree.flaws or [
             Flaw("the file is empty", "a pipeline needs at least name, sources and sinks", Location(file, 1, 1))
         ]
-        raise InvalidPipelineError(_in_order(_problem_of(flaw) for flaw in flaws))
+        raise InvalidPipelineError(in_file_order(_problem_of(flaw) for flaw in flaws))
     if set_ and isinstance(tree.root, MappingNode):
         apply_overrides(tree.root, set_, TOP_KEYS)
     places = Places(tree.root.location)
@@ -60,9 +71,24 @@ def load_text(text: str, file: str, *, set_: Sequence[str] = (), environ: Mappin
     located = [_problem_of(flaw) for flaw in tree.flaws]
     located += [_located(finding, places) for finding in plain.findings]
     located += [_located(finding, places) for finding in findings if finding.path not in cut]
-    if pipeline is None or located:
-        raise InvalidPipelineError(_in_order(located or [_located(finding, places) for finding in findings]))
+    if pipeline is None or findings or located:
+        problems = in_file_order(located or [_located(finding, places) for finding in findings])
+        readable = None if pipeline is None else _uncut(pipeline, cut)
+        raise PartlyReadError(problems, None if readable is None else LoadedPipeline(readable, places))
     return LoadedPipeline(pipeline, places)
+
+
+def _uncut(pipeline: Pipeline, cut: set[Path]) -> Pipeline | None:
+    """The pipeline without nodes of which a part is missing or has no value; None if a part around them is missing."""
+    broken = {path[:2] for path in cut}
+    if any(len(path) < 2 for path in broken):
+        return None
+    return pipeline.model_copy(
+        update={
+            group: {name: node for name, node in getattr(pipeline, group).items() if (group, name) not in broken}
+            for group in GROUPS
+        }
+    )
 
 
 def _problem_of(flaw: Flaw) -> Problem:
@@ -73,7 +99,7 @@ def _located(finding: Finding, places: Places) -> Problem:
     return Problem(finding.message, finding.path, places.locate(finding.path, on_key=finding.on_key), finding.remedy)
 
 
-def _in_order(problems: Iterable[Problem]) -> list[Problem]:
+def in_file_order(problems: Iterable[Problem]) -> list[Problem]:
     """Sorted by place and deduplicated: an alias repeats one mistake at several paths."""
     once = {(str(problem.location), problem.message): problem for problem in problems}
     return sorted(once.values(), key=_order)

@@ -5,6 +5,7 @@ Each node is read on its own, so a mistake in one hides none in another. Paths o
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
@@ -30,6 +31,8 @@ from headrace.spec.window import NOT_IN_THIS_VERSION
 
 IGNORED_PREFIX = "x-"
 SECTIONS = ("sources", "steps", "sinks", "connections", "tests")
+_DECIDING_KEYS = ("parallelism", "max_parallelism", "checkpoint")
+"""Fields of the pipeline that the checks of a node depend on."""
 TOP_KEYS = (*file_keys(PipelineFields), *SECTIONS)
 _Node = TypeVar("_Node", SourceNode, StepNode, SinkNode)
 
@@ -37,13 +40,15 @@ _Node = TypeVar("_Node", SourceNode, StepNode, SinkNode)
 def pipeline_from_dict(data: object) -> Pipeline:
     """A pipeline from plain data. Raises InvalidPipelineError whose problems carry paths."""
     pipeline, findings = read_pipeline(data)
-    if pipeline is None or findings:
+    if findings or pipeline is None:
         raise InvalidPipelineError([Problem(item.message, item.path, None, item.remedy) for item in findings])
     return pipeline
 
 
 def read_pipeline(data: object) -> tuple[Pipeline | None, list[Finding]]:
-    """A pipeline, or None with at least one finding."""
+    """A pipeline and its findings. With findings it holds the nodes that could be read, or is None if how they run is
+    unknown.
+    """
     if not isinstance(data, Mapping):
         return None, [Finding(f"a pipeline is a mapping, not {kind_of(data)}", "begin with `name:`")]
     findings: list[Finding] = []
@@ -64,8 +69,30 @@ def read_pipeline(data: object) -> tuple[Pipeline | None, list[Finding]]:
         findings.extend(_too_parallel(fields, data, {**sources, **steps, **sinks}))
     tests = _read_tests(data, sources, findings)
     if findings or fields is None:
-        return None, list(dict.fromkeys(findings))
+        return _readable(fields, data, (sources, steps, sinks)), list(dict.fromkeys(findings))
     return Pipeline(**dict(fields), sources=sources, steps=steps, sinks=sinks, tests=tests), []
+
+
+def _readable(
+    fields: PipelineFields | None,
+    data: Mapping[str, Any],
+    groups: tuple[dict[str, SourceNode], dict[str, StepNode], dict[str, SinkNode]],
+) -> Pipeline | None:
+    """The nodes that could be read, without names that two groups share: which node a reader means is unknown."""
+    if fields is None:
+        needed = {key: data[key] for key in _DECIDING_KEYS if key in data}
+        with collecting([]):
+            fields = read_model(PipelineFields, {"name": "unnamed", **needed})
+    if fields is None:
+        return None
+    uses = Counter(name for group in SECTIONS[:3] for name in _names(data, group))
+    sources, steps, sinks = groups
+    return Pipeline(
+        **dict(fields),
+        sources={name: node for name, node in sources.items() if uses[name] == 1},
+        steps={name: node for name, node in steps.items() if uses[name] == 1},
+        sinks={name: node for name, node in sinks.items() if uses[name] == 1},
+    )
 
 
 def _read_group(
@@ -118,6 +145,7 @@ def _read_sink(body: Mapping[str, Any], connections: Connections) -> SinkNode:
     own = file_keys(SinkFields)
     fields: SinkFields | None = None
     with collecting(findings):
+        _check_one_input(body)
         fields = read_model(SinkFields, {key: body[key] for key in own if key in body})
     with collecting(findings):
         name, config = read_connector(body, own, "sink", connections)
@@ -131,6 +159,7 @@ def _read_step(body: Mapping[str, Any]) -> StepNode:
     own = file_keys(StepFields)
     fields: StepFields | None = None
     with collecting(findings):
+        _check_one_input(body)
         fields = read_model(StepFields, {key: body[key] for key in own if key in body})
     verb: Verb | None = None
     with collecting(findings):
@@ -167,6 +196,13 @@ def _read_step_verb(body: Mapping[str, Any], own: tuple[str, ...]) -> Verb:
             if not findings:
                 return verb
     raise FindingsError(findings)
+
+
+def _check_one_input(body: Mapping[str, Any]) -> None:
+    given = body.get("from")
+    if isinstance(given, list | tuple):
+        names = ", ".join(str(name) for name in given)
+        raise wrong("'from' takes one node, not a list", f"unite them in a step `union: [{names}]`", "from")
 
 
 def _check_from(body: Mapping[str, Any]) -> None:

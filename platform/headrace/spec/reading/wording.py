@@ -13,6 +13,7 @@ from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
 from headrace.core.errors import did_you_mean
+from headrace.core.synonyms import key_meant
 from headrace.spec.reading.findings import Finding, FindingsError, Path, joined
 
 _Model = TypeVar("_Model", bound=BaseModel)
@@ -82,7 +83,9 @@ def file_key(name: str, info: FieldInfo) -> str:
 
 def unknown_key(key: str, valid: Sequence[str], path: Path = ()) -> Finding:
     """The finding for an unknown key."""
-    remedy = joined(did_you_mean(key, tuple(valid)), f"valid keys: {', '.join(valid)}" if valid else None)
+    meant = key_meant(key, valid)
+    near = f"did you mean {meant!r}?" if meant else did_you_mean(key, tuple(valid))
+    remedy = joined(near, f"valid keys: {', '.join(valid)}" if valid else None)
     return Finding(f"unknown key {key!r}", remedy, (*path, key), on_key=True)
 
 
@@ -114,7 +117,18 @@ def translate(error: ValidationError, data: Mapping[Any, Any], model: type[BaseM
             findings.append(_finding(path, branches[0], model))
         else:
             findings.append(_merged(path, branches, model))
-    return findings
+    return _without_renamed(findings, places)
+
+
+def _without_renamed(findings: list[Finding], places: Mapping[Path, list[ErrorDetails]]) -> list[Finding]:
+    """Leaves out a missing key that stands beside its synonym: both are one mistake."""
+    missing = {path for path, (first, *_) in places.items() if first["type"] == "missing"}
+    unknown = [path for path, (first, *_) in places.items() if first["type"] == "extra_forbidden"]
+    meant: set[Path] = set()
+    for path in unknown:
+        names = tuple(other[-1] for other in missing if other[:-1] == path[:-1])
+        meant |= {(*path[:-1], name) for name in names if key_meant(path[-1], names) == name}
+    return [finding for finding in findings if finding.path not in meant]
 
 
 def _nested(branches: list[ErrorDetails]) -> list[Finding]:

@@ -1,0 +1,116 @@
+"""Mistakes of a newcomer, one edit of a valid file each: the line it is reported at, and the remedy."""
+
+from __future__ import annotations
+
+import pytest
+
+from headrace.core.errors import InvalidPipelineError, Problem, UserError
+from headrace.core.synonyms import TYPE_SYNONYMS
+from headrace.core.types import parse_type, schema_of
+from headrace.expr.compiler import compile_scalar
+from headrace.plan.every_problem import every_problem
+from headrace.plan.logical import plan_logical
+from headrace.spec.reading.load import PartlyReadError, load_text
+
+FILE = """\
+name: orders
+sources:
+  orders:
+    kafka: {brokers: "b:9092", topic: orders}
+    format: json
+    schema:
+      country: string
+      amount: int64
+      ts: timestamp
+    time: {column: ts}
+steps:
+  large:
+    from: orders
+    filter: amount > 10
+  per_country:
+    from: large
+    key_by: [country]
+    window: {tumbling: 1h}
+    aggregate: {total: sum(amount)}
+sinks:
+  out:
+    from: per_country
+    print: {}
+"""
+
+MISTAKES = [
+    # before, after, line, words of the message, words of the remedy
+    ("amount: int64", "amount: double", 8, "unknown type 'double'", "did you mean 'float64'?"),
+    ("amount: int64", "amount: bigint", 8, "unknown type 'bigint'", "did you mean 'int64'?"),
+    ("country: string", "country: varchar", 7, "unknown type 'varchar'", "did you mean 'string'?"),
+    ("{brokers:", "{bootstrap_servers:", 4, "unknown key 'bootstrap_servers'", "did you mean 'brokers'?"),
+    ("{brokers:", "{bootstrap.servers:", 4, "unknown key 'bootstrap.servers'", "did you mean 'brokers'?"),
+    ("from: large", "from: [large, orders]", 16, "takes one node", "union: [large, orders]"),
+    ("from: per_country", "from: [large, orders]", 22, "takes one node", "union: [large, orders]"),
+    ("per_country", "per-country", 15, "'per-country' is not a node's name", "did you mean 'per_country'?"),
+    ("sum(amount)", "'percentile(amount, 0.9)'", 19, "no function 'percentile'", "percentiles are not in this version"),
+    ("sum(amount)", "xyzzyxyzzy(amount)", 19, "no function 'xyzzyxyzzy'", "aggregates: avg, count, first"),
+    ("amount > 10", "xyzzyxyzzy(amount)", 14, "no function 'xyzzyxyzzy'", "functions: "),
+    ("{tumbling: 1h}", "{session: 5m}", 18, "not in this version", "tumbling"),
+    ("filter: amount > 10", "join: other", 14, "not in this version", "verbs: filter"),
+    ("filter: amount > 10", "where: amount > 10", 14, "unknown key 'where'", "did you mean 'filter'?"),
+    ("key_by: [country]", "group_by: [country]", 17, "unknown key 'group_by'", "did you mean 'key_by'?"),
+    ("key_by: [country]", "key_by: [contry]", 17, "no column 'contry'", "did you mean 'country'?"),
+    ("from: large", "from: lrge", 16, "there is no node 'lrge'", "did you mean 'large'?"),
+    ("filter: amount > 10", 'filter: country = "DE"', 14, "there is no column 'DE'", "single quotes: 'DE'"),
+    ("amount > 10", "amount > 10 as big", 14, "takes no alias", "before the colon"),
+    ("amount > 10", "sum(amount) > 10", 14, "sum is an aggregate", "key_by"),
+    ("filter: amount > 10", "filter: amount > 10\n    drop: [ts]", 15, "2 verbs", "its own step"),
+    ("amount > 10", "amount > ${LIMIT}", 14, "variable 'LIMIT' is not set", "give a default"),
+    ("    from: orders", "    from: per_country", 13, "a cycle", "rows flow one way"),
+    ("    format: json", "\tformat: json", 5, "tab", ""),
+    ("      amount: int64", "      country: int64", 8, "country", ""),
+]
+
+
+def _problems(text: str) -> list[Problem]:
+    try:
+        loaded = load_text(text, "p.yaml", environ={})
+        plan_logical(loaded.pipeline, loaded)
+    except PartlyReadError as error:
+        return every_problem(error).problems
+    except InvalidPipelineError as error:
+        return error.problems
+    return []
+
+
+def test_the_file_has_no_mistake() -> None:
+    assert _problems(FILE) == []
+
+
+@pytest.mark.parametrize(("before", "after", "line", "message", "remedy"), MISTAKES)
+def test_one_mistake_is_one_problem_with_its_remedy(
+    before: str, after: str, line: int, message: str, remedy: str
+) -> None:
+    text = FILE.replace(before, after)
+    assert text != FILE
+
+    (problem,) = _problems(text)
+
+    assert problem.location is not None
+    assert problem.location.line == line
+    assert message in problem.message
+    assert remedy in (problem.remedy or "")
+
+
+@pytest.mark.parametrize("word", TYPE_SYNONYMS)
+def test_a_synonym_of_a_type_is_no_type_and_means_one(word: str) -> None:
+    meant = TYPE_SYNONYMS[word]
+
+    with pytest.raises(UserError, match=f"unknown type '{word}'") as raised:
+        parse_type(word)
+
+    assert f"did you mean '{meant}'?" in (raised.value.remedy or "")
+    parse_type("decimal(18,3)" if meant == "decimal" else meant)
+
+
+@pytest.mark.parametrize("word", ["bigint", "int", "integer", "double", "float", "real", "text", "varchar", "boolean"])
+def test_a_schema_means_by_a_word_what_a_cast_means(word: str) -> None:
+    compiled = compile_scalar(f"cast(x as {word})", schema_of({"x": "string"}))
+
+    assert str(compiled.type) == TYPE_SYNONYMS[word]
