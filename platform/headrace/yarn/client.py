@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from headrace.yarn.conversions import java_credentials, java_launch, java_size, report_of
+from headrace.yarn.conversions import items, java_credentials, java_launch, java_size, report_of
 from headrace.yarn.java import find_hadoop_client
 from headrace.yarn.jvm import Jvm, JvmConfig, settings_for
 from headrace.yarn.records import LIVE_STATES, ApplicationReport, ContainerSize, Launch
@@ -75,7 +75,7 @@ class YarnClient:
             wanted = self.jvm.java.java.util.EnumSet.noneOf(self.jvm.java_class(f"{_RECORDS}.YarnApplicationState"))
             for name in LIVE_STATES:
                 wanted.add(getattr(states, name))
-            listed = [report_of(each) for each in self._client.getApplications({APPLICATION_TYPE}, wanted)]
+            listed = [report_of(each) for each in items(self._client.getApplications({APPLICATION_TYPE}, wanted))]
         user = self.user
         found = (each for each in listed if tag in each.tags and each.user == user)
         return tuple(sorted(found, key=lambda each: _numbers(each.application)))

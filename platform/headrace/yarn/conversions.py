@@ -65,7 +65,7 @@ def java_credentials(jvm: Jvm, secrets: Mapping[str, bytes]) -> Any:
     made = java.org.apache.hadoop.security.Credentials()
     own = java.org.apache.hadoop.security.UserGroupInformation.getCurrentUser().getCredentials()
     # a Java collection is no Python iterable
-    for token in own.getAllTokens().toArray():
+    for token in items(own.getAllTokens()):
         if str(token.getKind().toString()) != AM_TOKEN:
             made.addToken(token.getService(), token)
     for alias, secret in secrets.items():
@@ -114,6 +114,15 @@ def java_container(jvm: Jvm, allocation: Allocation) -> Any:
     )
 
 
+def items(collection: Any) -> list[Any]:
+    """The elements of a Java collection, or of none. py4j's own iterators take every error for the end: if the JVM died
+    meanwhile, the rest of an answer would be lost without a word."""
+    if collection is None:
+        return []
+    array = collection.toArray()
+    return [array[index] for index in range(len(array))]
+
+
 def end_of(status: Any) -> ContainerEnd:
     """Of a `ContainerStatus`."""
     return ContainerEnd(
@@ -131,7 +140,7 @@ def report_of(report: Any) -> ApplicationReport:
         name=str(report.getName()),
         user=str(report.getUser()),
         queue=str(report.getQueue()),
-        tags=tuple(sorted(str(tag) for tag in report.getApplicationTags() or ())),
+        tags=tuple(sorted(str(tag) for tag in items(report.getApplicationTags()))),
         state=str(report.getYarnApplicationState().toString()),
         final_status=FinalStatus(_final(str(report.getFinalApplicationStatus().toString()))),
         url="" if url == NO_HOST else url,

@@ -103,7 +103,11 @@ class Jvm:
             yield
         except Py4JJavaError:
             raise
-        except (Py4JError, OSError) as error:
+        except Exception as error:
+            if (hidden := _hidden_by_pyspark(error)) is not None:
+                raise hidden from error
+            if not isinstance(error, (Py4JError, OSError)):
+                raise
             # py4j raises the same class for a method that does not exist, which is a defect of ours
             if not isinstance(error, (Py4JNetworkError, OSError)) and self._process.poll() is None:
                 raise
@@ -141,6 +145,15 @@ class Jvm:
                 retry=True,
             )
         return line
+
+
+def _hidden_by_pyspark(error: Exception) -> Exception | None:
+    """Java's exception behind an error of pyspark. In a process that has made a SparkSession, pyspark translates the
+    exceptions of every JVM as if they were of its own, which it asks about objects that it does not have."""
+    from py4j.protocol import Py4JJavaError
+
+    is_pyspark = type(error).__module__.startswith("pyspark") or isinstance(error, AssertionError)
+    return error.__context__ if is_pyspark and isinstance(error.__context__, Py4JJavaError) else None
 
 
 def last_lines(log: Path) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from headrace.yarn.client import YarnClient
+from headrace.yarn.conversions import items
 from headrace.yarn.refusals import refusals
 
 _ALL = 2**63 - 1
@@ -30,7 +31,7 @@ def aggregated_logs(client: YarnClient, application: str, user: str) -> Mapping[
         request.setAppFinished(True)
         request.setBytes(_ALL)
         found: dict[str, str] = {}
-        for entry in controller.readAggregatedLogsMeta(request):
+        for entry in items(controller.readAggregatedLogsMeta(request)):
             own = package.ContainerLogsRequest(request)
             own.setContainerId(entry.getContainerId())
             own.setNodeId(entry.getNodeId())

@@ -96,7 +96,8 @@ def _names(jvm: Jvm, base: str) -> list[str]:
         path, system = _located(jvm, base)
         if not system.exists(path):
             return []
-        names = [str(each.getPath().getName()) for each in system.listStatus(path)]
+        listed = system.listStatus(path)
+        names = [str(listed[index].getPath().getName()) for index in range(len(listed))]
     return sorted(name for name in names if name.startswith("application_"))
 
 

@@ -12,6 +12,7 @@ from typing import Any
 from headrace.yarn.conversions import (
     allocation_of,
     end_of,
+    items,
     java_container,
     java_credentials,
     java_launch,
@@ -85,7 +86,7 @@ class MasterLink:
         with refusals(self.jvm, "the registration at the ResourceManager"):
             request = self._requests.RegisterApplicationMasterRequest.newInstance(place.host, place.port, place.url)
             answer = self._protocol.registerApplicationMaster(request)
-            kept = tuple(allocation_of(each) for each in answer.getContainersFromPreviousAttempts())
+            kept = tuple(allocation_of(each) for each in items(answer.getContainersFromPreviousAttempts()))
             tokens = self._taken(answer.getNMTokensFromPreviousAttempts())
             maximum = size_of(answer.getMaximumResourceCapability())
             return Registration(str(answer.getQueue()), maximum, kept, tokens)
@@ -101,8 +102,8 @@ class MasterLink:
             size = None if available is None else size_of(available)
             given = AllocateAnswer(
                 int(answer.getResponseId()),
-                tuple(allocation_of(each) for each in answer.getAllocatedContainers()),
-                tuple(end_of(each) for each in answer.getCompletedContainersStatuses()),
+                tuple(allocation_of(each) for each in items(answer.getAllocatedContainers())),
+                tuple(end_of(each) for each in items(answer.getCompletedContainersStatuses())),
                 None if size is None else Headroom(size.memory_mb, size.vcores),
             )
             return TokenedAnswer(given, self._taken(answer.getNMTokens()))
@@ -163,7 +164,7 @@ class MasterLink:
     def _taken(self, tokens: Any) -> dict[str, Token]:
         """The tokens of nodes, which this JVM uses from now on."""
         taken: dict[str, Token] = {}
-        for each in tokens or ():
+        for each in items(tokens):
             node = str(each.getNodeId().toString())
             self._cache.setToken(node, each.getToken())
             taken[node] = token_of(each.getToken())
