@@ -23,4 +23,4 @@ def test_all_missing_topics_of_a_source_are_in_one_error() -> None:
 
 
 def test_a_sink_may_create_its_topic() -> None:
-    assert "`create_topic: {partitions: 1}`" in str(missing_topic("out", "here:9092", [], sink=True))
+    assert "`create_topic: {partitions: 1}`" in str(missing_topic("out", "here:9092", [], sink="out"))
