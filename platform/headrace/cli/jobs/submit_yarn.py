@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 import typer
 
-from headrace.cli.arguments import print_json
 from headrace.cli.cluster.yarn import described, open_yarn_deployer
+from headrace.cli.jobs.made_cluster import MadeCluster, keyed, report_application, report_job, require_running
 from headrace.cli.jobs.new_name import new_name
-from headrace.cli.jobs.submit_pods import follow_job
-from headrace.core.errors import ExternalError, UserError
+from headrace.core.errors import UserError
 
 if TYPE_CHECKING:
     from headrace.client.models import SubmitRequest
-    from headrace.deployment.yarn.deployer import Started
     from headrace.deployment.yarn.work import Work
 
 
@@ -28,39 +25,15 @@ class YarnPlace(NamedTuple):
 
     def running(self) -> str:
         """The address of a cluster that runs. Raises UserError."""
-        if self.name is None:
-            raise UserError("no cluster is named", remedy="give --name NAME; --mode per-job makes one for the job")
-        if self.config is not None:
-            raise UserError("--config describes no cluster that runs", remedy="leave it out, or give --mode per-job")
-        return f"yarn://{self.name}"
+        return f"yarn://{require_running(self.name, self.config)}"
 
 
 def run_alone_on_yarn(request: SubmitRequest, place: YarnPlace, *, name: str, wait: bool, as_json: bool) -> None:
     """Makes a cluster that serves the job and ends with it. name: the pipeline's."""
-    from headrace.attendance.attendant import THE_JOB
-    from headrace.client.discovery import connect
     from headrace.deployment.yarn.work import job_work
 
-    keyed = request.model_copy(update={"key": THE_JOB})
-    started = _start(place, name, job_work(keyed))
-    with ExitStack() as until_here:
-        job: str | None = None
-        try:
-            client = until_here.enter_context(connect(started.coordinator))
-            # its attendant submits by the same key
-            job = client.submit(keyed)
-        except ExternalError as error:
-            if wait:
-                raise
-            # only this host does not reach the nodes
-            typer.echo(f"the cluster runs the job, and does not answer here: {error}", err=True)
-        if not as_json:
-            typer.echo(job or started.report.application)
-        typer.echo(f"its cluster: --coordinator {started.coordinator}", err=True)
-        if job is not None:
-            follow_job(client, job, wait=wait, as_json=as_json)
-    if as_json and not wait:
-        print_json({"job_id": job, "coordinator": started.coordinator, "name": started.report.name})
+    own = keyed(request)
+    report_job(_start(place, name, job_work(own)), own, wait=wait, as_json=as_json)
 
 
 def run_application_on_yarn(program: str, place: YarnPlace, *, wait: bool, as_json: bool) -> None:
@@ -72,18 +45,13 @@ def run_application_on_yarn(program: str, place: YarnPlace, *, wait: bool, as_js
             "--wait means nothing for an application on YARN",
             remedy="yarn application -status APPLICATION shows its end",
         )
-    started = _start(place, Path(program).stem, program_work(program))
-    if as_json:
-        named = {"coordinator": started.coordinator, "name": started.report.name}
-        print_json({"job_id": None, "application": started.report.application, **named})
-    else:
-        typer.echo(started.report.application)
-    typer.echo(f"its cluster: --coordinator {started.coordinator}", err=True)
+    report_application(_start(place, Path(program).stem, program_work(program)), as_json=as_json)
 
 
-def _start(place: YarnPlace, name: str, work: Work) -> Started:
+def _start(place: YarnPlace, name: str, work: Work) -> MadeCluster:
     from headrace.deployment.yarn.cluster_spec import YarnCluster
 
     cluster = YarnCluster(place.name or new_name(name), described(place.config), is_own=True)
     with open_yarn_deployer() as deployer:
-        return deployer.start(cluster, work, report=lambda line: typer.echo(line, err=True))
+        started = deployer.start(cluster, work, report=lambda line: typer.echo(line, err=True))
+    return MadeCluster(started.report.name, started.coordinator, started.report.application)
