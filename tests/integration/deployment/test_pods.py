@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 from _pytest.mark import ParameterSet
 
 from headrace_dev.broker import EmbeddedBroker
-from support.deployed.deployment import Deployed, Mode, deployed
+from support.deployed.deployment import Deployed, Launch, Mode, deployed
 from support.deployed.on_pods import PodsDeployment
 from support.deployed.scenarios import (
     OF_A_PROGRAM,
@@ -59,27 +58,24 @@ def broker_here(nodes: NodeCluster, tmp_path_factory: pytest.TempPathFactory) ->
         yield running
 
 
-@contextmanager
-def on_pods(folder: Path, nodes: NodeCluster, broker: EmbeddedBroker, mode: Mode) -> Iterator[Deployed]:
-    with pytest.MonkeyPatch.context() as patch, nodes.namespace(mode) as namespace:
-        for name, value in nodes.environment.items():
-            # clients in this process
-            patch.setenv(name, value)
-        deployment = PodsDeployment(nodes, namespace, folder)
-        make_account(deployment.cluster.connection, namespace)
-        try:
-            with deployed(deployment, broker, mode) as running:
-                yield running
-        finally:
-            deployment.end()
-
-
 @pytest.fixture(scope="module")
-def session(
-    nodes: NodeCluster, broker_here: EmbeddedBroker, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Deployed]:
-    with on_pods(tmp_path_factory.mktemp("s"), nodes, broker_here, Mode.SESSION) as running:
-        yield running
+def launch(nodes: NodeCluster, broker_here: EmbeddedBroker, tmp_path_factory: pytest.TempPathFactory) -> Launch:
+    @contextmanager
+    def launched(mode: Mode, *, short_leases: bool = False) -> Iterator[Deployed]:
+        assert not short_leases, "a connection that breaks is enough here"
+        with pytest.MonkeyPatch.context() as patch, nodes.namespace(mode) as namespace:
+            for name, value in nodes.environment.items():
+                # clients in this process
+                patch.setenv(name, value)
+            deployment = PodsDeployment(nodes, namespace, tmp_path_factory.mktemp("d"))
+            make_account(deployment.cluster.connection, namespace)
+            try:
+                with deployed(deployment, broker_here, mode) as running:
+                    yield running
+            finally:
+                deployment.end()
+
+    return launched
 
 
 @pytest.mark.parametrize("scenario", in_tiers([*WITH_SHORT_LEASES, *ON_A_SESSION], WITH_EACH_COMMIT))
@@ -87,25 +83,9 @@ def test_on_a_session(scenario: Scenario, session: Deployed) -> None:
     scenario(session)
 
 
-@pytest.fixture(scope="module")
-def own(
-    nodes: NodeCluster, broker_here: EmbeddedBroker, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Deployed]:
-    with on_pods(tmp_path_factory.mktemp("o"), nodes, broker_here, Mode.PER_JOB) as running:
-        yield running
-
-
 @pytest.mark.parametrize("scenario", in_tiers([*OF_ITS_OWN, drained_and_gone], {leader_killed, drained_and_gone}))
 def test_on_a_cluster_of_one_job(scenario: Scenario, own: Deployed) -> None:
     scenario(own)
-
-
-@pytest.fixture(scope="module")
-def application(
-    nodes: NodeCluster, broker_here: EmbeddedBroker, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Deployed]:
-    with on_pods(tmp_path_factory.mktemp("a"), nodes, broker_here, Mode.APPLICATION) as running:
-        yield running
 
 
 @pytest.mark.full
@@ -115,6 +95,6 @@ def test_on_the_cluster_of_an_application(scenario: Scenario, application: Deplo
 
 
 @pytest.mark.full
-def test_a_job_that_is_canceled(nodes: NodeCluster, broker_here: EmbeddedBroker, tmp_path: Path) -> None:
-    with on_pods(tmp_path, nodes, broker_here, Mode.PER_JOB) as running:
+def test_a_job_that_is_canceled(launch: Launch) -> None:
+    with launch(Mode.PER_JOB) as running:
         canceled_and_gone(running)

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
 from headrace_dev.broker import EmbeddedBroker
 from support.clusters.network_hosts import HERE, Network, running_network
-from support.deployed.deployment import Deployed, Mode, deployed
+from support.deployed.deployment import Deployed, Launch, Mode, deployed
 from support.deployed.on_hosts import HOSTS, HostsDeployment
 from support.deployed.scenarios import (
     OF_A_PROGRAM,
@@ -42,28 +41,23 @@ def broker_here(network: Network, tmp_path_factory: pytest.TempPathFactory) -> I
         yield running
 
 
-@contextmanager
-def on_hosts(
-    folder: Path, network: Network, broker: EmbeddedBroker, mode: Mode, times: Mapping[str, str] = STANDBY_TIMES
-) -> Iterator[Deployed]:
-    deployment = HostsDeployment(folder, network, times)
-    with pytest.MonkeyPatch.context() as patch:
-        for variable in ("NO_PROXY", "no_proxy"):
-            # clients in this process
-            patch.setenv(variable, deployment.cluster.environment()[variable])
-        try:
-            with deployed(deployment, broker, mode) as running:
-                yield running
-        finally:
-            deployment.end()
-
-
 @pytest.fixture(scope="module")
-def session(
-    network: Network, broker_here: EmbeddedBroker, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Deployed]:
-    with on_hosts(tmp_path_factory.mktemp("s"), network, broker_here, Mode.SESSION) as running:
-        yield running
+def launch(network: Network, broker_here: EmbeddedBroker, tmp_path_factory: pytest.TempPathFactory) -> Launch:
+    @contextmanager
+    def launched(mode: Mode, *, short_leases: bool = False) -> Iterator[Deployed]:
+        times = SHORT_STANDBY_LEASES if short_leases else STANDBY_TIMES
+        deployment = HostsDeployment(tmp_path_factory.mktemp("d"), network, times)
+        with pytest.MonkeyPatch.context() as patch:
+            for variable in ("NO_PROXY", "no_proxy"):
+                # clients in this process
+                patch.setenv(variable, deployment.cluster.environment()[variable])
+            try:
+                with deployed(deployment, broker_here, mode) as running:
+                    yield running
+            finally:
+                deployment.end()
+
+    return launched
 
 
 @pytest.mark.parametrize("scenario", ON_A_SESSION)
@@ -71,24 +65,9 @@ def test_on_a_session(scenario: Scenario, session: Deployed) -> None:
     scenario(session)
 
 
-@pytest.fixture(scope="module")
-def strict(
-    network: Network, broker_here: EmbeddedBroker, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Deployed]:
-    folder = tmp_path_factory.mktemp("l")
-    with on_hosts(folder, network, broker_here, Mode.SESSION, SHORT_STANDBY_LEASES) as running:
-        yield running
-
-
 @pytest.mark.parametrize("scenario", WITH_SHORT_LEASES)
 def test_of_silence(scenario: Scenario, strict: Deployed) -> None:
     scenario(strict)
-
-
-@pytest.fixture(scope="module")
-def own(network: Network, broker_here: EmbeddedBroker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deployed]:
-    with on_hosts(tmp_path_factory.mktemp("o"), network, broker_here, Mode.PER_JOB) as running:
-        yield running
 
 
 @pytest.mark.parametrize("scenario", [*OF_ITS_OWN, drained_and_gone])
@@ -96,19 +75,11 @@ def test_on_a_cluster_of_one_job(scenario: Scenario, own: Deployed) -> None:
     scenario(own)
 
 
-@pytest.fixture(scope="module")
-def application(
-    network: Network, broker_here: EmbeddedBroker, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Deployed]:
-    with on_hosts(tmp_path_factory.mktemp("a"), network, broker_here, Mode.APPLICATION) as running:
-        yield running
-
-
 @pytest.mark.parametrize("scenario", [*OF_A_PROGRAM, drained_and_gone])
 def test_on_the_cluster_of_an_application(scenario: Scenario, application: Deployed) -> None:
     scenario(application)
 
 
-def test_a_job_that_is_canceled(network: Network, broker_here: EmbeddedBroker, tmp_path: Path) -> None:
-    with on_hosts(tmp_path, network, broker_here, Mode.PER_JOB) as running:
+def test_a_job_that_is_canceled(launch: Launch) -> None:
+    with launch(Mode.PER_JOB) as running:
         canceled_and_gone(running)

@@ -115,6 +115,14 @@ class Deployed:
         return self.deployment.cluster
 
 
+class Launch(Protocol):
+    """Starts a flow on a cluster of a target, and ends the cluster."""
+
+    def __call__(self, mode: Mode, *, short_leases: bool = False) -> AbstractContextManager[Deployed]:
+        """short_leases: whoever is silent is taken for lost within seconds."""
+        ...
+
+
 PROGRAM = """\
 import os
 

@@ -3,20 +3,17 @@ attendant."""
 
 from __future__ import annotations
 
-import os
-import signal
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
 from headrace.core.settings import Home
-from support.clusters.session import COORDINATOR, WORKER, Cluster, frozen, kill, wait_gone
-from support.clusters.worker_process import parent_of
+from support.clusters.session import COORDINATOR, Cluster, kill
 from support.deployed.deployment import Deployment, Mode
+from support.deployed.on_processes import DRAIN, ProcessDeployment
 from support.processes.running import wait_until
 
 ATTENDANT = "headrace-attendant"
-DRAIN = {"HEADRACE_DRAIN": "1m"}
 
 
 class HomeCluster(Cluster):
@@ -36,25 +33,14 @@ class HomeCluster(Cluster):
         return Home(self.own or self.home)
 
 
-class HostDeployment:
+class HostDeployment(ProcessDeployment[HomeCluster]):
     """times: settings of its processes, one of those in `support.patience`."""
 
     program_follows_leader = False
 
     def __init__(self, folder: Path, times: Mapping[str, str]) -> None:
-        self.cluster = HomeCluster(folder, times=times)
+        super().__init__(HomeCluster(folder, times=times))
         self._times = times
-        self._elsewhere = 0
-
-    @property
-    def shared(self) -> Path:
-        """Everything is on this host."""
-        return self.cluster.folder
-
-    @property
-    def shared_there(self) -> str:
-        """The same."""
-        return str(self.shared)
 
     def start(self) -> None:
         """Two workers with two slots each."""
@@ -71,15 +57,6 @@ class HostDeployment:
         """An own cluster has one worker with all slots."""
         return 2 if mode is Mode.SESSION else 1
 
-    def kill_slot(self, job: str) -> None:
-        """By its pid."""
-        kill(self.cluster.wait_busy_slots(job)[0])
-
-    def kill_worker(self, job: str) -> None:
-        """It is started again."""
-        kill(self._worker_of(job))
-        self._restart()
-
     def kill_leader(self) -> None:
         """It is started again."""
         before = self.cluster.coordinator()
@@ -92,40 +69,14 @@ class HostDeployment:
         kill(*(pid for pid, command in self.cluster.processes().items() if ATTENDANT not in command))
         self._restart()
 
-    def drain_worker(self, job: str) -> None:
-        """SIGTERM. It is started again once it has left."""
-        worker = self._worker_of(job)
-        os.kill(worker, signal.SIGTERM)
-        wait_gone(worker)
-        self._restart()
-
-    @contextmanager
-    def leader_frozen(self, job: str) -> Iterator[None]:
-        """There is no standby: the slots end with their lease."""
-        slots = set(self.cluster.wait_busy_slots(job))
-        with frozen(self.cluster.coordinator()):
-            wait_until(lambda: not slots & set(self.cluster.slots()), "its slots have ended by their lease")
-            yield
-
-    @contextmanager
-    def worker_cut_off(self, job: str) -> Iterator[None]:
-        """There is no other host."""
-        raise NotImplementedError
-        yield
-
     @contextmanager
     def elsewhere(self) -> Iterator[Deployment]:
         """Another home."""
-        self._elsewhere += 1
-        other = HostDeployment(self.cluster.folder / f"elsewhere-{self._elsewhere}", self._times)
+        other = HostDeployment(self._folder_elsewhere(), self._times)
         try:
             yield other
         finally:
             other.end()
-
-    def has_gone(self) -> bool:
-        """The home stays, with what the job has logged."""
-        return not self.cluster.processes()
 
     def end(self) -> None:
         """Stops a session; whatever is left of a cluster is an error."""
@@ -135,8 +86,3 @@ class HostDeployment:
     def _restart(self) -> None:
         if self.cluster.own is None:
             self.cluster.start_again()
-
-    def _worker_of(self, job: str) -> int:
-        worker = parent_of(self.cluster.wait_busy_slots(job)[0])
-        assert worker in self.cluster.processes(WORKER)
-        return worker

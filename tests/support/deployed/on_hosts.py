@@ -6,19 +6,17 @@ in place of a service manager. Clusters of a job are two homes, each with an att
 
 from __future__ import annotations
 
-import os
-import signal
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
 from support.clusters.network_hosts import CONTROL, DATA, HERE, Network
 from support.clusters.own_hosts import OwnHost, join
-from support.clusters.session import WORKER, frozen, kill, wait_gone
+from support.clusters.session import frozen, kill
 from support.clusters.standbys import StandbyCluster
-from support.clusters.worker_process import parent_of
 from support.deployed.deployment import Deployment, Mode
-from support.deployed.on_a_host import ATTENDANT, DRAIN
+from support.deployed.on_a_host import ATTENDANT
+from support.deployed.on_processes import DRAIN, ProcessDeployment
 from support.processes.running import wait_until
 
 HOSTS = ("m", "n")
@@ -26,29 +24,18 @@ _WORKER_OF = "w-"
 """Before the name of a host: its worker."""
 
 
-class HostsDeployment:
+class HostsDeployment(ProcessDeployment[StandbyCluster]):
     """times: settings of its processes, one of those in `support.patience`. network: with `HOSTS`."""
 
     program_follows_leader = True
 
     def __init__(self, folder: Path, network: Network, times: Mapping[str, str]) -> None:
-        self._network, self._times = network, times
         addresses = [network.address(name, each) for name in (HERE, *HOSTS) for each in (DATA, CONTROL)]
         no_proxy = ",".join(addresses)
         environment = {"NO_PROXY": no_proxy, "no_proxy": no_proxy, **DRAIN}
-        self.cluster = StandbyCluster(folder, f"file://{folder}/shared", times=times, environment=environment)
+        super().__init__(StandbyCluster(folder, f"file://{folder}/shared", times=times, environment=environment))
+        self._network, self._times = network, times
         self._own: list[OwnHost] = []
-        self._elsewhere = 0
-
-    @property
-    def shared(self) -> Path:
-        """All hosts mount it."""
-        return self.cluster.folder
-
-    @property
-    def shared_there(self) -> str:
-        """By the same name."""
-        return str(self.shared)
 
     def start(self) -> None:
         """A coordinator, and a worker with two slots, on each host."""
@@ -71,15 +58,6 @@ class HostsDeployment:
         """One on each host."""
         return len(HOSTS)
 
-    def kill_slot(self, job: str) -> None:
-        """By its pid."""
-        kill(self.cluster.wait_busy_slots(job)[0])
-
-    def kill_worker(self, job: str) -> None:
-        """It is started again."""
-        kill(self._worker_of(job))
-        self._restart()
-
     def kill_leader(self) -> None:
         """The other one leads, and this one is started again as a standby."""
         term = self.cluster.term()
@@ -93,13 +71,6 @@ class HostsDeployment:
         kill(*(pid for pid, command in self.cluster.processes().items() if ATTENDANT not in command))
         self._restart()
         self.cluster.wait_later_term(term)
-
-    def drain_worker(self, job: str) -> None:
-        """SIGTERM, as a service manager sends it. It is started again once it has left."""
-        worker = self._worker_of(job)
-        os.kill(worker, signal.SIGTERM)
-        wait_gone(worker)
-        self._restart()
 
     @contextmanager
     def leader_frozen(self, job: str) -> Iterator[None]:
@@ -122,27 +93,12 @@ class HostsDeployment:
     @contextmanager
     def elsewhere(self) -> Iterator[Deployment]:
         """Other homes, with an election of their own."""
-        self._elsewhere += 1
-        folder = self.cluster.folder / f"elsewhere-{self._elsewhere}"
-        other = HostsDeployment(folder, self._network, self._times)
+        other = HostsDeployment(self._folder_elsewhere(), self._network, self._times)
         try:
             yield other
         finally:
             other.end()
 
-    def has_gone(self) -> bool:
-        """Homes stay, with what the job has logged."""
-        return not self.cluster.processes()
-
-    def end(self) -> None:
-        """Stops a session; whatever is left of a cluster is an error."""
-        self.cluster.end()
-
     def _restart(self) -> None:
         if not self._own:
             self.cluster.start()
-
-    def _worker_of(self, job: str) -> int:
-        worker = parent_of(self.cluster.wait_busy_slots(job)[0])
-        assert worker in self.cluster.processes(WORKER)
-        return worker
