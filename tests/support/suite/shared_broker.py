@@ -6,9 +6,6 @@ ends with the controller however that ends. Test processes ask for its address o
 
 from __future__ import annotations
 
-import shutil
-import tempfile
-import threading
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,28 +15,20 @@ from headrace_dev.broker import BrokerConfig, EmbeddedBroker
 from support.kafka.broker import broker_config
 from support.patience import BROKER_SESSION
 from support.suite import BROKER_LOG, is_controller
-from support.suite.answering_socket import Answer, AnsweringSocket, asked
+from support.suite.answering_socket import Answer, asked
+from support.suite.shared_server import SharedServer
 
 _HEAP_MB = 1024
 _ADDRESS = "broker_socket"
 
 
-class SharedBroker:
-    """The broker in the controller. Methods may be called from any thread."""
+class SharedBroker(SharedServer):
+    """The broker in the controller."""
 
     def __init__(self, stash: pytest.Stash) -> None:
+        super().__init__()
         self._stash = stash
-        self._lock = threading.Lock()
-        self._folder: Path | None = None
         self._broker: EmbeddedBroker | None = None
-        self._socket: AnsweringSocket | None = None
-
-    @property
-    def folder(self) -> Path:
-        """A new temporary folder, with a short name: the path of a socket has at most 107 bytes."""
-        if self._folder is None:
-            self._folder = Path(tempfile.mkdtemp(prefix="headrace-tests-"))
-        return self._folder
 
     def place(self) -> tuple[Path, int]:
         """Data folder and port. Starts the broker at the first call."""
@@ -48,27 +37,13 @@ class SharedBroker:
                 config = broker_config(self.folder / "kafka", settings=BROKER_SESSION)
                 broker = EmbeddedBroker(replace(config, heap_mb=_HEAP_MB))
                 broker.start()
+                self._undo.callback(broker.kill)
                 self._broker = broker
                 self._stash[BROKER_LOG] = broker.log
             return self._broker.data, self._broker.port
 
-    def listen(self) -> str:
-        """Answers test processes from now on; returns the socket's path."""
-        if self._socket is None:
-            self._socket = AnsweringSocket(self.folder / "ask", self._answer)
-        return str(self.folder / "ask")
-
-    def end(self) -> None:
-        """Kills the broker and removes everything of it."""
-        if self._socket is not None:
-            self._socket.close()
-        with self._lock:
-            if self._broker is not None:
-                self._broker.kill()
-        if self._folder is not None:
-            shutil.rmtree(self._folder, ignore_errors=True)
-
-    def _answer(self) -> Answer:
+    def document(self) -> Answer:
+        """Its place."""
         data, port = self.place()
         return {"data": str(data), "port": port}
 

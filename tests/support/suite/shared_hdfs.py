@@ -7,17 +7,13 @@ needed: each run loads this module.
 
 from __future__ import annotations
 
-import shutil
-import tempfile
-import threading
-from contextlib import ExitStack
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
 from support.suite import is_controller
-from support.suite.answering_socket import AnsweringSocket, asked
+from support.suite.answering_socket import Answer, asked
+from support.suite.shared_server import SharedServer
 
 if TYPE_CHECKING:
     from support.hdfs.cluster import Hdfs
@@ -25,22 +21,12 @@ if TYPE_CHECKING:
 _ADDRESS = "hdfs_socket"
 
 
-class SharedHdfs:
-    """The servers, children of the controller. Methods may be called from any thread."""
+class SharedHdfs(SharedServer):
+    """The servers, children of the controller."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._undo = ExitStack()
+        super().__init__()
         self._hdfs: Hdfs | None = None
-        self._folder: Path | None = None
-        self._socket: AnsweringSocket | None = None
-
-    @property
-    def folder(self) -> Path:
-        """A new temporary folder, with a short name."""
-        if self._folder is None:
-            self._folder = Path(tempfile.mkdtemp(prefix="headrace-tests-"))
-        return self._folder
 
     def hdfs(self) -> Hdfs:
         """Starts the servers at the first call."""
@@ -51,20 +37,9 @@ class SharedHdfs:
                 self._hdfs = self._undo.enter_context(hdfs_cluster(self.folder / "hdfs"))
             return self._hdfs
 
-    def listen(self) -> str:
-        """Answers test processes from now on; returns the socket's path."""
-        if self._socket is None:
-            self._socket = AnsweringSocket(self.folder / "ask", lambda: self.hdfs().document())
-        return str(self.folder / "ask")
-
-    def end(self) -> None:
-        """Kills the servers and removes everything of them."""
-        if self._socket is not None:
-            self._socket.close()
-        with self._lock:
-            self._undo.close()
-        if self._folder is not None:
-            shutil.rmtree(self._folder, ignore_errors=True)
+    def document(self) -> Answer:
+        """Of the servers."""
+        return self.hdfs().document()
 
 
 _SHARED = pytest.StashKey[SharedHdfs]()

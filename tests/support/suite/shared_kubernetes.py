@@ -7,18 +7,14 @@ loads this module.
 
 from __future__ import annotations
 
-import shutil
-import tempfile
-import threading
 from collections.abc import Iterator
-from contextlib import ExitStack
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
 from support.suite import is_controller
-from support.suite.answering_socket import Answer, AnsweringSocket, asked
+from support.suite.answering_socket import Answer, asked
+from support.suite.shared_server import SharedServer
 
 if TYPE_CHECKING:
     from support.kubernetes.kubernetes import Credentials, Kubernetes
@@ -26,22 +22,12 @@ if TYPE_CHECKING:
 _ADDRESS = "kubernetes_socket"
 
 
-class SharedKubernetes:
-    """The cluster in the controller. Methods may be called from any thread."""
+class SharedKubernetes(SharedServer):
+    """The cluster in the controller."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._undo = ExitStack()
+        super().__init__()
         self._credentials: Credentials | None = None
-        self._folder: Path | None = None
-        self._socket: AnsweringSocket | None = None
-
-    @property
-    def folder(self) -> Path:
-        """A new temporary folder, with a short name."""
-        if self._folder is None:
-            self._folder = Path(tempfile.mkdtemp(prefix="headrace-tests-"))
-        return self._folder
 
     def credentials(self) -> Credentials:
         """Starts the cluster at the first call."""
@@ -53,22 +39,8 @@ class SharedKubernetes:
                 self._credentials = self._undo.enter_context(starting).credentials
             return self._credentials
 
-    def listen(self) -> str:
-        """Answers test processes from now on; returns the socket's path."""
-        if self._socket is None:
-            self._socket = AnsweringSocket(self.folder / "ask", self._answer)
-        return str(self.folder / "ask")
-
-    def end(self) -> None:
-        """Kills the cluster and removes everything of it."""
-        if self._socket is not None:
-            self._socket.close()
-        with self._lock:
-            self._undo.close()
-        if self._folder is not None:
-            shutil.rmtree(self._folder, ignore_errors=True)
-
-    def _answer(self) -> Answer:
+    def document(self) -> Answer:
+        """An administrator's credentials."""
         return self.credentials().document()
 
 
