@@ -18,19 +18,16 @@ from urllib.parse import quote
 import httpx
 from pydantic import BaseModel, ValidationError
 
+from headrace.client.cluster_models import ApplicationEnd, ClusterInfo, Health, HoldRequest
 from headrace.client.connection import Connection
 from headrace.client.errors import error_of
 from headrace.client.models import (
     FINAL_STATES,
-    ApplicationEnd,
     CheckpointInfo,
     CheckpointList,
-    ClusterInfo,
     ErrorBody,
     ExceptionInfo,
     ExceptionList,
-    Health,
-    HoldRequest,
     JobList,
     JobStatus,
     JobSummary,

@@ -149,21 +149,6 @@ class RescaleRequest(Request):
     parallelism: int = Field(ge=1)
 
 
-class ApplicationEnd(Request):
-    """The program of an application has ended."""
-
-    exit_code: int
-
-
-HOLD_SECONDS_MAX = 600.0
-
-
-class HoldRequest(Request):
-    """Whoever waits for the end of the cluster's job waits longer: another job follows. 0: no longer."""
-
-    seconds: float = Field(ge=0, le=HOLD_SECONDS_MAX)
-
-
 # ---- answers -----------------------------------------------------------------------------------------------------
 
 
@@ -486,55 +471,3 @@ class Trigger(Answer):
     error: ErrorBody | None = None
     progress: str | None = None
     audit: AuditReport | None = None
-
-
-class WorkerInfo(Answer):
-    """A worker that is registered."""
-
-    worker: str
-    host: str
-    pid: int
-    slots: int
-    slots_free: int
-    version: str
-    registered_at: Moment | None = None
-
-
-class ExpectedWorkerInfo(Answer):
-    """A worker that was started and is not registered yet. `reason`: why, in the words of the system that has it."""
-
-    worker: str
-    phase: Literal["pending", "running", "ended"]
-    reason: str | None = None
-
-
-class ProvisioningInfo(Answer):
-    """The workers that a cluster makes itself. `slots_max`: of its largest size; `trouble`: why there are too few."""
-
-    slots_max: int
-    expected: tuple[ExpectedWorkerInfo, ...] = ()
-    trouble: str | None = None
-
-
-class ClusterInfo(Answer):
-    """The cluster of a coordinator. `jobs_running`: jobs that have not ended; `application_exit_code`: of the program
-    of an application, once it has ended; `held`: a client is about to submit the next job; `provisioning`: unless
-    others start its workers.
-    """
-
-    cluster_id: str
-    version: str
-    workers: tuple[WorkerInfo, ...] = ()
-    slots: int = 0
-    slots_free: int = 0
-    jobs_running: int = 0
-    application_exit_code: int | None = None
-    held: bool = False
-    provisioning: ProvisioningInfo | None = None
-
-
-class Health(Answer):
-    """The coordinator answers. `standby`: it waits to lead, and answers everything else with the leader's address."""
-
-    status: Literal["ok", "standby"] = "ok"
-    version: str

@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
+from headrace.client.cluster_models import HOLD_SECONDS_MAX
 from headrace.client.http import Client
 from headrace.client.models import SubmitRequest
 from headrace.core.errors import ExternalError, HeadraceError, InternalError, UserError
@@ -23,8 +24,6 @@ from headrace.core.errors import ExternalError, HeadraceError, InternalError, Us
 WATCH_SECONDS = 60.0
 """How long `upgrade` waits for the new job to reach RUNNING."""
 _LOOK_SECONDS = 0.2
-HOLD_SECONDS = 600.0
-"""How long a cluster waits for the next job at most: behind a stop that takes long, too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +56,7 @@ def upgrade(
 def _held(client: Client) -> Iterator[None]:
     # a coordinator of an earlier version refuses it, and one that does not answer fails the stop
     with suppress(HeadraceError):
-        client.hold(HOLD_SECONDS)
+        client.hold(HOLD_SECONDS_MAX)
     try:
         yield
     finally:

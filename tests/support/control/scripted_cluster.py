@@ -15,12 +15,12 @@ import uvicorn
 from starlette.types import ASGIApp
 
 from headrace import __version__
+from headrace.client.cluster_models import ClusterInfo, WorkerInfo
 from headrace.client.errors import error_body
 from headrace.client.http import Client
 from headrace.client.models import (
     AuditReport,
     CheckpointInfo,
-    ClusterInfo,
     CompletedCheckpoint,
     ExceptionInfo,
     JobStatus,
@@ -31,7 +31,6 @@ from headrace.client.models import (
     SubmitRequest,
     SubtaskState,
     Trigger,
-    WorkerInfo,
     moment,
 )
 from headrace.client.output_models import (

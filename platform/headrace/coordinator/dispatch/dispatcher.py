@@ -15,16 +15,15 @@ import time
 from functools import partial
 
 from headrace import __version__
+from headrace.client.cluster_models import ClusterInfo, WorkerInfo
 from headrace.client.models import (
     CheckpointInfo,
-    ClusterInfo,
     ExceptionInfo,
     JobStatus,
     JobSummary,
     LogLines,
     SubmitRequest,
     Trigger,
-    WorkerInfo,
 )
 from headrace.coordinator.dispatch.accepted_job import Request, Surroundings
 from headrace.coordinator.dispatch.job_reference import NamedJob, find_job

@@ -15,8 +15,8 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from headrace import __version__
+from headrace.client.cluster_models import Health
 from headrace.client.errors import error_body
-from headrace.client.models import Health
 from headrace.coordinator.rest.access.tokens import Tokens, denial
 from headrace.core.errors import ExternalError, HeadraceError
 from headrace.leadership.leader import LEADER_HEADER, Leader

@@ -19,17 +19,14 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
 from headrace import __version__
+from headrace.client.cluster_models import ApplicationEnd, ClusterInfo, Health, HoldRequest
 from headrace.client.errors import error_body
 from headrace.client.models import (
     CODE_BYTES_MAX,
     LOG_LINES_MAX,
-    ApplicationEnd,
     CheckpointList,
-    ClusterInfo,
     ErrorBody,
     ExceptionList,
-    Health,
-    HoldRequest,
     JobList,
     JobStatus,
     LogLines,

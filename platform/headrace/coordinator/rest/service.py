@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from typing import Protocol
 
+from headrace.client.cluster_models import ClusterInfo
 from headrace.client.models import (
     CheckpointInfo,
-    ClusterInfo,
     ExceptionInfo,
     JobStatus,
     JobSummary,

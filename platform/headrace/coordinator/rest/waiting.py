@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from headrace.client.models import ExpectedWorkerInfo, JobStatus, ProvisioningInfo
+from headrace.client.cluster_models import ExpectedWorkerInfo, ProvisioningInfo
+from headrace.client.models import JobStatus
 from headrace.coordinator.fleet.slot_pool import PoolView
 from headrace.coordinator.provisioning.provisioning import ProvisioningView
 

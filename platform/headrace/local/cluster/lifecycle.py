@@ -13,8 +13,8 @@ from functools import partial
 from importlib import import_module
 from pathlib import Path
 
+from headrace.client.cluster_models import ClusterInfo
 from headrace.client.discovery import coordinator_file, record_file, token_file
-from headrace.client.models import ClusterInfo
 from headrace.client.token_files import ensure_token
 from headrace.core.errors import ExternalError, HeadraceError, UserError
 from headrace.core.files.private_files import make_private_folder
