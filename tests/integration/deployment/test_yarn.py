@@ -52,8 +52,9 @@ def test_on_a_session(scenario: Scenario, session: Deployed) -> None:
     scenario(session)
 
 
-def test_an_application_master_that_is_frozen(strict: Deployed) -> None:
-    leader_frozen(strict)
+def test_an_application_master_that_is_frozen(launch: Launch) -> None:
+    with launch(Mode.SESSION, short_leases=True) as running:
+        leader_frozen(running)
 
 
 @pytest.mark.parametrize("scenario", [*OF_ITS_OWN, drained_and_gone])
