@@ -12,7 +12,7 @@ from headrace_dev.broker import BrokerConfig, EmbeddedBroker
 from headrace_dev.broker.class_archive import archive_path
 from headrace_dev.broker.jars import ensure_jars, jars_folder
 from headrace_dev.broker.java import Java, find_java
-from support.yarn import jars as yarn_jars
+from support.hadoop import jars as hadoop_jars
 
 STOP_SECONDS = 300.0
 
@@ -35,4 +35,4 @@ if __name__ == "__main__":
     found = find_java()
     ensure_jars(found)
     make_class_archive(found)
-    yarn_jars.classpath(found)
+    hadoop_jars.classpath(found)

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 from headrace.deployment.yarn.description_file import read_yarn_file
+from support.hadoop.settings import read_settings
 from support.repository import ROOT
-from support.yarn.templates import TEMPLATES, settings_of
+from support.yarn.templates import TEMPLATES
 
 
 def test_the_description_is_valid_and_names_a_queue_of_the_scheduler() -> None:
     spec = read_yarn_file(TEMPLATES / "cluster.yaml")
-    queues = settings_of(TEMPLATES / "capacity-scheduler.xml")
+    queues = read_settings(TEMPLATES / "capacity-scheduler.xml")
     assert spec.queue in queues["yarn.scheduler.capacity.root.queues"].split(",")
     assert spec.coordinator.attempts <= int(
-        settings_of(TEMPLATES / "yarn-site.xml")["yarn.resourcemanager.am.max-attempts"]
+        read_settings(TEMPLATES / "yarn-site.xml")["yarn.resourcemanager.am.max-attempts"]
     )
 
 
 def test_the_page_names_every_setting() -> None:
     page = (ROOT / "docs/yarn.md").read_text()
-    for name in settings_of(TEMPLATES / "yarn-site.xml"):
+    for name in read_settings(TEMPLATES / "yarn-site.xml"):
         assert f"`{name}`" in page, name

@@ -11,9 +11,10 @@ from ruamel.yaml import YAML
 
 from headrace_dev.broker import EmbeddedBroker
 from support.clusters.kafka_flow import exact_flow
+from support.hadoop.settings import read_settings
 from support.yarn.cluster import Yarn, yarn_cluster
 from support.yarn.session import YarnSession
-from support.yarn.templates import TEMPLATES, settings_of
+from support.yarn.templates import TEMPLATES
 
 pytestmark = [pytest.mark.full, pytest.mark.broker]
 OF_THIS_TEST = ("ledger", "environment")
@@ -22,8 +23,8 @@ OF_THIS_TEST = ("ledger", "environment")
 
 @pytest.fixture
 def templated(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Yarn]:
-    settings = settings_of(TEMPLATES / "yarn-site.xml")
-    queues = settings_of(TEMPLATES / "capacity-scheduler.xml")
+    settings = read_settings(TEMPLATES / "yarn-site.xml")
+    queues = read_settings(TEMPLATES / "capacity-scheduler.xml")
     with yarn_cluster(tmp_path_factory.mktemp("t") / "c", nodes=2, settings=settings, queues=queues) as running:
         yield running
 

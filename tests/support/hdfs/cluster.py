@@ -13,8 +13,9 @@ from pathlib import Path
 from urllib.parse import quote, urlencode
 
 from support.certificates import Issued
+from support.hadoop.settings import write_settings
 from support.hdfs.server import ADMIN, DATA_NODE, NAME_NODE, Server, run_hadoop
-from support.hdfs.site import HOST, common, write_site
+from support.hdfs.site import HOST, common
 from support.hdfs.tls import tls_settings
 from support.processes.running import wait_until
 from support.reserved_port import reserved_port
@@ -113,10 +114,10 @@ def hdfs_cluster(folder: Path, issued: Issued | None = None) -> Iterator[HdfsSer
     with ExitStack() as stack:
         rpc, http, https = (stack.enter_context(reserved_port()) for _ in range(3))
         authority, page = f"{HOST}:{rpc}", f"{HOST}:{http}"
-        write_site(
+        write_settings(
             conf / "core-site.xml", {"fs.defaultFS": f"hdfs://{authority}", "hadoop.tmp.dir": str(folder / "tmp")}
         )
-        write_site(
+        write_settings(
             conf / "hdfs-site.xml",
             {
                 **common(folder),

@@ -17,12 +17,13 @@ from py4j.java_gateway import GatewayParameters, JavaGateway, launch_gateway
 from py4j.protocol import Py4JJavaError
 
 from headrace_dev.broker.java import find_java
+from support.hadoop.jars import classpath
+from support.hadoop.settings import write_settings
 from support.hdfs.kerberos_jars import kerby_jars
 from support.hdfs.server import DATA_NODE, NAME_NODE, Server, run_hadoop
-from support.hdfs.site import HOST, common, write_site
+from support.hdfs.site import HOST, common
 from support.processes.running import wait_until
 from support.reserved_port import reserved_port
-from support.yarn.jars import classpath
 
 REALM = "TEST.LOCAL"
 SERVER, WEB, USER = "hdfs/localhost", "HTTP/localhost", "alice"
@@ -64,8 +65,8 @@ def kerberos_hdfs(folder: Path) -> Iterator[KerberosHdfs]:
         jvm = stack.enter_context(_java(folder))
         krb5 = _start_kdc(jvm, folder, kdc, stack)
         core, hdfs = _site(folder, rpc, http)
-        write_site(conf / "core-site.xml", core)
-        write_site(conf / "hdfs-site.xml", hdfs)
+        write_settings(conf / "core-site.xml", core)
+        write_settings(conf / "hdfs-site.xml", hdfs)
         java_options = (f"-Djava.security.krb5.conf={krb5}",)
         run_hadoop(conf, NAME_NODE, "-format", "-nonInteractive", java_options=java_options)
         servers = [

@@ -9,9 +9,10 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from support.hadoop.settings import write_settings
 from support.hdfs.cluster import SUPERUSER, bean
 from support.hdfs.server import DATA_NODE, HA_ADMIN, NAME_NODE, Server, run_hadoop
-from support.hdfs.site import HOST, common, write_site
+from support.hdfs.site import HOST, common
 from support.patience import WAIT_SECONDS
 from support.processes.running import wait_until
 from support.reserved_port import reserved_port
@@ -115,6 +116,6 @@ def _conf(folder: Path, name: str, site: Mapping[str, str]) -> Path:
     conf = folder / f"conf-{name}"
     conf.mkdir(parents=True)
     core = {"fs.defaultFS": f"hdfs://{SERVICE}", "hadoop.tmp.dir": str(folder / "tmp")}
-    write_site(conf / "core-site.xml", core)
-    write_site(conf / "hdfs-site.xml", site)
+    write_settings(conf / "core-site.xml", core)
+    write_settings(conf / "hdfs-site.xml", site)
     return conf

@@ -2,19 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
-from xml.sax.saxutils import escape
 
 HOST = "127.0.0.1"
-
-
-def write_site(path: Path, settings: Mapping[str, str]) -> None:
-    lines = (
-        f"  <property><name>{escape(name)}</name><value>{escape(value)}</value></property>"
-        for name, value in settings.items()
-    )
-    path.write_text("\n".join(["<configuration>", *lines, "</configuration>", ""]))
 
 
 def common(folder: Path) -> dict[str, str]:

@@ -10,7 +10,8 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import pkcs12
 
 from support.certificates import Issued
-from support.hdfs.site import HOST, write_site
+from support.hadoop.settings import write_settings
+from support.hdfs.site import HOST
 
 _PASSWORD = "of-a-test"
 
@@ -23,7 +24,7 @@ def tls_settings(conf: Path, issued: Issued, port: int) -> dict[str, str]:
     certificate = x509.load_pem_x509_certificate(issued.certificate.read_bytes())
     protection = serialization.BestAvailableEncryption(_PASSWORD.encode())
     store.write_bytes(pkcs12.serialize_key_and_certificates(b"server", key, certificate, None, protection))
-    write_site(
+    write_settings(
         conf / "ssl-server.xml",
         {
             "ssl.server.keystore.location": str(store),

@@ -14,16 +14,16 @@ from dataclasses import dataclass
 from http.client import HTTPException
 from pathlib import Path
 from typing import Any
-from xml.sax.saxutils import escape
 
 import psutil
 
 from headrace_dev.broker.java import Java, find_java
 from headrace_dev.broker.process import start_leashed
+from support.hadoop.command import hadoop_command
+from support.hadoop.settings import write_settings
 from support.processes.running import WAIT_SECONDS, wait_until
 from support.reserved_port import reserved_port
 from support.spark.settings import SPARK_SECONDS
-from support.yarn.jars import classpath
 
 HOST = "127.0.0.1"
 NODE_MEMORY_MB = 6144
@@ -34,16 +34,6 @@ _RESOURCE_MANAGER = tuple(
 )
 """Its addresses."""
 _SERVERS = "org.apache.hadoop.yarn.server"
-_LOGGING = """\
-rootLogger.level = info
-rootLogger.appenderRef.console.ref = console
-appender.console.type = Console
-appender.console.name = console
-appender.console.layout.type = PatternLayout
-appender.console.layout.pattern = %d{HH:mm:ss.SSS} %p %c{1}: %m%n%ex
-"""
-
-
 _RM_MAIN = "resourcemanager.ResourceManager"
 
 
@@ -138,9 +128,9 @@ def yarn_cluster(
         with ExitStack() as stack:
             ports = [stack.enter_context(reserved_port()) for _ in _RESOURCE_MANAGER]
             site = {**_site(folder, ports), **(settings or {})}
-            _write(conf / "core-site.xml", {"fs.defaultFS": "file:///", "hadoop.tmp.dir": str(folder / "tmp")})
-            _write(conf / "yarn-site.xml", site)
-            _write(conf / "capacity-scheduler.xml", queues or _queues())
+            write_settings(conf / "core-site.xml", {"fs.defaultFS": "file:///", "hadoop.tmp.dir": str(folder / "tmp")})
+            write_settings(conf / "yarn-site.xml", site)
+            write_settings(conf / "capacity-scheduler.xml", queues or _queues())
             page = f"http://{site['yarn.resourcemanager.webapp.address']}"
             with_manager = Restarted(lambda: _server(java, folder, conf, _RM_MAIN, "resourcemanager"))
             yarn = Yarn(conf, folder, page, stack.enter_context(with_manager))
@@ -173,13 +163,9 @@ def _end(processes: list[psutil.Process]) -> None:
 @contextmanager
 def _server(java: Java, folder: Path, conf: Path, main: str, name: str) -> Iterator[None]:
     """One of the cluster's processes, its output in `<name>.log`."""
-    logging = folder / "log4j2.properties"
-    logging.write_text(_LOGGING)
-    command = [
-        *(str(java.program), "-Xmx256m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Djava.awt.headless=true"),
-        *(f"-Djava.io.tmpdir={folder / 'tmp'}", f"-Dlog4j2.configurationFile={logging.as_uri()}"),
-        *("-cp", os.pathsep.join([str(conf), *map(str, classpath(java))]), f"{_SERVERS}.{main}"),
-    ]
+    command = hadoop_command(
+        java, conf, f"{_SERVERS}.{main}", folder=folder, java_options=[f"-Djava.io.tmpdir={folder / 'tmp'}"]
+    )
     environment = os.environ | {"JAVA_HOME": _java_home(java), "SPARK_LOCAL_IP": HOST}
     process = start_leashed(command, data=folder, log=folder / f"{name}.log", environment=environment)
     try:
@@ -201,7 +187,7 @@ def _own_conf(folder: Path, site: Mapping[str, str], number: int) -> Path:
         "yarn.nodemanager.local-dirs": str(folder / f"local-{number}"),
         "yarn.nodemanager.log-dirs": str(folder / "logs" / str(number)),
     }
-    _write(conf / "yarn-site.xml", {**site, **own})
+    write_settings(conf / "yarn-site.xml", {**site, **own})
     return conf
 
 
@@ -238,11 +224,3 @@ def _queues() -> dict[str, str]:
         # one application's driver may take as much as it asks for
         f"{stem}.maximum-am-resource-percent": "1.0",
     }
-
-
-def _write(path: Path, settings: Mapping[str, str]) -> None:
-    lines = (
-        f"  <property><name>{escape(name)}</name><value>{escape(value)}</value></property>"
-        for name, value in settings.items()
-    )
-    path.write_text("\n".join(["<configuration>", *lines, "</configuration>", ""]))

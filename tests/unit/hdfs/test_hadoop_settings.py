@@ -8,7 +8,7 @@ import pytest
 
 from headrace.core.errors import UserError
 from headrace.hdfs.hadoop_settings import hadoop_settings, read_settings
-from support.hdfs.site import write_site
+from support.hadoop.settings import write_settings
 
 
 @pytest.fixture(autouse=True)
@@ -18,14 +18,14 @@ def no_hadoop(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_both_files_are_read_and_the_second_wins(tmp_path: Path) -> None:
-    write_site(tmp_path / "core-site.xml", {"fs.defaultFS": "hdfs://a", "b": "core"})
-    write_site(tmp_path / "hdfs-site.xml", {"b": "hdfs", "c": " spaces "})
+    write_settings(tmp_path / "core-site.xml", {"fs.defaultFS": "hdfs://a", "b": "core"})
+    write_settings(tmp_path / "hdfs-site.xml", {"b": "hdfs", "c": " spaces "})
     assert read_settings(tmp_path) == {"fs.defaultFS": "hdfs://a", "b": "hdfs", "c": "spaces"}
 
 
 def test_variables_are_replaced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HEADRACE_TEST_HOST", "nn1")
-    write_site(
+    write_settings(
         tmp_path / "core-site.xml",
         {
             "host": "${env.HEADRACE_TEST_HOST}",
@@ -45,8 +45,8 @@ def test_the_folder_is_found_as_hadoop_finds_it(tmp_path: Path, monkeypatch: pyt
     home, own = tmp_path / "home", tmp_path / "own"
     (home / "etc" / "hadoop").mkdir(parents=True)
     own.mkdir()
-    write_site(home / "etc" / "hadoop" / "core-site.xml", {"of": "home"})
-    write_site(own / "core-site.xml", {"of": "own"})
+    write_settings(home / "etc" / "hadoop" / "core-site.xml", {"of": "home"})
+    write_settings(own / "core-site.xml", {"of": "own"})
     monkeypatch.setenv("HADOOP_HOME", str(home))
     assert hadoop_settings() == {"of": "home"}
     monkeypatch.setenv("HADOOP_CONF_DIR", str(own))

@@ -1,0 +1,1 @@
+"""What tests of YARN and of HDFS need of Hadoop."""
