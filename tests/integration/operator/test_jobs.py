@@ -15,7 +15,7 @@ from headrace.operator.resources.kinds import JOB, SNAPSHOT
 from support.clusters.kafka_flow import Flow
 from support.clusters.session import frozen
 from support.clusters.standbys import StandbyCluster
-from support.kubernetes.kubernetes import Kubernetes
+from support.kubernetes.control.kubernetes import Kubernetes
 from support.operator.flow_job import CLUSTER_NAME, NAME, SMALL, spec_of
 from support.operator.operators import Operators, Resources, operators
 from support.operator.page import shown_resources

@@ -11,10 +11,10 @@ import pytest
 from headrace.kubernetes.collection import Collection
 from headrace.kubernetes.connection import Connection
 from headrace.operator.resources.kinds import JOB
-from support.kubernetes.coordinator_account import make_account
-from support.kubernetes.image_archive import MACHINE_IMAGE
-from support.kubernetes.node_cluster import NodeCluster, node_cluster
-from support.kubernetes.pod_cluster import LEDGER, machine_template
+from support.kubernetes.nodes.cluster import NodeCluster, node_cluster
+from support.kubernetes.nodes.image_archive import MACHINE_IMAGE
+from support.kubernetes.pods.cluster import LEDGER, machine_template
+from support.kubernetes.pods.coordinator_account import make_account
 from support.operator.definitions import install_definitions
 from support.operator.flow_job import SMALL
 from support.operator.operators import Resources, operators, pod_names

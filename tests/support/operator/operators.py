@@ -16,7 +16,7 @@ from headrace.kubernetes.documents import documents_at, metadata_of, text_at, va
 from headrace.kubernetes.refusals import NotFoundError
 from headrace.operator.resources.kinds import API, KINDS, Kind
 from headrace.operator.shell.resource_store import collection_of
-from support.kubernetes.kubernetes import Kubernetes
+from support.kubernetes.control.kubernetes import Kubernetes
 from support.operator.account import apply_operator, operator_kubeconfig
 from support.patience import SHORT_STANDBY_LEASES, WAIT_SECONDS
 from support.processes.running import wait_until

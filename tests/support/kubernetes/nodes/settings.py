@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from support.certificates import Issued
-from support.kubernetes.image_archive import PAUSE_IMAGE
-from support.kubernetes.node_addresses import NodeAddresses
+from support.kubernetes.nodes.addresses import NodeAddresses
+from support.kubernetes.nodes.image_archive import PAUSE_IMAGE
 
 CNI = Path("/usr/lib/cni")
 """Network plugins, where Debian has them."""

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from headrace.core.errors import ExternalError
-from support.kubernetes.binaries import wait_for
-from support.kubernetes.recipe import Component
+from support.kubernetes.programs.binaries import wait_for
+from support.kubernetes.programs.recipe import Component
 from support.missing_tool import skip_or_fail
 from support.patience import KUBERNETES_BUILD_SECONDS
 

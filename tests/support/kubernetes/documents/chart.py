@@ -10,8 +10,8 @@ from typing import Any
 
 from ruamel.yaml import YAML
 
-from support.kubernetes.recipe import CHARTS
-from support.kubernetes.requirements import require_binaries
+from support.kubernetes.programs.recipe import CHARTS
+from support.kubernetes.programs.requirements import require_binaries
 from support.patience import WAIT_SECONDS
 from support.repository import ROOT
 

@@ -9,8 +9,8 @@ import signal
 import subprocess
 from pathlib import Path
 
-from support.kubernetes.node_network import NodeNetwork, run
-from support.kubernetes.server_process import ENDS_WITH_PARENT, child_of
+from support.kubernetes.control.server_process import ENDS_WITH_PARENT, child_of
+from support.kubernetes.nodes.network import NodeNetwork, run
 from support.processes.running import wait_until
 
 INSIDE = Path("/run/node")

@@ -20,10 +20,10 @@ from headrace.leadership.lease_record import API, PLURAL, LeaseRecord
 from headrace.resources.kubernetes.labels import COORDINATOR, WORKER, selector_of
 from support.clusters.session import Cluster
 from support.clusters.worker_process import all_pids, is_running
-from support.kubernetes.coordinator_account import make_account
-from support.kubernetes.image_archive import MACHINE_IMAGE
-from support.kubernetes.machine_pod import machine_container, machine_volumes
-from support.kubernetes.node_cluster import NodeCluster
+from support.kubernetes.nodes.cluster import NodeCluster
+from support.kubernetes.nodes.image_archive import MACHINE_IMAGE
+from support.kubernetes.pods.coordinator_account import make_account
+from support.kubernetes.pods.machine_pod import machine_container, machine_volumes
 from support.patience import CLUSTER_TIMES
 
 NAME = "flights"

@@ -1,4 +1,4 @@
-"""The cache of Kubernetes' programs, and its filling: `python -m support.kubernetes.binaries`.
+"""The cache of Kubernetes' programs, and its filling: `python -m support.kubernetes.programs.binaries`.
 
 The cache is a folder of finished programs, without an archive around them: 470 MB, and no step between a restored cache
 and a test. A program appears there when it is complete, those of a control cluster first. One process builds, under a
@@ -22,9 +22,9 @@ from types import FrameType
 
 from headrace.core.errors import ExternalError
 from headrace.core.settings import cache_folder
-from support.kubernetes.compiling import Compiler
-from support.kubernetes.go_toolchain import go_version
-from support.kubernetes.recipe import EVERYTHING, KUBERNETES, Component, key
+from support.kubernetes.programs.compiling import Compiler
+from support.kubernetes.programs.go_toolchain import go_version
+from support.kubernetes.programs.recipe import EVERYTHING, KUBERNETES, Component, key
 
 REMEDY = "`make kubernetes` builds them"
 BUILD_WAIT_SECONDS = 7200.0

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from support.kubernetes.node_cluster import NodeCluster
-from support.kubernetes.pod_cluster import PodCluster
+from support.kubernetes.nodes.cluster import NodeCluster
+from support.kubernetes.pods.cluster import PodCluster
 from support.patience import CLUSTER_TIMES
 
 

@@ -12,8 +12,8 @@ from testcontainers.core.labels import SESSION_ID
 
 from support.containers.engine import engine_client
 from support.containers.headrace_image import save_image
-from support.kubernetes.kubernetes import Kubernetes
-from support.kubernetes.node_cluster import NodeCluster
+from support.kubernetes.control.kubernetes import Kubernetes
+from support.kubernetes.nodes.cluster import NodeCluster
 from support.patience import WAIT_SECONDS
 from support.repository import ROOT
 from support.spark.kubernetes.image import image_folders, spark_image

@@ -10,11 +10,11 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
 
-from support.kubernetes.access import Access
-from support.kubernetes.control_plane import API_SERVER, CONTROLLER_MANAGER, ETCD, LOOPBACK, ControlPlane, Ports
-from support.kubernetes.kubernetes import Credentials, Kubernetes
-from support.kubernetes.recipe import CONTROL
-from support.kubernetes.requirements import require_binaries
+from support.kubernetes.control.access import Access
+from support.kubernetes.control.control_plane import API_SERVER, CONTROLLER_MANAGER, ETCD, LOOPBACK, ControlPlane, Ports
+from support.kubernetes.control.kubernetes import Credentials, Kubernetes
+from support.kubernetes.programs.recipe import CONTROL
+from support.kubernetes.programs.requirements import require_binaries
 from support.processes.running import wait_until
 from support.reserved_port import reserved_port
 

@@ -16,7 +16,7 @@ from headrace.resources.driver import ResourceDriver
 from headrace.resources.kubernetes.worker_pods import WorkerPods
 from headrace.resources.kubernetes.workers_file import OwnerName, WorkersFile
 from headrace.resources.worker_order import WorkerOrder
-from support.kubernetes.kubernetes import Kubernetes
+from support.kubernetes.control.kubernetes import Kubernetes
 from support.processes.running import wait_until
 
 CLUSTER, FAILS = "flights", "test/fails"

@@ -12,15 +12,15 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
-from support.kubernetes.access import Access
-from support.kubernetes.control_cluster import ControlCluster
-from support.kubernetes.control_plane import SCHEDULER, ControlPlane, Ports
-from support.kubernetes.image_archive import write_machine_image, write_pause_image
-from support.kubernetes.node import Node
-from support.kubernetes.node_addresses import NodeAddresses
-from support.kubernetes.node_network import NodeNetwork
-from support.kubernetes.node_requirements import private_folders, require_nodes
-from support.kubernetes.server_process import ServerProcess
+from support.kubernetes.control.access import Access
+from support.kubernetes.control.cluster import ControlCluster
+from support.kubernetes.control.control_plane import SCHEDULER, ControlPlane, Ports
+from support.kubernetes.control.server_process import ServerProcess
+from support.kubernetes.nodes.addresses import NodeAddresses
+from support.kubernetes.nodes.image_archive import write_machine_image, write_pause_image
+from support.kubernetes.nodes.network import NodeNetwork
+from support.kubernetes.nodes.node import Node
+from support.kubernetes.nodes.requirements import private_folders, require_nodes
 from support.processes.running import wait_until
 from support.reserved_port import reserved_port
 

@@ -10,10 +10,10 @@ from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
 
-from support.kubernetes.node_namespace import FIXED_FOLDERS
-from support.kubernetes.node_settings import CNI
-from support.kubernetes.recipe import NODE
-from support.kubernetes.requirements import require_binaries
+from support.kubernetes.nodes.namespace import FIXED_FOLDERS
+from support.kubernetes.nodes.settings import CNI
+from support.kubernetes.programs.recipe import NODE
+from support.kubernetes.programs.requirements import require_binaries
 from support.missing_tool import skip_or_fail
 from support.patience import WAIT_SECONDS
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 import subprocess
 
 from support.clusters.network_hosts import Namespace
-from support.kubernetes.node_addresses import NodeAddresses
+from support.kubernetes.nodes.addresses import NodeAddresses
 from support.patience import WAIT_SECONDS
 
 _BRIDGE = "nodes"

@@ -12,8 +12,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from headrace.kubernetes.connection import Connection, open_connection
-from support.kubernetes.access import MASTERS, Access
-from support.kubernetes.api import Api
+from support.kubernetes.control.access import MASTERS, Access
+from support.kubernetes.control.api import Api
 from support.patience import WAIT_SECONDS
 from support.processes.running import wait_until
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from support.kubernetes.image_archive import MACHINE_IMAGE
+from support.kubernetes.nodes.image_archive import MACHINE_IMAGE
 from support.machine_root import machine_environment, machine_folders
 
 

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from ipaddress import ip_network
 from pathlib import Path
 
-from support.kubernetes.access import MASTERS, SERVER_NAMES, Access
-from support.kubernetes.server_process import ServerProcess
+from support.kubernetes.control.access import MASTERS, SERVER_NAMES, Access
+from support.kubernetes.control.server_process import ServerProcess
 
 ETCD, API_SERVER, CONTROLLER_MANAGER = "etcd", "kube-apiserver", "kube-controller-manager"
 SCHEDULER = "kube-scheduler"

@@ -5,12 +5,12 @@ from __future__ import annotations
 import subprocess
 from pathlib import Path
 
-from support.kubernetes.access import Access
-from support.kubernetes.control_groups import make_groups, remove_groups
-from support.kubernetes.node_namespace import INSIDE, NodeNamespace
-from support.kubernetes.node_network import NodeNetwork
-from support.kubernetes.node_settings import NodeSettings
-from support.kubernetes.server_process import ServerProcess
+from support.kubernetes.control.access import Access
+from support.kubernetes.control.server_process import ServerProcess
+from support.kubernetes.nodes.control_groups import make_groups, remove_groups
+from support.kubernetes.nodes.namespace import INSIDE, NodeNamespace
+from support.kubernetes.nodes.network import NodeNetwork
+from support.kubernetes.nodes.settings import NodeSettings
 from support.patience import WAIT_SECONDS
 from support.processes.running import wait_until
 

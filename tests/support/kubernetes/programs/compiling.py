@@ -14,9 +14,9 @@ import time
 from pathlib import Path
 
 from headrace.core.errors import ExternalError
-from support.kubernetes import recipe
-from support.kubernetes.go_toolchain import require_go
-from support.kubernetes.recipe import Component
+from support.kubernetes.programs import recipe
+from support.kubernetes.programs.go_toolchain import require_go
+from support.kubernetes.programs.recipe import Component
 
 _TRIES = 3
 """A download may fail once. Whatever a try has compiled, the next one reuses."""
