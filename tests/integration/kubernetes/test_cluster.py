@@ -47,6 +47,7 @@ def flow(cluster: PodCluster, broker_here: EmbeddedBroker) -> Iterator[Flow]:
     wait_until(lambda: not cluster.workers(), "all workers are released")
 
 
+@pytest.mark.full
 @pytest.mark.broker
 def test_a_job_gets_the_pods_that_it_needs(cluster: PodCluster, flow: Flow) -> None:
     assert len(cluster.workers()) == SLOTS

@@ -45,6 +45,7 @@ def flow(cluster: StandbyCluster, broker: EmbeddedBroker) -> Iterator[Flow]:
         yield running
 
 
+@pytest.mark.full
 def test_the_cluster_of_one_job(cluster: StandbyCluster, flow: Flow) -> None:
     hosts = [join(cluster, flow.file(), "per-job") for _ in range(2)]
     flow.job, again = (host.printed for host in hosts)

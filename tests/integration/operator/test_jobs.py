@@ -88,6 +88,7 @@ def test_an_upgrade_by_last_state(resources: Resources, flow: Flow) -> None:
     assert flow.cluster.client.status(before).state == "CANCELED"
 
 
+@pytest.mark.full
 def test_suspended_and_resumed(resources: Resources, flow: Flow) -> None:
     before = flow.job
     resources.apply(JOB, NAME, spec_of(flow, state="suspended"))
@@ -113,6 +114,7 @@ def test_an_operator_that_is_killed_amid_an_upgrade(
     replicas.start("o3")
 
 
+@pytest.mark.full
 def test_an_upgrade_that_is_refused_goes_back(resources: Resources, flow: Flow) -> None:
     before, spec = flow.job, spec_of(flow, added="positive")
     wrong = spec["pipeline"].replace("filter: value % 3 <> 0", "filter: valu % 3 <> 0")
