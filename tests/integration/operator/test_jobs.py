@@ -88,7 +88,6 @@ def test_an_upgrade_by_last_state(resources: Resources, flow: Flow) -> None:
     assert flow.cluster.client.status(before).state == "CANCELED"
 
 
-@pytest.mark.full
 def test_suspended_and_resumed(resources: Resources, flow: Flow) -> None:
     before = flow.job
     resources.apply(JOB, NAME, spec_of(flow, state="suspended"))
