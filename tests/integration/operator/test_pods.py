@@ -108,8 +108,7 @@ def test_coordinators_that_crash_again_and_again_are_said(
     """The ledger is that of another cluster, with another key."""
     resources.apply(JOB, "crashing", spec_of(ledger))
     resources.wait_condition(JOB, "crashing", "Degraded", "PodsDoNotRun")
-    told = [each for each in resources.events("crashing") if each[:2] == ("Warning", "PodsDoNotRun")]
-    assert any("it was encrypted with another key" in message for _, _, message in told)
+    resources.wait_event("crashing", "PodsDoNotRun", warns=True, says="it was encrypted with another key")
     delete(resources, connection, "crashing")
 
 
@@ -118,7 +117,7 @@ def test_workers_whose_image_is_missing_are_said(resources: Resources, connectio
     resources.apply(JOB, "stuck", spec_of(shared_folder(tmp_path), image="nowhere:1"))
     message = resources.wait_condition(JOB, "stuck", "Degraded", "WorkersDoNotRun")
     assert "ErrImageNeverPull" in message
-    assert any(each[:2] == ("Warning", "WorkersDoNotRun") for each in resources.events("stuck"))
+    resources.wait_event("stuck", "WorkersDoNotRun", warns=True)
     delete(resources, connection, "stuck")
 
 

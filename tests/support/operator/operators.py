@@ -162,6 +162,15 @@ class Resources:
         about = [each for each in listed if text_at(each, "involvedObject", "name") == name]
         return [(str(each["type"]), str(each["reason"]), str(each.get("message", ""))) for each in about]
 
+    def wait_event(self, name: str, reason: str, *, warns: bool, says: str = "") -> None:
+        """Waits for an event about an object, which follows its status. says: part of its message."""
+        sought = ("Warning" if warns else "Normal", reason)
+
+        def is_there() -> bool:
+            return any(each[:2] == sought and says in each[2] for each in self.events(name))
+
+        wait_until(is_there, f"an event {reason} about {name}")
+
     def wait(self, is_so: Any, what: str, kind: Kind, name: str) -> None:
         """Waits; a failure shows the status and what the operators have logged."""
         try:
