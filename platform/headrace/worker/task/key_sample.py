@@ -1,0 +1,97 @@
+"""The heaviest keys and key groups of a subtask, from a sample of its input. Bounded in time and memory.
+
+At most `ROWS_MAX` rows of one batch in `INTERVAL_MS` are grouped by key, in columns; the heaviest keys enter a sketch
+(space-saving: `KEYS_MAX` keys with counts that are too high by at most the least of them). Counts are halved once
+`HORIZON_ROWS` rows have been sampled, so that they describe the last seconds of a busy subtask.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import polars as pl
+
+from headrace.core.clock import Clock
+from headrace.core.keygroups import key_groups
+from headrace.rpc.figures import HEAVY_MAX, HeavyGroup, HeavyKey, KeyFigures
+
+INTERVAL_MS = 250
+"""The least time between two samples."""
+ROWS_MAX = 1_024
+"""Most rows of a sample."""
+KEYS_MAX = 64
+"""Keys in the sketch."""
+NEW_KEYS_MAX = 16
+"""Most keys of one sample that enter the sketch: its heaviest."""
+HORIZON_ROWS = 32_768
+"""Sampled rows after which all counts are halved."""
+TEXT_MAX = 60
+"""Most characters of a key's text."""
+_ROWS = "__rows"
+_GROUP = "__group"
+
+
+class KeySample:
+    """The sample of one subtask. `add` belongs to its thread, `figures` to any."""
+
+    def __init__(self, task: str, keys: tuple[str, ...], max_parallelism: int, clock: Clock) -> None:
+        self._task = task
+        self._keys = keys
+        self._max_parallelism = max_parallelism
+        self._clock = clock
+        self._due_ms = 0
+        self._rows = 0
+        self._groups = np.zeros(max_parallelism, dtype=np.int64)
+        self._counts: dict[str, int] = {}
+        self._group_of: dict[str, int] = {}
+        self.figures = KeyFigures(task=task, columns=keys, rows=0)
+        """The heaviest keys and groups of the last samples."""
+
+    def add(self, batch: pl.DataFrame) -> None:
+        """Samples the batch if a sample is due."""
+        now_ms = self._clock.monotonic_ms()
+        if now_ms < self._due_ms or not batch.height:
+            return
+        self._due_ms = now_ms + INTERVAL_MS
+        step = -(-batch.height // ROWS_MAX)
+        rows = batch.select(self._keys)
+        rows = rows if step == 1 else rows.gather_every(step)
+        counted = rows.group_by(self._keys).agg(pl.len().cast(pl.Int64).alias(_ROWS))
+        groups = key_groups(counted, self._keys, self._max_parallelism)
+        weights = counted.get_column(_ROWS).to_numpy()
+        self._groups += np.bincount(groups, weights=weights, minlength=self._max_parallelism).astype(np.int64)
+        self._rows += rows.height
+        heaviest = counted.with_columns(pl.Series(_GROUP, groups)).top_k(NEW_KEYS_MAX, by=_ROWS)
+        for *values, count, group in heaviest.rows():
+            self._count(_text(values), count, group)
+        if self._rows >= HORIZON_ROWS:
+            self._halve()
+        self.figures = self._made()
+
+    def _count(self, key: str, rows: int, group: int) -> None:
+        if key not in self._counts and len(self._counts) >= KEYS_MAX:
+            least = min(self._counts, key=self._counts.__getitem__)
+            rows += self._counts.pop(least)
+            del self._group_of[least]
+        self._counts[key] = self._counts.get(key, 0) + rows
+        self._group_of[key] = group
+
+    def _halve(self) -> None:
+        self._rows //= 2
+        self._groups //= 2
+        self._counts = {key: rows // 2 for key, rows in self._counts.items()}
+
+    def _made(self) -> KeyFigures:
+        keys = sorted(self._counts.items(), key=lambda item: (-item[1], item[0]))[:HEAVY_MAX]
+        groups = np.argsort(-self._groups, kind="stable")[:HEAVY_MAX].tolist()
+        return KeyFigures(
+            task=self._task,
+            columns=self._keys,
+            rows=self._rows,
+            keys=tuple(HeavyKey(key=key, group=self._group_of[key], rows=rows) for key, rows in keys),
+            groups=tuple(HeavyGroup(group=g, rows=int(self._groups[g])) for g in groups if self._groups[g]),
+        )
+
+
+def _text(values: list[object]) -> str:
+    text = ", ".join("NULL" if value is None else str(value) for value in values)
+    return text if len(text) <= TEXT_MAX else text[: TEXT_MAX - 2] + ".."
