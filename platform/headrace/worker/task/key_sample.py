@@ -26,6 +26,8 @@ HORIZON_ROWS = 32_768
 """Sampled rows after which all counts are halved."""
 TEXT_MAX = 60
 """Most characters of a key's text."""
+_SPREAD = np.arange(ROWS_MAX) * 0.6180339887498949 % 1.0
+"""Places of sampled rows in a batch: spread evenly, and without a period that rows could have too."""
 _ROWS = "__rows"
 _GROUP = "__group"
 
@@ -52,9 +54,9 @@ class KeySample:
         if now_ms < self._due_ms or not batch.height:
             return
         self._due_ms = now_ms + INTERVAL_MS
-        step = -(-batch.height // ROWS_MAX)
         rows = batch.select(self._keys)
-        rows = rows if step == 1 else rows.gather_every(step)
+        if rows.height > ROWS_MAX:
+            rows = rows[(_SPREAD * rows.height).astype(np.int64)]
         counted = rows.group_by(self._keys).agg(pl.len().cast(pl.Int64).alias(_ROWS))
         groups = key_groups(counted, self._keys, self._max_parallelism)
         weights = counted.get_column(_ROWS).to_numpy()
