@@ -127,10 +127,15 @@ def test_times_after_1970_and_sources_without_time_are_as_expected() -> None:
     assert judged(status(first=FirstRows(rows=1_000))) == ()
     early = FirstRows(rows=1_000, in_1970=990, greatest_1970=5)
     assert judged(status(first=early), plan=replace(PLAN, sources=(WatchedSource("s"),))) == ()
-    assert "check `time:`" in judged(status(first=early), plan=replace(PLAN, sources=(WatchedSource("s", timed=True),)))[0].text  # fmt: skip  # noqa: E501
+    assert (
+        "check `time:`"
+        in judged(status(first=early), plan=replace(PLAN, sources=(WatchedSource("s", timed=True),)))[0].text
+    )
 
 
-def partition(number: int, watermark: int | None, *, quiet_ms: int = 0, lag: int = 0, idle: bool = False) -> PartitionFigures:  # fmt: skip  # noqa: E501
+def partition(
+    number: int, watermark: int | None, *, quiet_ms: int = 0, lag: int = 0, idle: bool = False
+) -> PartitionFigures:
     return PartitionFigures(
         topic="t", partition=number, position=1, lag=lag, watermark=watermark, idle=idle, quiet_ms=quiet_ms
     )

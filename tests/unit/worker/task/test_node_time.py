@@ -44,9 +44,9 @@ def test_each_node_has_its_own_time() -> None:
     chain.on_batch(ROW)
     chain.on_signal(EndOfInput())
 
-    assert 12 <= first.own_ms
-    assert 24 <= second.own_ms
-    assert 8 <= second.behind.ms
+    assert first.own_ms >= 12
+    assert second.own_ms >= 24
+    assert second.behind.ms >= 8
     whole = first.own_ms + second.own_ms + second.behind.ms
     assert abs(whole - first.calls.ms) < 1e-6
 

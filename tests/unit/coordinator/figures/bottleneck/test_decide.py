@@ -44,8 +44,9 @@ STEP = NodeView("totals", "aggregate")
 SINK = NodeView("out", "sink", "kafka")
 
 
-def subtask(number: int, busy: float, *, backpressured: float = 0.0, rows: int = 100_000, batches: int = 50,
-            **spent_ms: int) -> SubtaskView:  # fmt: skip
+def subtask(
+    number: int, busy: float, *, backpressured: float = 0.0, rows: int = 100_000, batches: int = 50, **spent_ms: int
+) -> SubtaskView:
     """A subtask with the time of its nodes in ms."""
     return SubtaskView(
         number,
@@ -68,7 +69,9 @@ def totals_task(*subtasks: SubtaskView, keys: KeysView | None = None) -> TaskVie
     return TaskView("totals", (STEP, SINK), subtasks, upstream=("events",), keys=keys)
 
 
-def view(*tasks: TaskView, sources: tuple[SourceView, ...] = (), checkpoints: tuple[CheckpointView, ...] = ()) -> LiveView:  # fmt: skip
+def view(
+    *tasks: TaskView, sources: tuple[SourceView, ...] = (), checkpoints: tuple[CheckpointView, ...] = ()
+) -> LiveView:
     return LiveView(
         "RUNNING",
         running_ms=60_000,
@@ -128,8 +131,13 @@ def test_a_busy_source_in_front_of_idle_steps_is_the_bottleneck() -> None:
 
 
 def test_the_last_task_that_others_wait_for_is_the_bottleneck() -> None:
-    middle = TaskView("middle", (NodeView("middle", "map"),), (subtask(0, 0.75, backpressured=0.25, middle=7_500),),
-                      upstream=("events",), downstream=("totals",))  # fmt: skip
+    middle = TaskView(
+        "middle",
+        (NodeView("middle", "map"),),
+        (subtask(0, 0.75, backpressured=0.25, middle=7_500),),
+        upstream=("events",),
+        downstream=("totals",),
+    )
     last = replace(totals_task(subtask(0, 0.8, totals=8_000)), upstream=("middle",))
     chain = view(source_task(subtask(0, 0.2, backpressured=0.8)), middle, last)
     assert decide(chain) == SlowNode("totals", "totals", "aggregate", 0.8, 1.0, 1)
@@ -255,7 +263,9 @@ QUIET = QuietPartition("t", 3, 45_000, 44_000)
 
 @pytest.mark.parametrize(("idle_after", "remedy"), [(False, "idle_after: 30s"), (True, "lower it")])
 def test_a_quiet_partition_holds_time_back(*, idle_after: bool, remedy: str) -> None:
-    held = replace(IDLE, sources=(SourceView("events", quiet=(QUIET, replace(QUIET, partition=4)), idle_after=idle_after),))  # fmt: skip  # noqa: E501
+    held = replace(
+        IDLE, sources=(SourceView("events", quiet=(QUIET, replace(QUIET, partition=4)), idle_after=idle_after),)
+    )
     assert decide(held) == HeldTime("events", QUIET, 1, idle_after)
     assert "partition 3 of t holds time back: no row of it for 45.0 s" in told(held).verdict
     assert remedy in (told(held).remedy or "") and (told(held).topic, told(held).partition) == ("t", 3)
