@@ -53,8 +53,8 @@ def _sources_of(plan: PhysicalPlan, node: str) -> tuple[str, ...]:
     for task in plan.tasks:
         for edge in task.edges:
             senders.setdefault(edge.target, set()).add(edge.source)
-    for edge in plan.edges:
-        senders.setdefault(edge.to_task, set()).add(edge.source)
+    for between in plan.edges:
+        senders.setdefault(between.to_task, set()).add(between.source)
     seen, left = {node}, [node]
     while left:
         for sender in senders.get(left.pop(), set()) - seen:

@@ -1,6 +1,6 @@
 """The heaviest keys and key groups of a subtask, from a sample of its input. Bounded in time and memory.
 
-At most `ROWS_MAX` rows of one batch in `INTERVAL_MS` are grouped by key, in columns; the heaviest keys enter a sketch
+The keys of at most `ROWS_MAX` rows of one batch in `INTERVAL_MS` are counted by hash; the heaviest keys enter a sketch
 (space-saving: `KEYS_MAX` keys with counts that are too high by at most the least of them). Counts are halved once
 `HORIZON_ROWS` rows have been sampled, so that they describe the last seconds of a busy subtask.
 """
@@ -11,10 +11,10 @@ import numpy as np
 import polars as pl
 
 from headrace.core.clock import Clock
-from headrace.core.keygroups import key_groups
+from headrace.core.keygroups import key_hash
 from headrace.rpc.figures import HEAVY_MAX, HeavyGroup, HeavyKey, KeyFigures
 
-INTERVAL_MS = 250
+INTERVAL_MS = 500
 """The least time between two samples."""
 ROWS_MAX = 1_024
 """Most rows of a sample."""
@@ -22,14 +22,12 @@ KEYS_MAX = 64
 """Keys in the sketch."""
 NEW_KEYS_MAX = 16
 """Most keys of one sample that enter the sketch: its heaviest."""
-HORIZON_ROWS = 32_768
+HORIZON_ROWS = 16_384
 """Sampled rows after which all counts are halved."""
 TEXT_MAX = 60
 """Most characters of a key's text."""
 _SPREAD = np.arange(ROWS_MAX) * 0.6180339887498949 % 1.0
 """Places of sampled rows in a batch: spread evenly, and without a period that rows could have too."""
-_ROWS = "__rows"
-_GROUP = "__group"
 
 
 class KeySample:
@@ -54,20 +52,27 @@ class KeySample:
         if now_ms < self._due_ms or not batch.height:
             return
         self._due_ms = now_ms + INTERVAL_MS
-        rows = batch.select(self._keys)
-        if rows.height > ROWS_MAX:
-            rows = rows[(_SPREAD * rows.height).astype(np.int64)]
-        counted = rows.group_by(self._keys).agg(pl.len().cast(pl.Int64).alias(_ROWS))
-        groups = key_groups(counted, self._keys, self._max_parallelism)
-        weights = counted.get_column(_ROWS).to_numpy()
-        self._groups += np.bincount(groups, weights=weights, minlength=self._max_parallelism).astype(np.int64)
+        rows = self._sampled(batch)
+        hashes = key_hash(rows, self._keys)
+        groups = (hashes % np.uint64(self._max_parallelism)).astype(np.int64)
+        self._groups += np.bincount(groups, minlength=self._max_parallelism)
         self._rows += rows.height
-        heaviest = counted.with_columns(pl.Series(_GROUP, groups)).top_k(NEW_KEYS_MAX, by=_ROWS)
-        for *values, count, group in heaviest.rows():
-            self._count(_text(values), count, group)
+        _, firsts, counts = np.unique(hashes, return_index=True, return_counts=True)
+        heaviest = np.argsort(-counts, kind="stable")[:NEW_KEYS_MAX]
+        for place, count in zip(firsts[heaviest].tolist(), counts[heaviest].tolist(), strict=True):
+            self._count(_text(rows.row(place)), count, int(groups[place]))
         if self._rows >= HORIZON_ROWS:
             self._halve()
         self.figures = self._made()
+
+    def _sampled(self, batch: pl.DataFrame) -> pl.DataFrame:
+        """The key columns of at most `ROWS_MAX` rows. By column, because each query on a frame waits for a thread of
+        polars, of which a slot has one."""
+        columns = [batch.get_column(key) for key in self._keys]
+        if batch.height > ROWS_MAX:
+            places = (_SPREAD * batch.height).astype(np.int64)
+            columns = [column.gather(places) for column in columns]
+        return pl.DataFrame(columns)
 
     def _count(self, key: str, rows: int, group: int) -> None:
         if key not in self._counts and len(self._counts) >= KEYS_MAX:
@@ -94,6 +99,6 @@ class KeySample:
         )
 
 
-def _text(values: list[object]) -> str:
+def _text(values: tuple[object, ...]) -> str:
     text = ", ".join("NULL" if value is None else str(value) for value in values)
     return text if len(text) <= TEXT_MAX else text[: TEXT_MAX - 2] + ".."

@@ -27,6 +27,8 @@ from headrace.core.span_text import span_text
 
 KEYS_SHOWN = 5
 """Most keys in the evidence."""
+KEY_SHOWN = 0.01
+"""The least share of a key or group in the evidence: a sample says nothing about smaller ones."""
 PARTITIONS_SHOWN = 3
 """Most partitions in the evidence."""
 NOTABLE = 0.5
@@ -146,11 +148,13 @@ def _skewed_keys(view: LiveView, verdict: SkewedKeys) -> Report:
 def _key_lines(task: TaskView) -> Iterator[str]:
     if task.keys is None:
         return
-    if task.keys.keys:
-        shown = "; ".join(_key(each) for each in task.keys.keys[:KEYS_SHOWN])
+    keys = [each for each in task.keys.keys[:KEYS_SHOWN] if each.share >= KEY_SHOWN]
+    if keys:
+        shown = "; ".join(_key(each) for each in keys)
         yield f"heaviest keys ({', '.join(task.keys.columns)}, from a sample): {shown}"
-    if task.keys.groups:
-        groups = "; ".join(f"{each.group} {each.share:.0%}" for each in task.keys.groups[:KEYS_SHOWN])
+    heavy = [each for each in task.keys.groups[:KEYS_SHOWN] if each.share >= KEY_SHOWN]
+    if heavy:
+        groups = "; ".join(f"{each.group} {each.share:.0%}" for each in heavy)
         yield f"heaviest key groups: {groups}"
 
 
