@@ -23,6 +23,7 @@ from headrace.client.connection import Connection
 from headrace.client.errors import error_of
 from headrace.client.models import (
     FINAL_STATES,
+    Bottleneck,
     CheckpointInfo,
     CheckpointList,
     ErrorBody,
@@ -120,6 +121,10 @@ class Client:
     def status(self, job: str) -> JobStatus:
         """The status of a job."""
         return self._ask(JobStatus, "GET", _job(job))
+
+    def bottleneck(self, job: str) -> Bottleneck:
+        """Why a job is slow."""
+        return self._ask(Bottleneck, "GET", f"{_job(job)}/bottleneck")
 
     def checkpoints(self, job: str) -> tuple[CheckpointInfo, ...]:
         """A job's checkpoints, newest first."""
@@ -234,6 +239,15 @@ class Client:
             return is_open or status.state in FINAL_STATES or time.monotonic() > deadline_s
 
         return self._poll(lambda: self.status(job), is_settled, f"job {job}", None)
+
+    def wait_bottleneck(self, job: str, *, timeout_s: float) -> Bottleneck:
+        """Why a job is slow; waits at most `timeout_s` for the figures of a job that has just begun."""
+        deadline_s = time.monotonic() + timeout_s
+
+        def has_figures(found: Bottleneck) -> bool:
+            return found.kind != "too-early" or time.monotonic() > deadline_s
+
+        return self._poll(lambda: self.bottleneck(job), has_figures, f"job {job}", None)
 
     def wait_trigger(
         self, trigger: Trigger, *, timeout_s: float | None = None, on_look: Callable[[Trigger], object] | None = None

@@ -20,6 +20,7 @@ from headrace.client.errors import error_body
 from headrace.client.http import Client
 from headrace.client.models import (
     AuditReport,
+    Bottleneck,
     CheckpointInfo,
     CompletedCheckpoint,
     ExceptionInfo,
@@ -163,6 +164,17 @@ class ScriptedCluster:
         operation = self._operations[trigger_id]
         self._look(operation)
         return operation.trigger
+
+    async def bottleneck(self, reference: str) -> Bottleneck:
+        return Bottleneck(
+            job_id=self._id(reference),
+            name="flights",
+            kind="slow-sink",
+            verdict="sink out (kafka) is slow",
+            evidence=("events waits for room",),
+            remedy="raise its parallelism",
+            node="out",
+        )
 
     async def checkpoints(self, reference: str) -> tuple[CheckpointInfo, ...]:
         self._id(reference)

@@ -17,6 +17,7 @@ from functools import partial
 from headrace import __version__
 from headrace.client.cluster_models import ClusterInfo, WorkerInfo
 from headrace.client.models import (
+    Bottleneck,
     CheckpointInfo,
     ExceptionInfo,
     JobStatus,
@@ -27,7 +28,7 @@ from headrace.client.models import (
 )
 from headrace.coordinator.dispatch.accepted_job import Request, Surroundings
 from headrace.coordinator.dispatch.job_reference import NamedJob, find_job
-from headrace.coordinator.dispatch.known_job import KnownJob, monitored, running_status
+from headrace.coordinator.dispatch.known_job import KnownJob, bottleneck, monitored, running_status
 from headrace.coordinator.dispatch.preparation import submitted_plans
 from headrace.coordinator.dispatch.registry_shell import RegistryShell
 from headrace.coordinator.dispatch.resubmission import request_again
@@ -136,6 +137,13 @@ class Dispatcher:
                 return known.last or left
             case _:
                 return left
+
+    async def bottleneck(self, reference: str) -> Bottleneck:
+        """Returns why one job is slow."""
+        known = self._known(reference)
+        if known.driver is None:
+            return job_status.no_bottleneck(known.submission, known.state)
+        return bottleneck(known.submission, known.driver)
 
     async def checkpoints(self, reference: str) -> tuple[CheckpointInfo, ...]:
         """Returns the job's checkpoints, newest first: those of its journal, and those that its driver triggered."""

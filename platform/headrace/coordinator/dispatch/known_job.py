@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from dataclasses import dataclass, field
 
-from headrace.client.models import JobStatus
+from headrace.client.models import Bottleneck, JobStatus
 from headrace.coordinator.driver.driver import JobDriver
 from headrace.coordinator.driver.job_log import JobLog
 from headrace.coordinator.driver.job_setup import JobSetup
@@ -66,3 +66,9 @@ def running_status(submission: JobSubmission, driver: JobDriver, now_ms: int) ->
     """Returns the status of a driven job."""
     plan = driver.setup.plans.plan(driver.machine.job.parallelism)
     return job_status.running_status(submission, driver, plan, now_ms)
+
+
+def bottleneck(submission: JobSubmission, driver: JobDriver) -> Bottleneck:
+    """Returns why a driven job is slow."""
+    plan = driver.setup.plans.plan(driver.machine.job.parallelism)
+    return job_status.bottleneck(submission, driver, plan)

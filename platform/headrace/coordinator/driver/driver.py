@@ -27,6 +27,7 @@ from headrace.checkpoint.savepoints.savepoint import write_savepoint
 from headrace.coordinator.connector_host.connector_host import ConnectorHost
 from headrace.coordinator.connector_host.lifecycle import JobHost
 from headrace.coordinator.driver.attempt_slots import AttemptSlots
+from headrace.coordinator.driver.data_watch import DataWatch
 from headrace.coordinator.driver.job_journal import Checkpointed, JobJournal, JournalWatch
 from headrace.coordinator.driver.job_setup import JobSetup
 from headrace.coordinator.driver.storage_lane import StorageLane
@@ -100,6 +101,8 @@ class JobDriver:
         folder = setup.log_folder
         log = None if folder is None else folder / "connector-host.log"
         self.attempt_slots = AttemptSlots(setup, fleet, self.post, self._is_deploying)
+        self.data = DataWatch(self.job, setup.plans, clock)
+        """The warnings about the job's data."""
         self._host = JobHost(self.job, setup.environment, log, self.post, self.over, setup.starter)
 
     @property
@@ -194,6 +197,8 @@ class JobDriver:
     def _handle(self, event: on.Event) -> None:
         for effect in self.machine.handle(event, self._clock.monotonic_ms()):
             self._perform(effect)
+        if isinstance(event, on.SlotReported):
+            self.data.look(self.figures, self.statuses, event.index, self.machine.job.parallelism)
 
     def _abandon(self, failure: Failure) -> None:
         """Ends the driver without its machine, as SUSPENDED. Writes no record: the job's next driver continues it from

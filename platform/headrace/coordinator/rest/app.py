@@ -24,6 +24,7 @@ from headrace.client.errors import error_body
 from headrace.client.models import (
     CODE_BYTES_MAX,
     LOG_LINES_MAX,
+    Bottleneck,
     CheckpointList,
     ErrorBody,
     ExceptionList,
@@ -113,6 +114,11 @@ def _jobs(service: ClusterService) -> APIRouter:
         # for those who look often: subtasks and partitions are most of the answer
         nodes = tuple(node.model_copy(update={"subtasks": (), "partitions": ()}) for node in found.nodes)
         return found.model_copy(update={"nodes": nodes})
+
+    @router.get("/jobs/{job}/bottleneck", operation_id="bottleneck")
+    async def bottleneck(job: str) -> Bottleneck:
+        """Why a job is slow: its bottleneck, with the evidence and a remedy."""
+        return await service.bottleneck(job)
 
     @router.post("/jobs/{job}/resubmit", operation_id="resubmit", status_code=201)
     async def resubmit(job: str, body: ResubmitRequest) -> Submitted:

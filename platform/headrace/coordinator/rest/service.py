@@ -12,6 +12,7 @@ from typing import Protocol
 
 from headrace.client.cluster_models import ClusterInfo
 from headrace.client.models import (
+    Bottleneck,
     CheckpointInfo,
     ExceptionInfo,
     JobStatus,
@@ -75,6 +76,10 @@ class ClusterService(Protocol):
 
     async def trigger(self, reference: str, trigger_id: str) -> Trigger:
         """Returns the current state of an operation."""
+        ...
+
+    async def bottleneck(self, reference: str) -> Bottleneck:
+        """Returns why one job is slow."""
         ...
 
     async def checkpoints(self, reference: str) -> tuple[CheckpointInfo, ...]:

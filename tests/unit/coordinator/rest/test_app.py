@@ -109,6 +109,8 @@ def test_the_rest_of_the_routes(http: httpx.Client, cluster: ScriptedCluster) ->
     cluster.jobs_by_id[job].log += [f"line {n}" for n in range(10)]
     assert http.get(f"/v1/jobs/{job}/logs", params={"lines": 2}).json()["lines"] == ["line 8", "line 9"]
     assert http.get(f"/v1/jobs/{job}/logs", params={"after": "7"}).json()["lines"] == ["line 7", "line 8", "line 9"]
+    bottleneck = http.get(f"/v1/jobs/{job}/bottleneck").json()
+    assert (bottleneck["kind"], bottleneck["node"], bottleneck["subtask"]) == ("slow-sink", "out", None)
     assert [each["epoch"] for each in http.get(f"/v1/jobs/{job}/checkpoints").json()["checkpoints"]] == [4, 3]
     assert http.get(f"/v1/jobs/{job}/exceptions").json()["exceptions"][0]["place"] == "t/0/7"
     assert http.post(f"/v1/jobs/{job}/savepoints", json={}).json()["kind"] == "savepoint"
