@@ -156,6 +156,23 @@ def test_connectors(headrace: Headrace) -> None:
         assert headrace("connectors", name).exit_code == 0
 
 
+def test_functions(headrace: Headrace) -> None:
+    listed = json.loads(headrace("functions", "--json").stdout)["functions"]
+    assert {"round", "coalesce", "sum"} <= {item["name"] for item in listed}
+    lines = headrace("functions").stdout.splitlines()
+    assert [item["name"] for item in listed] == [line.split()[0] for line in lines if line.startswith("  ")]
+
+    (upper,) = json.loads(headrace("functions", "upper", "--json").stdout)["functions"]
+    assert upper["signatures"] == ["upper(string) -> string"]
+    assert (upper["example"], upper["result"]) == ("upper('jfk')", "'JFK'")
+    assert "example: sum(x) = 7 for x = 3, NULL, 1, 3" in headrace("functions", "sum").stdout
+    assert "date_trunc(" in headrace("functions", "date_").stdout
+
+    unknown = headrace("functions", "uper")
+    assert unknown.exit_code == 2
+    assert "nearest: upper" in unknown.stderr
+
+
 def test_connectors_shows_a_format(headrace: Headrace) -> None:
     csv = json.loads(headrace("connectors", "csv", "--json").stdout)
     assert {field["name"]: field["default"] for field in csv["fields"]}["delimiter"] == ","
