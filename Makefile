@@ -176,6 +176,7 @@ docs: $(READY)
 	$(BIN)/python -m headrace.coordinator.monitoring.document > docs/metrics.md.new && mv docs/metrics.md.new docs/metrics.md
 	$(BIN)/python -m headrace.spec.reference.connector_page > docs/connectors.md.new && mv docs/connectors.md.new docs/connectors.md
 	$(BIN)/python -m headrace.spec.reference.step_page > docs/steps.md.new && mv docs/steps.md.new docs/steps.md
+	$(BIN)/python -m headrace.cli.reference.error_page > docs/errors.md.new && mv docs/errors.md.new docs/errors.md
 	$(BIN)/python -m headrace.coordinator.job.document > docs/job-states.md.new && mv docs/job-states.md.new docs/job-states.md
 
 # To search, a browser needs it from a server: python -m http.server --bind 127.0.0.1 --directory build/site

@@ -78,9 +78,7 @@ def _uri(path: str) -> str:
 
 def _generated(config: MkDocsConfig, root: Path, path: str) -> File:
     if path.endswith(".md"):
-        return File.generated(
-            config, _uri(path), abs_src_path=str(root / path), inclusion=InclusionLevel.NOT_IN_NAV
-        )
+        return File.generated(config, _uri(path), abs_src_path=str(root / path), inclusion=InclusionLevel.NOT_IN_NAV)
     text = (root / path).read_text(encoding="utf-8")
     content = f"# {posixpath.basename(path)}\n\n`{path}`\n\n````{_LANGUAGES.get(Path(path).suffix, '')}\n{text}\n````\n"
     return File.generated(config, _uri(path), content=content, inclusion=InclusionLevel.NOT_IN_NAV)

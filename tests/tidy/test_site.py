@@ -13,7 +13,9 @@ import pytest
 
 from support.repository import ROOT
 
-ASSET = re.compile(r"<(?:script|link|img|iframe|source|object|embed)\b[^>]*?\b(?:src|href|data)=[\"']?((?:https?:)?//[^\"'> ]+)")
+ASSET = re.compile(
+    r"<(?:script|link|img|iframe|source|object|embed)\b[^>]*?\b(?:src|href|data)=[\"']?((?:https?:)?//[^\"'> ]+)"
+)
 STYLE = re.compile(r"(?:url\(|@import\s+)[\"']?((?:https?:)?//[^\"')]+)")
 BROKEN = """\
 # Broken
@@ -23,7 +25,17 @@ BROKEN = """\
 
 
 def built(config: Path, folder: Path) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--config-file", str(config), "--site-dir", str(folder)]
+    command = [
+        sys.executable,
+        "-m",
+        "mkdocs",
+        "build",
+        "--strict",
+        "--config-file",
+        str(config),
+        "--site-dir",
+        str(folder),
+    ]
     environment = os.environ | {"NO_MKDOCS_2_WARNING": "1"}
     return subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT, env=environment)
 

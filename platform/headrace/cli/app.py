@@ -58,6 +58,8 @@ VERBS = (
     _Verb("infer", "pipelines.infer", "infer", "make a schema from a topic or a file"),
     _Verb("connectors", "pipelines.connectors", "connectors", "list connectors, or show one's fields"),
     _Verb("functions", "pipelines.functions", "functions", "list the functions of expressions, or show one"),
+    _Verb("steps", "reference.steps", "steps", "list verbs of steps and windows, or show one"),
+    _Verb("docs", "reference.docs", "docs", "list the pages of the documentation, or print one"),
     _Verb("archive", "output.archive", "archive", "keep topics as Parquet files, as a pipeline"),
     _Verb("submit", "jobs.submit", "submit", "give a pipeline to a cluster"),
     _Verb("list", "jobs.jobs", "jobs", "list the jobs of a cluster"),

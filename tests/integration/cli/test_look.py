@@ -12,6 +12,7 @@ import pytest
 
 from headrace.connect.registry import connector_names
 from support.processes.running import WAIT_SECONDS
+from support.repository import ROOT
 
 from .conftest import PATIENTLY, Headrace
 
@@ -171,6 +172,43 @@ def test_functions(headrace: Headrace) -> None:
     unknown = headrace("functions", "uper")
     assert unknown.exit_code == 2
     assert "nearest: upper" in unknown.stderr
+
+
+def test_steps(headrace: Headrace) -> None:
+    listed = json.loads(headrace("steps", "--json").stdout)["steps"]
+    assert {("filter", "verb"), ("aggregate", "verb"), ("sliding", "window")} <= {
+        (e["name"], e["kind"]) for e in listed
+    }
+    assert len(headrace("steps").stdout.splitlines()) == len(listed)
+
+    aggregate = json.loads(headrace("steps", "aggregate", "--json").stdout)
+    assert "allowed_lateness" in {field["name"] for field in aggregate["fields"]}
+    assert "window: {tumbling: 1h}" in aggregate["example"]
+    assert "example, in a step:" in headrace("steps", "sliding").stdout
+    assert "explode: codes" in headrace("steps", "explode").stdout
+
+    unknown = headrace("steps", "agregate")
+    assert unknown.exit_code == 2
+    assert "did you mean 'aggregate'?" in unknown.stderr
+
+
+def test_docs(headrace: Headrace) -> None:
+    listed = json.loads(headrace("docs", "--json").stdout)["pages"]
+    assert {path.relative_to(ROOT / "docs").with_suffix("").as_posix() for path in (ROOT / "docs").rglob("*.md")} == {
+        page["page"] for page in listed
+    }
+    assert {"page": "exactly-once", "title": "Exactly once"} in listed
+    assert len(headrace("docs").stdout.splitlines()) == len(listed)
+
+    text = (ROOT / "docs/concepts/event-time.md").read_text()
+    assert headrace("docs", "concepts/event-time").stdout == text
+    assert headrace("docs", "docs/concepts/event-time.md").stdout == text
+    assert json.loads(headrace("docs", "event-t", "--json").stdout)["text"] == text
+
+    for name, remedy in (("exatly-once", "nearest: exactly-once"), ("tutorial", "tutorial-first"), ("x", "lists all")):
+        unknown = headrace("docs", name)
+        assert unknown.exit_code == 2
+        assert remedy in unknown.stderr
 
 
 def test_connectors_shows_a_format(headrace: Headrace) -> None:
