@@ -12,6 +12,7 @@ import pytest
 
 from headrace.connect.registry import connector_names
 from support.processes.running import WAIT_SECONDS
+from support.repository import ROOT
 
 from .conftest import PATIENTLY, Headrace
 
@@ -154,6 +155,60 @@ def test_connectors(headrace: Headrace) -> None:
     assert inner["headers"]["description"]
     for name in connector_names():
         assert headrace("connectors", name).exit_code == 0
+
+
+def test_functions(headrace: Headrace) -> None:
+    listed = json.loads(headrace("functions", "--json").stdout)["functions"]
+    assert {"round", "coalesce", "sum"} <= {item["name"] for item in listed}
+    lines = headrace("functions").stdout.splitlines()
+    assert [item["name"] for item in listed] == [line.split()[0] for line in lines if line.startswith("  ")]
+
+    (upper,) = json.loads(headrace("functions", "upper", "--json").stdout)["functions"]
+    assert upper["signatures"] == ["upper(string) -> string"]
+    assert (upper["example"], upper["result"]) == ("upper('jfk')", "'JFK'")
+    assert "example: sum(x) = 7 for x = 3, NULL, 1, 3" in headrace("functions", "sum").stdout
+    assert "date_trunc(" in headrace("functions", "date_").stdout
+
+    unknown = headrace("functions", "uper")
+    assert unknown.exit_code == 2
+    assert "nearest: upper" in unknown.stderr
+
+
+def test_steps(headrace: Headrace) -> None:
+    listed = json.loads(headrace("steps", "--json").stdout)["steps"]
+    assert {("filter", "verb"), ("aggregate", "verb"), ("sliding", "window")} <= {
+        (e["name"], e["kind"]) for e in listed
+    }
+    assert len(headrace("steps").stdout.splitlines()) == len(listed)
+
+    aggregate = json.loads(headrace("steps", "aggregate", "--json").stdout)
+    assert "allowed_lateness" in {field["name"] for field in aggregate["fields"]}
+    assert "window: {tumbling: 1h}" in aggregate["example"]
+    assert "example, in a step:" in headrace("steps", "sliding").stdout
+    assert "explode: codes" in headrace("steps", "explode").stdout
+
+    unknown = headrace("steps", "agregate")
+    assert unknown.exit_code == 2
+    assert "did you mean 'aggregate'?" in unknown.stderr
+
+
+def test_docs(headrace: Headrace) -> None:
+    listed = json.loads(headrace("docs", "--json").stdout)["pages"]
+    assert {path.relative_to(ROOT / "docs").with_suffix("").as_posix() for path in (ROOT / "docs").rglob("*.md")} == {
+        page["page"] for page in listed
+    }
+    assert {"page": "exactly-once", "title": "Exactly once"} in listed
+    assert len(headrace("docs").stdout.splitlines()) == len(listed)
+
+    text = (ROOT / "docs/concepts/event-time.md").read_text()
+    assert headrace("docs", "concepts/event-time").stdout == text
+    assert headrace("docs", "docs/concepts/event-time.md").stdout == text
+    assert json.loads(headrace("docs", "event-t", "--json").stdout)["text"] == text
+
+    for name, remedy in (("exatly-once", "nearest: exactly-once"), ("tutorial", "tutorial-first"), ("x", "lists all")):
+        unknown = headrace("docs", name)
+        assert unknown.exit_code == 2
+        assert remedy in unknown.stderr
 
 
 def test_connectors_shows_a_format(headrace: Headrace) -> None:
