@@ -90,3 +90,15 @@ def print_summary(ran: Ran, seconds: float, *, as_json: bool) -> None:
     )
     if ran.savepoint is not None:
         typer.echo(f"savepoint {ran.savepoint}")
+
+
+def require_savepoint(ran: Ran) -> None:
+    """Exits with 1 if a run that was to end with a savepoint has none: it was stopped before its subtasks ran."""
+    if ran.savepoint is not None:
+        return
+    typer.echo(
+        "error: there is no savepoint: the run was stopped before it began to read\n"
+        "  run it again, and stop it once rows are shown; what it started from is unchanged",
+        err=True,
+    )
+    raise typer.Exit(FAILED)
