@@ -5,28 +5,75 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import assert_never
 
+import click
 import typer
 
-from headrace.core.errors import Domain, ExternalError, HeadraceError, UnreachableError, UserError
+from headrace.core.errors import (
+    Domain,
+    ExternalError,
+    HeadraceError,
+    InvalidPipelineError,
+    Problem,
+    UnreachableError,
+    UserError,
+)
 
 FAILED, WRONG_USE, NOT_REACHABLE = 1, 2, 3
 
 
 @contextmanager
 def reporting_errors() -> Iterator[None]:
-    """Around a command, or as its decorator: prints `error: <message>` and exits with the code of a headrace error.
+    """Around a command, or as its decorator: prints a headrace error (`print_error`) and exits with its code.
 
     An InternalError keeps its stack trace, because it should be reported.
     """
     try:
         yield
     except (UserError, ExternalError) as error:
-        typer.echo(f"error: {error}", err=True)
+        print_error(error)
         raise typer.Exit(exit_code(error)) from error
+
+
+def print_error(error: HeadraceError) -> None:
+    """Prints an error: as text on stderr and, if the command was given --json, as its document on stdout, too."""
+    typer.echo(f"error: {error}", err=True)
+    if _wants_json():
+        typer.echo(json.dumps(error_document(error), ensure_ascii=False))
+
+
+def error_document(error: HeadraceError) -> dict[str, object]:
+    """An error as `--json` shows it: its message, remedy, exit code, and the problems of an invalid pipeline."""
+    problems = error.problems if isinstance(error, InvalidPipelineError) else []
+    return {
+        "error": error.message,
+        "remedy": error.remedy,
+        "exit_code": exit_code(error),
+        "problems": [problem_dict(problem) for problem in problems],
+    }
+
+
+def problem_dict(problem: Problem) -> dict[str, object]:
+    """Returns a problem as `--json` shows it; file, line and column are null if they are unknown."""
+    place = problem.location
+    return {
+        "file": place.file if place else None,
+        "line": place.line if place else None,
+        "column": place.column if place else None,
+        "path": ".".join(problem.path),
+        "message": problem.message,
+        "remedy": problem.remedy,
+    }
+
+
+def _wants_json() -> bool:
+    """Whether the command that runs was given --json."""
+    context = click.get_current_context(silent=True)
+    return context is not None and bool(context.params.get("as_json"))
 
 
 def exit_code(error: HeadraceError) -> int:

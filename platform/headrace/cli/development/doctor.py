@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from headrace.cli.arguments import Json, Set, plural, print_json
+from headrace.cli.arguments import Json, Set, print_json
 from headrace.cli.errors import FAILED, reporting_errors
+from headrace.core.plural import plural
 
 if TYPE_CHECKING:
     from headrace.connect.access import Finding

@@ -21,9 +21,9 @@ from headrace.cli.arguments import (
     AllowLostOutput,
     File,
     Json,
+    OldFinal,
     Rename,
     Set,
-    plural,
     renames_of,
 )
 from headrace.cli.errors import reporting_errors
@@ -32,6 +32,7 @@ from headrace.cli.runs.meter import Meter
 from headrace.cli.runs.run_result import Ran, print_summary, report_failure, require_savepoint
 from headrace.cli.signals import handled, leaving_at_once, let_go_of_terminal, write_line
 from headrace.core.files.named_file import named_file
+from headrace.core.plural import plural
 
 if TYPE_CHECKING:
     from headrace.cli.runs.resumption import Allowed, TakenUp
@@ -69,7 +70,10 @@ def run(
     savepoint: Annotated[
         str | None, typer.Option(metavar="DIR", help="End with a savepoint in this folder: windows stay open in it.")
     ] = None,
-    final: Annotated[bool, typer.Option("--final", help="With --savepoint: close every window first.")] = False,
+    final: Annotated[
+        bool, typer.Option("--drain", help="With --savepoint: set time to its end first: every window fires.")
+    ] = False,
+    old_final: OldFinal = False,
     floors: Annotated[Path | None, typer.Option(help="Floors of an earlier run, to get the same rows again.")] = None,
     record_floors: Annotated[Path | None, typer.Option(help="Write the floors of this run to this file.")] = None,
     allow_dropped_state: AllowDroppedState = False,
@@ -92,8 +96,9 @@ def run(
     from headrace.local.engine.compile import compile_loaded
     from headrace.local.pipeline_file import load_file
 
+    final = final or old_final
     if final and savepoint is None:
-        raise UserError("--final says how to end with a savepoint", remedy="give --savepoint DIR too")
+        raise UserError("--drain says how to end with a savepoint", remedy="give --savepoint DIR too")
     if threads and (resume or savepoint or from_savepoint):
         raise UserError(
             "--threads keeps no state", remedy="leave it out for --resume, --savepoint and --from-savepoint"
