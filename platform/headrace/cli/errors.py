@@ -6,11 +6,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import assert_never
+from collections.abc import Callable
+from functools import wraps
+from types import TracebackType
+from typing import ParamSpec, TypeVar, assert_never
 
-import click
 import typer
 
 from headrace.core.errors import (
@@ -24,25 +24,49 @@ from headrace.core.errors import (
 )
 
 FAILED, WRONG_USE, NOT_REACHABLE = 1, 2, 3
+Given = ParamSpec("Given")
+Result = TypeVar("Result")
 
 
-@contextmanager
-def reporting_errors() -> Iterator[None]:
+class _Reporting:
+    """Around a command: prints a headrace error and exits with its code. as_json: the command was given --json."""
+
+    def __init__(self, *, as_json: bool) -> None:
+        self._as_json = as_json
+
+    def __enter__(self) -> None:
+        """Does nothing."""
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if isinstance(error, UserError | ExternalError):
+            print_error(error, as_json=self._as_json)
+            raise typer.Exit(exit_code(error)) from error
+
+    def __call__(self, command: Callable[Given, Result]) -> Callable[Given, Result]:
+        """Decorates a command, whose option --json has the name `as_json`."""
+
+        @wraps(command)
+        def reported(*args: Given.args, **kwargs: Given.kwargs) -> Result:
+            with _Reporting(as_json=bool(kwargs.get("as_json"))):
+                return command(*args, **kwargs)
+
+        return reported
+
+
+def reporting_errors() -> _Reporting:
     """Around a command, or as its decorator: prints a headrace error (`print_error`) and exits with its code.
 
     An InternalError keeps its stack trace, because it should be reported.
     """
-    try:
-        yield
-    except (UserError, ExternalError) as error:
-        print_error(error)
-        raise typer.Exit(exit_code(error)) from error
+    return _Reporting(as_json=False)
 
 
-def print_error(error: HeadraceError) -> None:
+def print_error(error: HeadraceError, *, as_json: bool) -> None:
     """Prints an error: as text on stderr and, if the command was given --json, as its document on stdout, too."""
     typer.echo(f"error: {error}", err=True)
-    if _wants_json():
+    if as_json:
         typer.echo(json.dumps(error_document(error), ensure_ascii=False))
 
 
@@ -68,12 +92,6 @@ def problem_dict(problem: Problem) -> dict[str, object]:
         "message": problem.message,
         "remedy": problem.remedy,
     }
-
-
-def _wants_json() -> bool:
-    """Whether the command that runs was given --json."""
-    context = click.get_current_context(silent=True)
-    return context is not None and bool(context.params.get("as_json"))
 
 
 def exit_code(error: HeadraceError) -> int:

@@ -132,12 +132,8 @@ def test_a_missing_topic_of_dead_letters_has_one_remedy(
     headrace: Headrace, broker: EmbeddedBroker, tmp_path: Path
 ) -> None:
     topic = create_topic(broker, unique_topic())
-    dead = f"{topic}-dead"
+    dead = f"{topic}-bad"
     file = written(tmp_path, broker.bootstrap, topic)
-    text = Path(file).read_text()
-    Path(file).write_text(
-        text.replace("    format: json\n", f"    format: json\n    on_error: {{dead_letter: {dead}}}\n", 1)
-    )
 
     run = headrace("run", file)
     listed = headrace("dead-letters", "list", file)

@@ -160,7 +160,7 @@ def _access(operations: Sequence[AclOperation] | None, wanted: AclOperation) -> 
 
 def _newest_ms(admin: AdminClient, topic: str, partitions: int, deadline_s: float) -> int | None:
     """The time of the newest record; None: there is none, or it may not be read."""
-    places = {TopicPartition(topic, number): OffsetSpec.max_timestamp() for number in range(partitions)}
+    places = {TopicPartition(topic, number): OffsetSpec.max_timestamp() for number in range(partitions)}  # type: ignore[no-untyped-call]
     newest = -1
     with suppress(KafkaException):
         for future in admin.list_offsets(places, request_timeout=_left(deadline_s)).values():

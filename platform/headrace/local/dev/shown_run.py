@@ -75,8 +75,10 @@ def _shown(pipeline: Pipeline, screen: _Screen, *, write: bool) -> Pipeline:
             parallelism=node.parallelism,
             partition=node.partition,
         )
-    for name, node in {**pipeline.sources, **pipeline.steps}.items():
-        if isinstance(node.on_error, DeadLetter):
+    rules = {name: source.on_error for name, source in pipeline.sources.items()}
+    rules |= {name: step.on_error for name, step in pipeline.steps.items()}
+    for name, rule in rules.items():
+        if isinstance(rule, DeadLetter):
             bad = f"{name}.bad"
             sinks[_free(f"{name}_bad", taken)] = SinkNode(
                 from_=bad, connector="collect", config=CollectSink(collection=_ShownSink(screen, bad))

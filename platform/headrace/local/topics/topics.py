@@ -166,7 +166,7 @@ def offsets_at(brokers: str, topic: str, time_ms: int) -> dict[int, int]:
     admin = AdminClient(client_settings(brokers))
     found = _require(_metadata(admin, brokers), topic)
     places = [TopicPartition(topic, number) for number in found.partitions]
-    spec: OffsetSpec = OffsetSpec.for_timestamp(time_ms)  # type: ignore[no-untyped-call]
+    spec: OffsetSpec = OffsetSpec.for_timestamp(time_ms)
     return {number: offset for (_, number), offset in _offsets(brokers, places, spec).items() if offset >= 0}
 
 

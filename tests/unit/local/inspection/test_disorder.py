@@ -17,7 +17,7 @@ def test_partitions_do_not_delay_each_other() -> None:
 
 
 def test_a_row_is_late_by_the_newest_time_before_it() -> None:
-    assert measured([(0, 10_000), (0, 2_500), (0, 11_000)]) == Disorder(3, 10_000, 0, 8_500)
+    assert measured([(0, 10_000), (0, 2_500), (0, 11_000)]) == Disorder(3, 10_000, 0, 7_500)
 
 
 def test_few_rows_that_are_very_late_do_not_set_the_bound() -> None:
