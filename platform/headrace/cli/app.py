@@ -47,6 +47,9 @@ class _Verb(NamedTuple):
 VERBS = (
     _Verb("demo", "development.demo", "demo", "see it work: real flights, a real broker"),
     _Verb("init", "pipelines.init", "init", "make a small project that runs at once"),
+    _Verb("doctor", "development.doctor", "doctor", "check this host and what a pipeline needs"),
+    _Verb("dev", "development.dev", "dev", "run a pipeline anew whenever its file is saved"),
+    _Verb("dev-run", "development.dev_run", "dev_run", "one run of `dev`", hidden=True),
     _Verb("run", "runs.run", "run", "run a pipeline on this host"),
     _Verb("runs", "runs.runs", "app", "what runs of this host kept, to take up or delete"),
     _Verb("replay", "spark.replay", "replay", "run a pipeline over a range of its sources, on Spark"),

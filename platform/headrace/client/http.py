@@ -206,6 +206,13 @@ class Client:
         """Whether the coordinator answers."""
         return self._ask(Health, "GET", "/health")
 
+    def dated_health(self) -> tuple[Health, str | None]:
+        """As `health`, with the coordinator's time as HTTP's `Date` has it (whole seconds); None: it sent none."""
+        response = self._connection.request("GET", "/v1/health", None, {}, repeatable=True)
+        if not response.is_success:
+            raise error_of(self._read(ErrorBody, response))
+        return self._read(Health, response), response.headers.get("Date")
+
     def shutdown(self) -> ClusterInfo:
         """Shuts down the coordinator and its workers; returns the cluster's last state."""
         return self._ask(ClusterInfo, "DELETE", "/cluster")

@@ -83,17 +83,17 @@ def test_preview_of_an_endless_source_ends(headrace: Headrace, tmp_path: Path) -
 
 
 def test_infer_makes_a_schema_that_the_pipeline_takes(headrace: Headrace, pipeline: Path, tmp_path: Path) -> None:
-    result = headrace("infer", str(tmp_path / "rides.jsonl"))
+    result = headrace("infer", str(tmp_path / "rides.jsonl"), "--key", "station")
 
     assert result.exit_code == 0
     assert result.stdout.splitlines() == [
         "schema:",
         "  station: string not null",
         "  minutes: float64",
-        "  started: timestamp not null",
+        "  started: timestamp",
         "time:",
         "  column: started",
-        "  out_of_orderness: 0s  # how late a row may come",
+        "  out_of_orderness: 1m  # 0 of 5 sampled rows would be late",
     ]
 
 
@@ -107,13 +107,15 @@ def test_infer_reads_csv_and_parquet(headrace: Headrace, tmp_path: Path) -> None
     parquet = json.loads(headrace("infer", str(tmp_path / "a.parquet"), "--json").stdout)
 
     assert csv["schema"] == {
-        "id": "int64 not null",
-        "code": "string not null",
-        "at": "timestamp not null",
+        "id": "int64",
+        "code": "string",
+        "at": "timestamp",
         "x": "float64",
     }
+    assert csv["format"] == "{csv: {header: true}}"
+    assert (csv["out_of_orderness_ms"], csv["late"]) == (0, 0)
     assert (csv["rows"], csv["time"]) == (2, "at")
-    assert parquet["schema"] == {"id": "int64 not null", "tags": ["string"], "small": "int32 not null"}
+    assert parquet["schema"] == {"id": "int64", "tags": ["string"], "small": "int32"}
 
 
 @pytest.mark.parametrize(

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from headrace.cli.arguments import Json, plural, print_json, print_table
+from headrace.cli.arguments import Json, print_json, print_table
 from headrace.cli.cluster import kubernetes, yarn
 from headrace.cli.cluster.cluster_target import (
     ClusterConfig,
@@ -20,6 +21,7 @@ from headrace.cli.cluster.cluster_target import (
 from headrace.cli.cluster.election_options import Ha, Host, KeyFile, Ledger, election_of
 from headrace.cli.cluster.tls_options import TlsCa, TlsCert, TlsKey
 from headrace.cli.errors import NOT_REACHABLE, reporting_errors
+from headrace.core.plural import plural
 
 if TYPE_CHECKING:
     from headrace.local.cluster import ClusterRecord, ClusterStatus
@@ -112,6 +114,24 @@ def stop(
         print_json({"stopped": record is not None})
     else:
         typer.echo("no cluster was running" if record is None else f"stopped the cluster at {record.url}")
+
+
+@app.command("list", short_help="list the clusters of this home, also those of one job")
+@reporting_errors()
+def list_(as_json: Json = False) -> None:
+    """List the clusters on this host and on YARN that HEADRACE_HOME knows: its session cluster, and those that serve
+    one job or one application. --coordinator URL reaches any of them."""
+    from headrace.core.settings import Home
+    from headrace.local.cluster.known_clusters import known_clusters
+
+    found = known_clusters(Home.from_environment())
+    if as_json:
+        print_json({"clusters": [asdict(each) for each in found]})
+    elif not found:
+        typer.echo("no clusters", err=True)
+    else:
+        rows = [(each.name, each.kind, each.state, str(each.jobs_running), each.url) for each in found]
+        print_table(("NAME", "KIND", "STATE", "JOBS", "COORDINATOR"), rows, left=5)
 
 
 @app.command(short_help="print what runs; exit code 3 if it does not answer")

@@ -52,6 +52,7 @@ from headrace.coordinator.rest.service import JobConflictError, JobNotFoundError
 from headrace.coordinator.store.job_store import JobStore
 from headrace.coordinator.store.ledger_store import LedgerReplacedError
 from headrace.core.errors import HeadraceError, UserError
+from headrace.core.plural import plural
 
 ANSWER_PATIENCE_S = 2.0
 """How long, in seconds, a cancel of a job without a driver waits for the job store before it returns a trigger that is
@@ -264,7 +265,7 @@ class Dispatcher:
         slots = self._fleet.slots_max
         if facts.slots > slots:
             raise JobConflictError(
-                f"parallelism {parallelism} takes {facts.slots} slots, and the cluster has {slots}",
+                f"parallelism {parallelism} takes {plural(facts.slots, 'slot')}, and the cluster has {slots}",
                 remedy="start more workers first",
             )
         trigger = self._triggers.begin(driver.job, "rescale")

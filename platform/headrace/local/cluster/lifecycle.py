@@ -19,6 +19,7 @@ from headrace.client.token_files import ensure_token
 from headrace.core.errors import ExternalError, HeadraceError, UserError
 from headrace.core.files.private_files import make_private_folder
 from headrace.core.network.hosts import host_port
+from headrace.core.plural import plural
 from headrace.core.settings import Home
 from headrace.local.cluster.commands import (
     SLOT_ROLE,
@@ -127,9 +128,9 @@ def _planned(before: ClusterRecord, workers: int | None, slots: int | None, port
     remedy = "stop it first: headrace cluster stop; or set another HEADRACE_HOME for the other cluster"
     alive = [member for member in before.workers if member.process.is_alive()]
     if slots not in {None, before.slots} and alive:
-        raise UserError(f"the cluster's workers have {before.slots} slots each, not {slots}", remedy=remedy)
+        raise UserError(f"the cluster's workers have {plural(before.slots, 'slot')} each, not {slots}", remedy=remedy)
     if workers is not None and any(int(member.name.rpartition("-")[2]) > workers for member in alive):
-        raise UserError(f"the cluster has {len(before.workers)} workers, not {workers}", remedy=remedy)
+        raise UserError(f"the cluster has {plural(len(before.workers), 'worker')}, not {workers}", remedy=remedy)
     return with_port(before, port).model_copy(update={"slots": slots or before.slots})
 
 

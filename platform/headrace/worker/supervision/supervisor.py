@@ -25,6 +25,7 @@ from typing import assert_never
 
 from headrace import __version__
 from headrace.core.errors import ExternalError, HeadraceError, InternalError, UnreachableError, UserError
+from headrace.core.plural import plural
 from headrace.processes.spawning import SpawnStarter, Starter
 from headrace.rpc.client import ClientHandlers, ControlClient, CoordinatorAccess
 from headrace.rpc.messages import (
@@ -284,7 +285,7 @@ class Supervisor:
         if not busy:
             self._end("it is drained")
         elif now_s >= drained_by_s:
-            self._end(f"{busy} slots have not been drained in {self._config.drain_ms / 1_000:g} s")
+            self._end(f"{plural(busy, 'busy slot')} not drained in {self._config.drain_ms / 1_000:g} s")
 
     def _fill(self, now_s: float) -> None:
         """Starts missing slots as soon as the starter can do so without blocking this thread."""
