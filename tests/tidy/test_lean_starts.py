@@ -213,7 +213,7 @@ FORBIDDEN = {
     "savepoint job": ENGINE_PACKAGES | SERVICES | (ON_DEMAND - CLIENT),
     "validate {file}": LIVE_OPERATORS | {"pyarrow", "headrace.formats.json.decode"} | SERVICES | ON_DEMAND,
     "functions upper": {"headrace.operators", "headrace.spec", "headrace_connectors", "pyarrow"} | SERVICES | ON_DEMAND,
-    "docs event-time": ENGINE_PACKAGES | SERVICES | ON_DEMAND | {"pydantic"},
+    "docs event-time": ENGINE_PACKAGES | SERVICES | ON_DEMAND | {"headrace.spec", "headrace.expr"},
     "cluster status": ENGINE_PACKAGES | SERVICES | (ON_DEMAND - CLIENT),
     "operator --help": ENGINE_PACKAGES | SERVICES | ON_DEMAND | {"headrace.operator"},
     "cluster stop": ENGINE_PACKAGES | SERVICES | (ON_DEMAND - CLIENT),
