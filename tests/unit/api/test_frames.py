@@ -11,6 +11,7 @@ import pytest
 import headrace as hr
 from headrace.api.frames import PREVIEWS_MAX
 from headrace.core.errors import DataError, InvalidPipelineError, UserError
+from headrace.local.inspection.preview import Preview
 
 ROWS = [
     {"station": "a", "minutes": 10, "started": "2024-05-01T08:05:00Z"},
@@ -130,7 +131,7 @@ def test_a_bounded_number_of_previews_is_kept(rides: hr.Stream) -> None:
     assert rides.pipeline._previews.find(streams[-1].reference) is first
 
 
-def _preview(rides: hr.Stream) -> object:
+def _preview(rides: hr.Stream) -> Preview:
     from headrace.api.frames import first_rows
 
     return first_rows(rides.pipeline.to_dict(), "rides", rows=1, seconds=5.0)
