@@ -64,7 +64,7 @@ def test_the_cluster_of_one_program(cluster: StandbyCluster, flow: Flow) -> None
     (cluster.folder / "app.py").write_text(PROGRAM)
     hosts = [join(cluster, "app.py", "application") for _ in range(2)]
     job = cluster.folder / "job.txt"
-    wait_until(job.exists, "the program has submitted its job")
+    wait_until(lambda: job.exists() and bool(job.read_text()), "the program has submitted its job")
     flow.job = job.read_text()
     flow.wait_checkpoint()
     starts = cluster.folder / "starts.txt"
