@@ -124,7 +124,7 @@ class KeyFigures(Document):
 
 
 class LateFigures(Document):
-    """How late the late rows of a node were: (bucket, rows) of `operators.late_rows`, ascending."""
+    """How late the late rows of a node were: (bucket, rows) of `core.late_buckets`, ascending."""
 
     node: str
     buckets: tuple[tuple[int, int], ...] = ()

@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given
 
 from headrace.core.batch import TS, WM
-from headrace.operators.late_rows import BUCKETS_MAX, GROWTH, LateRows, merged, quantile_ms
+from headrace.core.late_buckets import BUCKETS_MAX, GROWTH, merged, quantile_ms
+from headrace.operators.late_rows import LateRows
 
 
 def frame(lateness_ms: list[int]) -> pl.DataFrame:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -41,6 +42,7 @@ def explain(
 ) -> None:
     """Show what a pipeline does: columns, time, append or updating, replayable or why not; tasks and edges."""
     if live:
+        _check_live({"--set": set_, "--against": against, "--rename": rename})
         _explain_live(file, coordinator, as_json=as_json)
         return
     from headrace.local.engine.compile import compile_loaded
@@ -58,6 +60,17 @@ def explain(
     for line in explain_lines(compiled.logical, compiled.physical):
         # click drops the style if stdout is no terminal
         typer.echo(line if line.startswith(" ") else typer.style(line, bold=True))
+
+
+def _check_live(given: Mapping[str, object]) -> None:
+    """Raises UserError for options that need a file."""
+    from headrace.core.errors import UserError
+
+    wrong = next((name for name, value in given.items() if value), None)
+    if wrong is not None:
+        raise UserError(
+            f"{wrong} does not go with --live", remedy=f"--live looks at a job that runs: leave {wrong} out"
+        )
 
 
 def _explain_live(job: str, coordinator: str | None, *, as_json: bool) -> None:

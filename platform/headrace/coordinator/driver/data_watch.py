@@ -46,7 +46,8 @@ class DataWatch:
         another attempt has others."""
         now_ms = self._clock.monotonic_ms()
         subtasks = statuses[reported].subtasks if reported in statuses else ()
-        if now_ms < self._due_ms and figures is self._figures and not all(each.ended for each in subtasks):
+        is_over = bool(subtasks) and all(each.ended for each in subtasks)
+        if now_ms < self._due_ms and figures is self._figures and not is_over:
             return
         self._due_ms = now_ms + LOOK_MS
         try:
