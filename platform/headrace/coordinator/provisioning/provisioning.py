@@ -18,6 +18,7 @@ After a failed start the next one waits, twice as long each time, until a worker
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
@@ -37,6 +38,8 @@ SPARED_MS = 15_000
 """No worker is released as idle so early in a term: jobs that are resumed have not requested their slots yet."""
 PAUSE_MS, PAUSE_MS_MAX = 1_000, 60_000
 """The wait after a failed start: the first one, and the longest."""
+ENDED_MAX = 20
+"""Ends of workers that are kept, for users."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,13 +77,22 @@ class ExpectedWorker:
 
 
 @dataclass(frozen=True, slots=True)
+class EndedWorker:
+    """A worker whose process has ended, although nothing released it. reason: the system's."""
+
+    worker: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class ProvisioningView:
     """What users see of it. expected: workers that have not joined; trouble: why there are too few, empty: none is
-    known; slots_max: of the largest cluster that it makes."""
+    known; slots_max: of the largest cluster that it makes; ended: the last `ENDED_MAX`, oldest first."""
 
     expected: tuple[ExpectedWorker, ...]
     trouble: str
     slots_max: int
+    ended: tuple[EndedWorker, ...] = ()
 
 
 @dataclass(slots=True)
@@ -90,6 +102,7 @@ class _Own:
     running_ms   since when its process runs and is not connected; None: it does not run, or is connected
     spare_ms     since when it is not needed; None: it is
     released_ms  when it was released last; None: it is not LEAVING
+    is_lost      whether it was released because it had failed, not because it was idle
     """
 
     phase: WorkerPhase = WorkerPhase.PENDING
@@ -98,6 +111,7 @@ class _Own:
     running_ms: int | None = None
     spare_ms: int | None = None
     released_ms: int | None = None
+    is_lost: bool = False
 
 
 class Provisioning:
@@ -113,6 +127,7 @@ class Provisioning:
         self._pause_ms = 0
         self._start_from_ms = 0
         self._trouble = ""
+        self._ended_last: deque[EndedWorker] = deque(maxlen=ENDED_MAX)
 
     # ---- events --------------------------------------------------------------------------------------------------
 
@@ -158,6 +173,11 @@ class Provisioning:
         """Why the last start failed, until a worker joins; empty: it did not."""
         return self._trouble
 
+    @property
+    def ended(self) -> tuple[EndedWorker, ...]:
+        """The workers of this term that have ended without a release, and why; the last ones, oldest first."""
+        return tuple(self._ended_last)
+
     # ---- inside --------------------------------------------------------------------------------------------------
 
     def _forget(self, listed: Mapping[str, WorkerReport], joined: Mapping[str, WorkerLoad], now_ms: int) -> None:
@@ -175,11 +195,15 @@ class Provisioning:
         own = self._own.setdefault(name, _Own())
         has_just_ended = report.phase is WorkerPhase.ENDED and own.phase is not WorkerPhase.ENDED
         own.phase, own.reason = report.phase, report.reason
+        # the system may name the reason after the connection has ended, or after the worker was given up
+        if has_just_ended and report.reason and (own.released_ms is None or own.is_lost):
+            self._ended_last.append(EndedWorker(name, report.reason))
         if own.released_ms is not None:
             is_due = has_just_ended or now_ms - own.released_ms >= RELEASE_AGAIN_MS
             return self._release(name, now_ms) if is_due else ()
         if report.phase is WorkerPhase.ENDED:
             if load is not None:
+                own.is_lost = True
                 return (DropWorker(name, report.reason or "its process has ended"), *self._release(name, now_ms))
             return self._ended(name, report.reason or "its process ended before it had joined", now_ms)
         if load is not None:
@@ -212,6 +236,7 @@ class Provisioning:
         return min(self._config.join_ms, ADOPTED_MS_MAX) if is_adopted else self._config.join_ms
 
     def _ended(self, name: str, reason: str, now_ms: int) -> Iterable[ProvisioningEffect]:
+        self._own[name].is_lost = True
         if not self._own[name].joined:
             self._failed(f"worker {name}: {reason}", now_ms)
         return self._release(name, now_ms)

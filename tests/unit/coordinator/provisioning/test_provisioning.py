@@ -16,6 +16,7 @@ from headrace.coordinator.provisioning.provisioning import (
     SPARED_MS,
     STARTS_MAX,
     DropWorker,
+    EndedWorker,
     Provisioning,
     ProvisioningEffect,
     ReleaseWorker,
@@ -310,3 +311,31 @@ def test_whatever_happens_the_limits_hold_and_calm_brings_what_is_wanted(data: s
         world.decide(1_000)
     assert len(world.listed) == wanted
     assert world.provisioning.is_settled
+
+
+@pytest.mark.parametrize("order", ["reason first", "connection first", "given up first"])
+def test_the_reason_of_an_end_is_kept_whenever_the_system_names_it(order: str) -> None:
+    world = World().started(2)
+    reason = "container c: exit code -104"
+    if order != "reason first":
+        del world.joined["w1-1"]
+        assert not world.decide()
+    if order == "given up first":
+        world.decide(RETURN_MS)
+        # the system has accepted the release, and lists the worker until it is gone
+    world.listed["w1-1"] = WorkerReport("w1-1", ENDED, reason)
+    world.decide()
+    assert world.provisioning.ended == (EndedWorker("w1-1", reason),)
+    world.decide(RELEASE_AGAIN_MS)
+    assert len(world.provisioning.ended) == 1
+
+
+def test_the_end_of_a_worker_that_was_released_as_idle_is_no_news() -> None:
+    world = World().started(2)
+    world.slots = 0
+    world.join("w1-1", idle=True)
+    world.decide()
+    assert ReleaseWorker("w1-1") in world.decide(CONFIG.idle_ms)
+    world.listed["w1-1"] = WorkerReport("w1-1", ENDED, "exit code 143")
+    world.decide()
+    assert world.provisioning.ended == ()
