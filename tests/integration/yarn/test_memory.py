@@ -9,7 +9,7 @@ import pytest
 
 from headrace.yarn.master.roster import MORE_MEMORY
 from support.processes.running import wait_until
-from support.yarn.cluster import Yarn, yarn_cluster
+from support.yarn.cluster import yarn_cluster
 from support.yarn.session import YarnSession
 
 pytestmark = pytest.mark.full

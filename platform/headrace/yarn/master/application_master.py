@@ -12,7 +12,7 @@ from __future__ import annotations
 import logging
 import os
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
@@ -22,7 +22,7 @@ from headrace.yarn.jvm import JvmConfig, JvmLostError
 from headrace.yarn.master.allocation import AllocationMachine
 from headrace.yarn.master.link import MasterLink, Place, Registration, WorkerContainers
 from headrace.yarn.master.roster import Held, Roster
-from headrace.yarn.records import Allocation, ContainerSize, FinalStatus, Headroom, Launch, Token
+from headrace.yarn.records import Allocation, ContainerSize, Credentials, FinalStatus, Headroom, Launch, Token
 from headrace.yarn.refusals import AttemptOverError, NotRegisteredError, RefusedError
 
 LOG = logging.getLogger("headrace.yarn")
@@ -45,11 +45,12 @@ _STARTED_BEFORE = "already is running on this node"
 
 @dataclass(frozen=True, slots=True)
 class MasterConfig:
-    """jvm: of the link; containers: what is requested; secrets: in the credentials of each container."""
+    """jvm: of the link; containers: what is requested; credentials: host name of a node -> those of a container there,
+    now. It is called in several threads."""
 
     jvm: JvmConfig
     containers: WorkerContainers
-    secrets: Mapping[str, bytes]
+    credentials: Callable[[str], Credentials]
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +68,11 @@ def leave_at_once(reason: str) -> None:
     LOG.error("this attempt of the ApplicationMaster is over: %s", reason)
     logging.shutdown()
     os._exit(OVER_EXIT_CODE)
+
+
+def host_of(node: str) -> str:
+    """The host name of a node `HOST:PORT`, by which its containers listen."""
+    return node.rpartition(":")[0]
 
 
 class ApplicationMaster:
@@ -116,6 +122,11 @@ class ApplicationMaster:
             held = () if self._over else self._roster.listed()
             return Standing(held, registration.queue, self._headroom, registration.maximum)
 
+    def nodes(self) -> list[str]:
+        """The host names of the nodes that have containers."""
+        with self._lock:
+            return sorted({host_of(each.node) for each in self._roster.listed() if each.node})
+
     def request(self, number: int, launch: Launch) -> None:
         """Requests a container, unless that number was requested before. launch: what it will run.
 
@@ -148,7 +159,7 @@ class ApplicationMaster:
         if staging is not None:
             # before the end: YARN may kill this process once it has confirmed that
             try:
-                link.delete_folder(staging)
+                link.delete_folder(staging, self._config.credentials("").tokens)
             except HeadraceError as error:
                 LOG.warning("the staging folder stays, until the next start: %s", error.message)
         link.finish(status, message, "" if self._place is None else self._place.url)
@@ -281,7 +292,7 @@ class ApplicationMaster:
             link = self._link
             try:
                 if link is not None:
-                    link.start(allocation, launch, self._config.secrets)
+                    link.start(allocation, launch, self._config.credentials(host_of(allocation.node)))
                     return
             except JvmLostError:
                 pass
