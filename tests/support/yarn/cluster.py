@@ -153,10 +153,12 @@ def yarn_cluster(
     settings: Mapping[str, str] | None = None,
     queues: Mapping[str, str] | None = None,
     standby: bool = False,
+    core: Mapping[str, str] | None = None,
+    java_options: Sequence[str] = (),
 ) -> Iterator[Yarn]:
     """Starts it, with folders of its own below `folder`, and ends it with all that runs there. settings: more of
     yarn-site.xml; queues: in place of the only one; standby: there are two
-    ResourceManagers, the first of which is active."""
+    ResourceManagers, the first of which is active; core: more of core-site.xml; java_options: of all servers."""
     folder.mkdir(parents=True, exist_ok=True)
     conf, java = folder / "conf", find_java()
     conf.mkdir()
@@ -167,20 +169,23 @@ def yarn_cluster(
             ports = {name: [stack.enter_context(reserved_port()) for _ in _RESOURCE_MANAGER] for name in names}
             pair = _high_availability(folder) if standby else {}
             site = {**_site(folder), **_addresses(ports), **pair, **(settings or {})}
-            write_settings(conf / "core-site.xml", {"fs.defaultFS": "file:///", "hadoop.tmp.dir": str(folder / "tmp")})
+            own_core = {"fs.defaultFS": "file:///", **(core or {}), "hadoop.tmp.dir": str(folder / "tmp")}
+            write_settings(conf / "core-site.xml", own_core)
             write_settings(conf / "yarn-site.xml", site)
             write_settings(conf / "capacity-scheduler.xml", queues or _queues())
             managers = {}
             for name in names:
                 own = conf if not name else _own_conf(folder, site, name, {"yarn.resourcemanager.ha.id": name})
-                server = partial(_server, java, folder, own, _RM_MAIN, name or "resourcemanager")
+                server = partial(_server, java, folder, own, _RM_MAIN, name or "resourcemanager", java_options)
                 managers[f"http://{HOST}:{ports[name][-1]}"] = stack.enter_context(Restarted(server))
             yarn = Yarn(conf, folder, managers)
             if standby:
                 yarn.activate(0)
             for number in range(nodes):
                 own = _own_conf(folder, site, str(number), _node_folders(folder, number))
-                stack.enter_context(_server(java, folder, own, "nodemanager.NodeManager", f"node-{number}"))
+                stack.enter_context(
+                    _server(java, folder, own, "nodemanager.NodeManager", f"node-{number}", java_options)
+                )
             wait_until(lambda: yarn.nodes() == nodes, f"{nodes} nodes are there: see {folder}/*.log", SPARK_SECONDS)
             yield yarn
     finally:
@@ -205,11 +210,10 @@ def _end(processes: list[psutil.Process]) -> None:
 
 
 @contextmanager
-def _server(java: Java, folder: Path, conf: Path, main: str, name: str) -> Iterator[None]:
+def _server(java: Java, folder: Path, conf: Path, main: str, name: str, java_options: Sequence[str]) -> Iterator[None]:
     """One of the cluster's processes, its output in `<name>.log`."""
-    command = hadoop_command(
-        java, conf, f"{_SERVERS}.{main}", folder=folder, java_options=[f"-Djava.io.tmpdir={folder / 'tmp'}"]
-    )
+    options = [f"-Djava.io.tmpdir={folder / 'tmp'}", *java_options]
+    command = hadoop_command(java, conf, f"{_SERVERS}.{main}", folder=folder, java_options=options)
     environment = os.environ | {"JAVA_HOME": _java_home(java), "SPARK_LOCAL_IP": HOST}
     process = start_leashed(command, data=folder, log=folder / f"{name}.log", environment=environment)
     try:
