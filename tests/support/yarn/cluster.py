@@ -39,7 +39,7 @@ ACTIVE_AND_STANDBY = ("rm1", "rm2")
 """Ids of two ResourceManagers, of which an administrator makes one the active one."""
 _SERVERS = "org.apache.hadoop.yarn.server"
 _RM_MAIN = "resourcemanager.ResourceManager"
-_RM_ADMIN = "org.apache.hadoop.yarn.client.cli.RMAdminCLI"
+RM_ADMIN = "org.apache.hadoop.yarn.client.cli.RMAdminCLI"
 
 
 class Restarted(ExitStack):
@@ -84,7 +84,7 @@ class Yarn:
         command = ("-transitionToActive", "--forceactive", ACTIVE_AND_STANDBY[number])
         page = list(self.managers)[number]
         wait_until(lambda: answered(f"{page}/ws/v1/cluster/info") is not None, f"{page} answers")
-        run_hadoop(self.conf, _RM_ADMIN, *command)
+        run_hadoop(self.conf, RM_ADMIN, *command)
         wait_until(lambda: self.active() == page, f"{page} is active")
 
     def active(self) -> str | None:
@@ -102,6 +102,11 @@ class Yarn:
         """Nodes that take containers; None: nobody answers yet."""
         answer = self._ask("nodes?states=RUNNING")
         return None if answer is None else len((answer["nodes"] or {}).get("node", []))
+
+    def node_ids(self) -> list[str]:
+        """Those that take containers, `HOST:PORT`."""
+        answer = self._ask("nodes?states=RUNNING")
+        return [] if answer is None else sorted(each["id"] for each in (answer["nodes"] or {}).get("node", []))
 
     def applications(self) -> list[dict[str, Any]]:
         """All of them, oldest first: id, state, finalStatus, diagnostics, runningContainers ..."""
@@ -155,10 +160,17 @@ def yarn_cluster(
     standby: bool = False,
     core: Mapping[str, str] | None = None,
     java_options: Sequence[str] = (),
+    hosts: Sequence[str] = (),
 ) -> Iterator[Yarn]:
-    """Starts it, with folders of its own below `folder`, and ends it with all that runs there. settings: more of
-    yarn-site.xml; queues: in place of the only one; standby: there are two
-    ResourceManagers, the first of which is active; core: more of core-site.xml; java_options: of all servers."""
+    """Starts it, with folders of its own below `folder`, and ends it with all that runs there.
+
+    settings      more of yarn-site.xml
+    queues        in place of the only one
+    standby       there are two ResourceManagers, the first of which is active
+    core          more of core-site.xml
+    java_options  of all servers
+    hosts         addresses of the nodes, if not `HOST`
+    """
     folder.mkdir(parents=True, exist_ok=True)
     conf, java = folder / "conf", find_java()
     conf.mkdir()
@@ -182,7 +194,7 @@ def yarn_cluster(
             if standby:
                 yarn.activate(0)
             for number in range(nodes):
-                own = _own_conf(folder, site, str(number), _node_folders(folder, number))
+                own = _own_conf(folder, site, str(number), _of_node(folder, number, hosts[number] if hosts else HOST))
                 stack.enter_context(
                     _server(java, folder, own, "nodemanager.NodeManager", f"node-{number}", java_options)
                 )
@@ -236,8 +248,10 @@ def _own_conf(folder: Path, site: Mapping[str, str], name: str, own: Mapping[str
     return conf
 
 
-def _node_folders(folder: Path, number: int) -> dict[str, str]:
+def _of_node(folder: Path, number: int, host: str) -> dict[str, str]:
     return {
+        "yarn.nodemanager.hostname": host,
+        **{f"yarn.nodemanager.{name}": f"{host}:0" for name in ("address", "localizer.address", "webapp.address")},
         "yarn.nodemanager.local-dirs": str(folder / f"local-{number}"),
         "yarn.nodemanager.log-dirs": str(folder / "logs" / str(number)),
     }
@@ -276,10 +290,6 @@ def _site(folder: Path) -> dict[str, str]:
         # containers come quickly
         "yarn.resourcemanager.nodemanagers.heartbeat-interval-ms": "100",
         "yarn.scheduler.minimum-allocation-mb": "128",
-        "yarn.nodemanager.hostname": HOST,
-        "yarn.nodemanager.address": f"{HOST}:0",
-        "yarn.nodemanager.localizer.address": f"{HOST}:0",
-        "yarn.nodemanager.webapp.address": f"{HOST}:0",
         "yarn.nodemanager.resource.memory-mb": str(NODE_MEMORY_MB),
         "yarn.nodemanager.resource.cpu-vcores": str(NODE_CORES),
         # Python with Arrow maps much more than it uses: nodes that count that can run no such thing
