@@ -205,6 +205,11 @@ class Fleet:
         """Treats a connected worker, whose process has ended, as lost."""
         self._server.drop(worker, reason)
 
+    def drain(self, worker: str) -> None:
+        """Has the jobs of a worker move to others, as if it had said that it is going to end."""
+        if worker in self._workers:
+            self._leaving(worker)
+
     def forget_released(self, known: Set[str]) -> None:
         """Forgets released workers but those that are `known` to leave something behind."""
         self._released &= known

@@ -17,6 +17,7 @@ from typing import assert_never
 from headrace.coordinator.fleet.fleet import Fleet
 from headrace.coordinator.provisioning.config import ProvisioningConfig
 from headrace.coordinator.provisioning.provisioning import (
+    DrainWorker,
     DropWorker,
     Provisioning,
     ProvisioningEffect,
@@ -122,6 +123,8 @@ class Provisioner:
         match effect:
             case DropWorker(worker, reason):
                 self._fleet.drop(worker, reason)
+            case DrainWorker(worker):
+                self._fleet.drain(worker)
             case ReleaseWorker(worker):
                 self._fleet.release(worker)
             case StartWorker():

@@ -64,7 +64,14 @@ class DropWorker:
     reason: str
 
 
-ProvisioningEffect = StartWorker | ReleaseWorker | DropWorker
+@dataclass(frozen=True, slots=True)
+class DrainWorker:
+    """Have the jobs of a worker move to others: its system is going to end it."""
+
+    worker: str
+
+
+ProvisioningEffect = StartWorker | ReleaseWorker | DropWorker | DrainWorker
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +110,7 @@ class _Own:
     spare_ms     since when it is not needed; None: it is
     released_ms  when it was released last; None: it is not LEAVING
     is_lost      whether it was released because it had failed, not because it was idle
+    is_drained   whether its jobs were asked to move
     """
 
     phase: WorkerPhase = WorkerPhase.PENDING
@@ -112,6 +120,7 @@ class _Own:
     spare_ms: int | None = None
     released_ms: int | None = None
     is_lost: bool = False
+    is_drained: bool = False
 
 
 class Provisioning:
@@ -138,8 +147,12 @@ class Provisioning:
         joined = {each.worker: each for each in demand.workers}
         effects: list[ProvisioningEffect] = []
         self._forget(listed, joined, now_ms)
+        leaving = {each.worker: each for each in demand.leaving}
         for name, report in sorted(listed.items()):
-            effects += self._judge(name, report, joined.get(name), now_ms)
+            if self._is_draining(name, report, joined, leaving):
+                effects += self._drain(name, joined.get(name) or leaving[name], now_ms)
+            else:
+                effects += self._judge(name, report, joined.get(name), now_ms)
         return (*effects, *self._sized(demand, now_ms))
 
     def start_failed(self, worker: str, reason: str, now_ms: int) -> None:
@@ -166,7 +179,9 @@ class Provisioning:
     @property
     def is_settled(self) -> bool:
         """Whether nothing is awaited: no worker starts, leaves or waits to be started."""
-        return not self._trouble and all(own.joined and own.released_ms is None for own in self._own.values())
+        return not self._trouble and all(
+            own.joined and own.released_ms is None and not own.is_drained for own in self._own.values()
+        )
 
     @property
     def trouble(self) -> str:
@@ -187,6 +202,28 @@ class Provisioning:
             own = self._own.pop(name)
             if not own.joined and own.released_ms is None:
                 self._failed(f"worker {name} disappeared before it had joined", now_ms)
+
+    def _is_draining(
+        self,
+        name: str,
+        report: WorkerReport,
+        joined: Mapping[str, WorkerLoad],
+        leaving: Mapping[str, WorkerLoad],
+    ) -> bool:
+        """Whether a worker is connected, and its system has said that it is going to end it."""
+        own = self._own.get(name)
+        is_ours = own is None or own.released_ms is None
+        is_running = report.is_leaving and report.phase is WorkerPhase.RUNNING
+        return is_running and is_ours and (name in joined or name in leaving)
+
+    def _drain(self, name: str, load: WorkerLoad, now_ms: int) -> Iterable[ProvisioningEffect]:
+        """Has its jobs move, and releases it once they have. Another worker is started in its place meanwhile."""
+        own = self._own.setdefault(name, _Own())
+        own.phase, own.joined = WorkerPhase.RUNNING, True
+        if not own.is_drained:
+            own.is_drained = True
+            return (DrainWorker(name),)
+        return self._release(name, now_ms) if load.idle else ()
 
     def _judge(
         self, name: str, report: WorkerReport, load: WorkerLoad | None, now_ms: int
@@ -247,7 +284,7 @@ class Provisioning:
 
     def _sized(self, demand: Demand, now_ms: int) -> Iterable[ProvisioningEffect]:
         """Starts what is missing, and releases what has not been needed for long."""
-        present = {name: own for name, own in self._own.items() if own.released_ms is None}
+        present = {name: own for name, own in self._own.items() if own.released_ms is None and not own.is_drained}
         foreign = sum(each.slots for each in demand.workers if each.worker not in self._own)
         needed = -(-max(0, demand.slots - foreign) // self._config.slots)
         wanted = min(max(needed, self._config.workers_min), self._config.workers_max)

@@ -12,7 +12,7 @@ from __future__ import annotations
 import logging
 import os
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
@@ -55,12 +55,14 @@ class MasterConfig:
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """What the application has: its containers, what its queue has left for it, and the largest container."""
+    """What the application has: its containers, what its queue has left for it, and the largest container. leaving: the
+    nodes that YARN decommissions."""
 
     held: tuple[Held, ...]
     queue: str
     headroom: Headroom | None
     maximum: ContainerSize
+    leaving: frozenset[str] = frozenset()
 
 
 def leave_at_once(reason: str) -> None:
@@ -90,6 +92,7 @@ class ApplicationMaster:
         self._place: Place | None = None
         self._registration: Registration | None = None
         self._headroom: Headroom | None = None
+        self._leaving: set[str] = set()
         self._launches: dict[int, Launch] = {}
         self._tokens: dict[str, Token] = {}
         self._link: MasterLink | None = None
@@ -120,7 +123,8 @@ class ApplicationMaster:
             raise ExternalError("the ApplicationMaster is not registered yet", retry=True)
         with self._lock:
             held = () if self._over else self._roster.listed()
-            return Standing(held, registration.queue, self._headroom, registration.maximum)
+            leaving = frozenset(self._leaving)
+            return Standing(held, registration.queue, self._headroom, registration.maximum, leaving)
 
     def nodes(self) -> list[str]:
         """The host names of the nodes that have containers."""
@@ -254,8 +258,17 @@ class ApplicationMaster:
                 self._roster.granted(allocation)
             self._roster.ended(received.answer.ended)
             self._headroom = received.answer.headroom
+            self._note_nodes(received.answer.nodes)
         for allocation in granted:
             self._starters.submit(self._start_container, allocation)
+
+    def _note_nodes(self, nodes: Mapping[str, bool]) -> None:
+        for node, is_leaving in nodes.items():
+            if is_leaving:
+                LOG.info("node %s is being decommissioned: its workers are drained", node)
+                self._leaving.add(node)
+            else:
+                self._leaving.discard(node)
 
     def _note(self, error: HeadraceError) -> None:
         if self._trouble != error.message:

@@ -29,6 +29,9 @@ from headrace.yarn.refusals import refusals
 from headrace.yarn.staging import delete_folder
 
 ANYWHERE = "*"
+DECOMMISSIONING = "DECOMMISSIONING"
+"""The state of a node that starts no container any more, and is given up once its containers have ended or a time is
+over."""
 FINISH_CALLS_MAX = 100
 """Calls until the ResourceManager confirms the end; each one waits as long as it takes to answer."""
 
@@ -106,6 +109,10 @@ class MasterLink:
                 tuple(allocation_of(each) for each in items(answer.getAllocatedContainers())),
                 tuple(end_of(each) for each in items(answer.getCompletedContainersStatuses())),
                 None if size is None else Headroom(size.memory_mb, size.vcores),
+                {
+                    str(each.getNodeId().toString()): str(each.getNodeState().toString()) == DECOMMISSIONING
+                    for each in items(answer.getUpdatedNodes())
+                },
             )
             return TokenedAnswer(given, self._taken(answer.getNMTokens()))
 
