@@ -44,12 +44,21 @@ class ExpectedWorkerInfo(Answer):
     reason: str | None = None
 
 
+class EndedWorkerInfo(Answer):
+    """A worker that has ended although nothing released it. `reason`: in the words of the system that had it."""
+
+    worker: str
+    reason: str
+
+
 class ProvisioningInfo(Answer):
-    """The workers that a cluster makes itself. `slots_max`: of its largest size; `trouble`: why there are too few."""
+    """The workers that a cluster makes itself. `slots_max`: of its largest size; `trouble`: why there are too few;
+    `ended`: the last ones that have ended, oldest first."""
 
     slots_max: int
     expected: tuple[ExpectedWorkerInfo, ...] = ()
     trouble: str | None = None
+    ended: tuple[EndedWorkerInfo, ...] = ()
 
 
 class ClusterInfo(Answer):

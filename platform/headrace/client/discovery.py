@@ -108,10 +108,12 @@ def _connect_on_kubernetes(address: str, home: Home) -> Client:
 
 def _connect_on_yarn(address: str, home: Home) -> Client:
     from headrace.client.http import Client
+    from headrace.client.yarn_clusters import authority_of as recorded_authority
     from headrace.client.yarn_clusters import token_of
 
     token = given_token() or token_of(home, address)
-    return Client("", token, authority=tls_authority(os.environ), locator=open_locator(address, os.environ))
+    authority = tls_authority(os.environ) or recorded_authority(home, address)
+    return Client("", token, authority=authority, locator=open_locator(address, os.environ))
 
 
 def authority_of(home: Home) -> Path | None:

@@ -14,7 +14,8 @@ from __future__ import annotations
 import base64
 
 _MAGIC = b"HDTS"
-_KIND = b"HDFS_DELEGATION_TOKEN"
+_KINDS = (b"HDFS_DELEGATION_TOKEN", b"WEBHDFS delegation", b"SWEBHDFS delegation")
+"""The kinds in order of preference. NameNodes accept all of them over WebHDFS."""
 _TOKENS_MAX = 1_000
 """Tokens of one file; a larger count is that of a damaged file."""
 
@@ -33,10 +34,22 @@ def token_text(content: bytes) -> str:
         if not text:
             raise TokenFileError("it is empty")
         return text
-    tokens = [token for kind, token in _stored(content) if kind == _KIND]
+    tokens = _of_hdfs(content)
     if len(tokens) != 1:
         raise TokenFileError(f"it has {len(tokens)} tokens of HDFS, and must have one")
     return base64.urlsafe_b64encode(tokens[0]).decode("ascii").rstrip("=")
+
+
+def has_token(content: bytes) -> bool:
+    """Whether a token storage file has tokens of HDFS. Raises TokenFileError."""
+    return bool(_of_hdfs(content))
+
+
+def _of_hdfs(content: bytes) -> list[bytes]:
+    """The tokens of the first kind that the file has."""
+    stored = _stored(content)
+    found = ([token for kind, token in stored if kind == wanted] for wanted in _KINDS)
+    return next((tokens for tokens in found if tokens), [])
 
 
 def _stored(content: bytes) -> list[tuple[bytes, bytes]]:

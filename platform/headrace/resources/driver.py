@@ -27,11 +27,12 @@ class WorkerPhase(StrEnum):
 @dataclass(frozen=True, slots=True)
 class WorkerReport:
     """One worker, as its system shows it. reason: why it is pending, or why it has ended, in the system's words; empty
-    if the system gives none."""
+    if the system gives none. is_leaving: it runs, and its system is going to end it soon."""
 
     worker: str
     phase: WorkerPhase
     reason: str = ""
+    is_leaving: bool = False
 
 
 class ResourceDriver(Protocol):

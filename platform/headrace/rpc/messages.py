@@ -339,4 +339,14 @@ class StopWorker:
     """End all slots and the worker."""
 
 
-ToWorker = Registered | Refused | Heartbeat | SlotCommand | KillSlot | StopWorker
+@dataclass(frozen=True, slots=True)
+class ReplaceSecret:
+    """Replace a file in the worker's folder of secrets, such as a token or a certificate.
+    A worker without such a folder ignores it.
+    """
+
+    name: str
+    content: bytes = field(repr=False)
+
+
+ToWorker = Registered | Refused | Heartbeat | SlotCommand | KillSlot | StopWorker | ReplaceSecret

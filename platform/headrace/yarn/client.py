@@ -15,7 +15,8 @@ from typing import Any
 from headrace.yarn.conversions import items, java_credentials, java_launch, java_size, report_of
 from headrace.yarn.java import find_hadoop_client
 from headrace.yarn.jvm import Jvm, JvmConfig, settings_for
-from headrace.yarn.records import LIVE_STATES, ApplicationReport, ContainerSize, Launch
+from headrace.yarn.kerberos import KeytabLogin, log_in, login_of
+from headrace.yarn.records import LIVE_STATES, ApplicationReport, ContainerSize, Credentials, Launch
 from headrace.yarn.refusals import refusals
 
 APPLICATION_TYPE = "HEADRACE"
@@ -27,7 +28,7 @@ ANSWER_SECONDS = 30.0
 @dataclass(frozen=True, slots=True)
 class Submission:
     """An application. size: of the ApplicationMaster's container; attempts: of the ApplicationMaster at most, of which
-    those count that failed within `validity_ms`, None: all; secrets: in its credentials."""
+    those count that failed within `validity_ms`, None: all; credentials: its own."""
 
     name: str
     queue: str
@@ -38,14 +39,17 @@ class Submission:
     attempts: int
     validity_ms: int | None
     launch: Launch
-    secrets: Mapping[str, bytes]
+    credentials: Credentials
 
 
 class YarnClient:
     """One user's client. Calls are bounded by `ANSWER_SECONDS` where nobody answers. Raises ExternalError."""
 
-    def __init__(self, jvm: Jvm) -> None:
+    def __init__(self, jvm: Jvm, login: KeytabLogin | None = None) -> None:
+        """login: with Kerberos; None: by the ticket cache of this user."""
         self.jvm = jvm
+        if login is not None:
+            log_in(jvm, login)
         with refusals(jvm, "the connection to YARN"):
             self._client: Any = jvm.java.org.apache.hadoop.yarn.client.api.YarnClient.createYarnClient()
             self._client.init(jvm.conf)
@@ -122,7 +126,7 @@ class NewApplication:
                 context.setAttemptFailuresValidityInterval(submission.validity_ms)
             # workers outlive the ApplicationMaster, and join the next one
             context.setKeepContainersAcrossApplicationAttempts(True)
-            tokens = java_credentials(self._jvm, submission.secrets)
+            tokens = java_credentials(self._jvm, submission.credentials)
             context.setAMContainerSpec(java_launch(self._jvm, submission.launch, tokens))
             self._client.submitApplication(context)
 
@@ -133,12 +137,20 @@ def _numbers(application: str) -> tuple[int, ...]:
 
 
 @contextmanager
-def open_yarn_client(environment: Mapping[str, str] = os.environ) -> Iterator[YarnClient]:
-    """A client with a JVM of its own. Raises UserError for what is missing on this host, ExternalError."""
+def open_yarn_client(
+    environment: Mapping[str, str] = os.environ, login: KeytabLogin | None = None
+) -> Iterator[YarnClient]:
+    """A client with a JVM of its own. login: with Kerberos; None: as the environment says, else by the ticket cache.
+    Raises UserError for what is missing on this host, ExternalError."""
     folder = Path(tempfile.mkdtemp(prefix="headrace-yarn-"))
     try:
         config = JvmConfig(find_hadoop_client(environment), folder, environment, settings_for(ANSWER_SECONDS))
-        client = YarnClient(config.open())
+        jvm = config.open()
+        try:
+            client = YarnClient(jvm, login or login_of(environment))
+        except BaseException:
+            jvm.close()
+            raise
         try:
             yield client
         finally:

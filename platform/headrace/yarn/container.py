@@ -4,6 +4,7 @@ It takes the secrets out of the container's credentials, and becomes the module:
 
     $HEADRACE_HOME/secrets/<name>    `headrace.file.<name>`, mode 0600
     variable <NAME>                  `headrace.variable.<NAME>`
+    $HEADRACE_HOME/secrets/tokens    all of them, if a token of HDFS is among them: HEADRACE_HDFS_TOKEN_FILE names it
 
 The container's folder is deleted with the container. Everything is done before threads, and without a JVM.
 """
@@ -17,14 +18,18 @@ from pathlib import Path
 
 from headrace.core.files.private_files import PRIVATE_FILE, make_private_folder
 from headrace.core.files.replaced_file import replace_file
+from headrace.hdfs.login import TOKEN_FILE as HDFS_TOKEN_FILE
+from headrace.hdfs.token_file import has_token
 from headrace.yarn.token_file import secrets_of
 
 FILE_SECRET, VARIABLE_SECRET = "headrace.file.", "headrace.variable."
 TOKEN_LOCATION = "HADOOP_TOKEN_FILE_LOCATION"
 NODE_VARIABLE = "NM_HOST"
 """The host name of a container's node, in its environment."""
-TOKEN, KEY = "token", "key"
-"""Names of secrets: the cluster's token, and the key of its ledger, which workers do not get."""
+TOKEN, KEY, TOKENS = "token", "key", "tokens"
+"""Names of secrets: the cluster's token; the key of its ledger, which workers do not get; delegation tokens."""
+CERTIFICATE, CERTIFICATE_KEY, AUTHORITY, AUTHORITY_KEY = "tls.crt", "tls.key", "ca.crt", "ca.key"
+"""Those of TLS. Workers do not get the authority's key."""
 
 
 def secret_file(name: str) -> Path:
@@ -39,7 +44,8 @@ def container_home() -> Path:
 
 def prepared_environment(own: Mapping[str, str]) -> dict[str, str]:
     """Writes the files with secrets. Returns the environment of the module. Raises HeadraceError, OSError."""
-    found = secrets_of(Path(own[TOKEN_LOCATION]).read_bytes())
+    credentials = Path(own[TOKEN_LOCATION]).read_bytes()
+    found = secrets_of(credentials)
     make_private_folder(container_home())
     make_private_folder(container_home() / "secrets")
     temporary = Path.cwd() / "tmp"
@@ -50,6 +56,10 @@ def prepared_environment(own: Mapping[str, str]) -> dict[str, str]:
             replace_file(secret_file(alias.removeprefix(FILE_SECRET)), secret, mode=PRIVATE_FILE)
         elif alias.startswith(VARIABLE_SECRET):
             variables[alias.removeprefix(VARIABLE_SECRET)] = secret.decode()
+    if has_token(credentials):
+        # a copy, which is replaced by newer tokens while the container runs
+        replace_file(secret_file(TOKENS), credentials, mode=PRIVATE_FILE)
+        variables = {HDFS_TOKEN_FILE: str(secret_file(TOKENS)), **variables}
     home = {"HEADRACE_HOME": str(container_home()), "TMPDIR": str(temporary)}
     return {**own, **home, "PYTHONUNBUFFERED": "1", **variables}
 

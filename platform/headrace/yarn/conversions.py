@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping
 from typing import Any
 
 from headrace.yarn.jvm import Jvm
@@ -12,6 +11,7 @@ from headrace.yarn.records import (
     ApplicationReport,
     ContainerEnd,
     ContainerSize,
+    Credentials,
     FinalStatus,
     Launch,
     ResourceKind,
@@ -59,8 +59,8 @@ def java_launch(jvm: Jvm, launch: Launch, tokens: Any) -> Any:
     return jvm.records.ContainerLaunchContext.newInstance(files, environment, [line], None, tokens, None)
 
 
-def java_credentials(jvm: Jvm, secrets: Mapping[str, bytes]) -> Any:
-    """The credentials of a container: this process's tokens without the ApplicationMaster's, and these secrets."""
+def java_credentials(jvm: Jvm, credentials: Credentials) -> Any:
+    """The credentials of a container: this process's tokens without the ApplicationMaster's, and these."""
     java = jvm.java
     made = java.org.apache.hadoop.security.Credentials()
     own = java.org.apache.hadoop.security.UserGroupInformation.getCurrentUser().getCredentials()
@@ -68,11 +68,29 @@ def java_credentials(jvm: Jvm, secrets: Mapping[str, bytes]) -> Any:
     for token in items(own.getAllTokens()):
         if str(token.getKind().toString()) != AM_TOKEN:
             made.addToken(token.getService(), token)
-    for alias, secret in secrets.items():
+    if credentials.tokens:
+        # an alias that is there already is replaced
+        made.addAll(java_tokens(jvm, credentials.tokens))
+    for alias, secret in credentials.secrets.items():
         made.addSecretKey(java.org.apache.hadoop.io.Text(alias), secret)
     out = java.org.apache.hadoop.io.DataOutputBuffer()
     made.writeTokenStorageToStream(out)
     return java.java.nio.ByteBuffer.wrap(out.getData(), 0, out.getLength())
+
+
+def java_tokens(jvm: Jvm, storage: bytes) -> Any:
+    """A `Credentials` from a token storage."""
+    java = jvm.java
+    made = java.org.apache.hadoop.security.Credentials()
+    made.readTokenStorageStream(java.java.io.DataInputStream(java.java.io.ByteArrayInputStream(storage)))
+    return made
+
+
+def token_storage(jvm: Jvm, credentials: Any) -> bytes:
+    """Inverse of `java_tokens`."""
+    out = jvm.java.org.apache.hadoop.io.DataOutputBuffer()
+    credentials.writeTokenStorageToStream(out)
+    return bytes(out.getData())[: int(out.getLength())]
 
 
 def token_of(token: Any) -> Token:

@@ -173,8 +173,12 @@ def _started(config: JvmConfig) -> subprocess.Popen[bytes]:
     logging = config.folder / "log4j2.properties"
     logging.write_text(_LOGGING)
     hadoop = config.hadoop
+    krb5 = config.environment.get("KRB5_CONFIG")
+    # other programs read that variable, and the JVM does not
+    kerberos = [f"-Djava.security.krb5.conf={krb5}"] if krb5 else []
     command = [
         *(str(hadoop.program), f"-Xmx{HEAP_MB}m", *_OPTIONS, f"-Dlog4j2.configurationFile={logging.as_uri()}"),
+        *kerberos,
         *("-cp", os.pathsep.join(hadoop.class_path), "py4j.GatewayServer"),
         *("--die-on-broken-pipe", "--enable-auth", "0"),
     ]

@@ -60,6 +60,18 @@ class Token:
 
 
 @dataclass(frozen=True, slots=True)
+class Credentials:
+    """What a container's processes are given by YARN's credentials, beside the tokens that the giver was given.
+
+    secrets  by alias (`yarn.container`)
+    tokens   a token storage of Hadoop, whose tokens replace those of the same service; empty: none
+    """
+
+    secrets: Mapping[str, bytes] = field(repr=False)
+    tokens: bytes = field(default=b"", repr=False)
+
+
+@dataclass(frozen=True, slots=True)
 class Allocation:
     """A container that the ResourceManager grants. number: of the request (allocation request id)."""
 

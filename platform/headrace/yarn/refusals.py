@@ -19,6 +19,9 @@ _CLASS_NAME = re.compile(r"^(?:[a-z][\w]*\.)+[A-Z][\w$]*:\s*")
 _AWAY = {"ConnectException", "NoRouteToHostException", "UnknownHostException", "SocketTimeoutException"}
 _OVER = {"ApplicationAttemptNotFoundException"}
 _CHAIN_MAX = 20
+_NO_TICKET = ("GSS initiate failed", "cannot authenticate via", "Unable to obtain password", "No valid credentials")
+"""Words of Hadoop and Java for a process that has no ticket of Kerberos."""
+_KERBEROS = "kinit gets a ticket; HEADRACE_KERBEROS_PRINCIPAL and HEADRACE_KERBEROS_KEYTAB name a key table"
 
 
 class RefusedError(ExternalError):
@@ -60,6 +63,8 @@ def _error(error: Py4JJavaError, what: str) -> ExternalError:
         return AttemptOverError(text)
     if "ApplicationNotFoundException" in names:
         return ApplicationNotFoundError(text)
+    if any(words in message for words in _NO_TICKET):
+        return RefusedError(text, remedy=_KERBEROS)
     if _AWAY & names:
         return UnreachableError(text, remedy="is the ResourceManager of HADOOP_CONF_DIR running?")
     return RefusedError(text, retry=bool({"StandbyException", "IOException"} & names))

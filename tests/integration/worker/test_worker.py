@@ -30,6 +30,7 @@ from headrace.rpc.messages import (
     InputEnded,
     KillSlot,
     Left,
+    ReplaceSecret,
     SlotCommand,
     SlotDown,
     SlotInfo,
@@ -404,6 +405,20 @@ def test_a_worker_ends_on_the_coordinator_s_word(tmp_path: Path) -> None:
         slots_up(server)
         server.send("w1", StopWorker())
         assert worker.process.wait(WAIT_SECONDS) == 0
+
+
+def test_a_worker_replaces_a_secret_and_no_other_file(tmp_path: Path) -> None:
+    folder = tmp_path / "secrets"
+    folder.mkdir()
+    with ServerInThread(CONTROL_TIMES) as server, supervised(replace(config(server, tmp_path), secrets=folder)):
+        slots_up(server)
+        for name in ("../outside", "/outside", "tokens"):
+            server.send("w1", ReplaceSecret(name, b"new"))
+        wait_until((folder / "tokens").exists, "the secret is there")
+    assert (folder / "tokens").read_bytes() == b"new"
+    assert (folder / "tokens").stat().st_mode & 0o777 == 0o600
+    assert [path.name for path in folder.iterdir()] == ["tokens"]
+    assert not (tmp_path / "outside").exists()
 
 
 def test_without_a_coordinator_attempts_end_idle_slots_stay_and_the_next_one_finds_them(

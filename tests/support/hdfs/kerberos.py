@@ -6,7 +6,7 @@ A JVM with both is driven by py4j: it has the Kerberos server, and is the client
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -31,13 +31,19 @@ SERVER, WEB, USER = "hdfs/localhost", "HTTP/localhost", "alice"
 
 @dataclass(frozen=True, slots=True)
 class KerberosHdfs:
-    """A running file system. conf: its HADOOP_CONF_DIR; home: a folder that `USER` owns."""
+    """A running file system. conf: its HADOOP_CONF_DIR; home: a folder that `USER` owns; krb5: the settings of
+    Kerberos."""
 
     conf: Path
     home: str
+    krb5: Path
     _jvm: Any
     _settings: Any
     _files: Any
+
+    def keytab(self, name: str) -> str:
+        """The path of the key table of `SERVER` or `USER`."""
+        return _keys(self.conf.parent, name)
 
     def grant(self) -> Any:
         """A delegation token of `USER`, which its holder may renew and cancel: a Java object."""
@@ -55,8 +61,8 @@ class KerberosHdfs:
 
 
 @contextmanager
-def kerberos_hdfs(folder: Path) -> Iterator[KerberosHdfs]:
-    """Starts everything below `folder`, and ends it."""
+def kerberos_hdfs(folder: Path, more: Mapping[str, str] | None = None) -> Iterator[KerberosHdfs]:
+    """Starts everything below `folder`, and ends it. more: settings of hdfs-site.xml."""
     conf = folder / "conf"
     conf.mkdir(parents=True)
     (folder / "secret").write_text("signs cookies")
@@ -66,7 +72,7 @@ def kerberos_hdfs(folder: Path) -> Iterator[KerberosHdfs]:
         krb5 = _start_kdc(jvm, folder, kdc, stack)
         core, hdfs = _site(folder, rpc, http)
         write_settings(conf / "core-site.xml", core)
-        write_settings(conf / "hdfs-site.xml", hdfs)
+        write_settings(conf / "hdfs-site.xml", {**hdfs, **(more or {})})
         java_options = (f"-Djava.security.krb5.conf={krb5}",)
         run_hadoop(conf, NAME_NODE, "-format", "-nonInteractive", java_options=java_options)
         servers = [
@@ -115,8 +121,8 @@ def _start_kdc(jvm: Any, folder: Path, port: int, stack: ExitStack) -> Path:
     server.start()
     stack.callback(server.stop)
     for name in (SERVER, WEB, USER):
-        server.createPrincipal(_principal(name))
-        server.exportPrincipal(_principal(name), jvm.java.io.File(_keys(folder, name)))
+        server.createPrincipal(principal(name))
+        server.exportPrincipal(principal(name), jvm.java.io.File(_keys(folder, name)))
     return work / "krb5.conf"
 
 
@@ -128,7 +134,7 @@ def _site(folder: Path, rpc: int, http: int) -> tuple[dict[str, str], dict[str, 
         "hadoop.security.authentication": "kerberos",
         # without this HTTP requests are believed whom they come from
         "hadoop.http.authentication.type": "kerberos",
-        "hadoop.http.authentication.kerberos.principal": _principal(WEB),
+        "hadoop.http.authentication.kerberos.principal": principal(WEB),
         "hadoop.http.authentication.kerberos.keytab": _keys(folder, WEB),
         "hadoop.http.authentication.signature.secret.file": str(folder / "secret"),
     }
@@ -136,11 +142,11 @@ def _site(folder: Path, rpc: int, http: int) -> tuple[dict[str, str], dict[str, 
         **common(folder),
         "dfs.namenode.name.dir": str(folder / "name"),
         "dfs.namenode.http-address": f"{HOST}:{http}",
-        "dfs.namenode.kerberos.principal": _principal(SERVER),
+        "dfs.namenode.kerberos.principal": principal(SERVER),
         "dfs.namenode.keytab.file": _keys(folder, SERVER),
-        "dfs.datanode.kerberos.principal": _principal(SERVER),
+        "dfs.datanode.kerberos.principal": principal(SERVER),
         "dfs.datanode.keytab.file": _keys(folder, SERVER),
-        "dfs.web.authentication.kerberos.principal": _principal(WEB),
+        "dfs.web.authentication.kerberos.principal": principal(WEB),
         "dfs.web.authentication.kerberos.keytab": _keys(folder, WEB),
         "dfs.block.access.token.enable": "true",
         # a DataNode would want ports below 1024, or TLS
@@ -158,15 +164,15 @@ def _as_user(jvm: Any, folder: Path, conf: Path, krb5: Path) -> KerberosHdfs:
         settings.addResource(hadoop.fs.Path((conf / name).as_uri()))
     logins = hadoop.security.UserGroupInformation
     logins.setConfiguration(settings)
-    logins.loginUserFromKeytab(_principal(SERVER), _keys(folder, SERVER))
+    logins.loginUserFromKeytab(principal(SERVER), _keys(folder, SERVER))
     files = hadoop.fs.FileSystem.newInstance(settings)
     wait_until(lambda: _is_ready(files), f"HDFS is ready: see {folder}/*.log")
     files.mkdirs(hadoop.fs.Path(f"/{USER}"))
     files.setOwner(hadoop.fs.Path(f"/{USER}"), USER, "users")
     files.setPermission(hadoop.fs.Path(f"/{USER}"), hadoop.fs.permission.FsPermission("700"))
-    logins.loginUserFromKeytab(_principal(USER), _keys(folder, USER))
+    logins.loginUserFromKeytab(principal(USER), _keys(folder, USER))
     own = hadoop.fs.FileSystem.newInstance(settings)
-    return KerberosHdfs(conf, f"hdfs:///{USER}", jvm, settings, own)
+    return KerberosHdfs(conf, f"hdfs:///{USER}", krb5, jvm, settings, own)
 
 
 def _is_ready(files: Any) -> bool:
@@ -177,7 +183,7 @@ def _is_ready(files: Any) -> bool:
         return False  # nobody listens there yet
 
 
-def _principal(name: str) -> str:
+def principal(name: str) -> str:
     return f"{name}@{REALM}"
 
 

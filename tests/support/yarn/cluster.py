@@ -11,6 +11,7 @@ import urllib.request
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from http.client import HTTPException
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,7 @@ from headrace_dev.broker.java import Java, find_java
 from headrace_dev.broker.process import start_leashed
 from support.hadoop.command import hadoop_command
 from support.hadoop.settings import write_settings
+from support.hdfs.server import run_hadoop
 from support.processes.running import WAIT_SECONDS, wait_until
 from support.reserved_port import reserved_port
 from support.spark.settings import SPARK_SECONDS
@@ -33,8 +35,11 @@ _RESOURCE_MANAGER = tuple(
     for name in ("address", "scheduler.address", "resource-tracker.address", "admin.address", "webapp.address")
 )
 """Its addresses."""
+ACTIVE_AND_STANDBY = ("rm1", "rm2")
+"""Ids of two ResourceManagers, of which an administrator makes one the active one."""
 _SERVERS = "org.apache.hadoop.yarn.server"
 _RM_MAIN = "resourcemanager.ResourceManager"
+RM_ADMIN = "org.apache.hadoop.yarn.client.cli.RMAdminCLI"
 
 
 class Restarted(ExitStack):
@@ -48,6 +53,10 @@ class Restarted(ExitStack):
         self.enter_context(self._server())
         return self
 
+    def kill(self) -> None:
+        """Kills it."""
+        self.close()
+
     def restart(self) -> None:
         """Kills it, and starts it at the same ports."""
         self.close()
@@ -56,13 +65,33 @@ class Restarted(ExitStack):
 
 @dataclass(frozen=True, slots=True)
 class Yarn:
-    """A running cluster. conf: its HADOOP_CONF_DIR; folder: what it writes, containers and their logs too; page: URL of
-    its REST API."""
+    """A running cluster. conf: its HADOOP_CONF_DIR; folder: what it writes, containers and their logs too; managers:
+    its ResourceManagers, by the URLs of their REST APIs."""
 
     conf: Path
     folder: Path
-    page: str
-    resource_manager: Restarted
+    managers: Mapping[str, Restarted]
+
+    @property
+    def resource_manager(self) -> Restarted:
+        """The only one."""
+        (only,) = self.managers.values()
+        return only
+
+    def activate(self, number: int) -> None:
+        """Makes a ResourceManager the active one, as an administrator does; the other one is dead, or a standby."""
+        # the command would ask the other one, which may be dead
+        command = ("-transitionToActive", "--forceactive", ACTIVE_AND_STANDBY[number])
+        page = list(self.managers)[number]
+        wait_until(lambda: answered(f"{page}/ws/v1/cluster/info") is not None, f"{page} answers")
+        run_hadoop(self.conf, RM_ADMIN, *command)
+        wait_until(lambda: self.active() == page, f"{page} is active")
+
+    def active(self) -> str | None:
+        """The URL of the ResourceManager that is active; None: none is."""
+        states = {page: answered(f"{page}/ws/v1/cluster/info") for page in self.managers}
+        active = [page for page, state in states.items() if state and state["clusterInfo"]["haState"] == "ACTIVE"]
+        return active[0] if active else None
 
     @property
     def variables(self) -> Mapping[str, str]:
@@ -73,6 +102,11 @@ class Yarn:
         """Nodes that take containers; None: nobody answers yet."""
         answer = self._ask("nodes?states=RUNNING")
         return None if answer is None else len((answer["nodes"] or {}).get("node", []))
+
+    def node_ids(self) -> list[str]:
+        """Those that take containers, `HOST:PORT`."""
+        answer = self._ask("nodes?states=RUNNING")
+        return [] if answer is None else sorted(each["id"] for each in (answer["nodes"] or {}).get("node", []))
 
     def applications(self) -> list[dict[str, Any]]:
         """All of them, oldest first: id, state, finalStatus, diagnostics, runningContainers ..."""
@@ -102,12 +136,18 @@ class Yarn:
         return "\n".join(f"== {path}\n{path.read_text(errors='replace')[-6000:]}" for path in files)
 
     def _ask(self, what: str) -> dict[str, Any] | None:
-        try:
-            with urllib.request.urlopen(f"{self.page}/ws/v1/cluster/{what}", timeout=10) as answer:
-                found: dict[str, Any] = json.load(answer)
-                return found
-        except (OSError, HTTPException):
-            return None
+        pages = self.managers if len(self.managers) == 1 else filter(None, [self.active()])
+        return next((answered(f"{page}/ws/v1/cluster/{what}") for page in pages), None)
+
+
+def answered(url: str) -> dict[str, Any] | None:
+    """The document at a URL; None: nobody answers."""
+    try:
+        with urllib.request.urlopen(url, timeout=10) as answer:
+            found: dict[str, Any] = json.load(answer)
+            return found
+    except (OSError, HTTPException):
+        return None
 
 
 @contextmanager
@@ -117,26 +157,47 @@ def yarn_cluster(
     nodes: int = 1,
     settings: Mapping[str, str] | None = None,
     queues: Mapping[str, str] | None = None,
+    standby: bool = False,
+    core: Mapping[str, str] | None = None,
+    java_options: Sequence[str] = (),
+    hosts: Sequence[str] = (),
 ) -> Iterator[Yarn]:
-    """Starts it, with folders of its own below `folder`, and ends it with all that runs there. settings: more of
-    yarn-site.xml; queues: in place of the only one."""
+    """Starts it, with folders of its own below `folder`, and ends it with all that runs there.
+
+    settings      more of yarn-site.xml
+    queues        in place of the only one
+    standby       there are two ResourceManagers, the first of which is active
+    core          more of core-site.xml
+    java_options  of all servers
+    hosts         addresses of the nodes, if not `HOST`
+    """
     folder.mkdir(parents=True, exist_ok=True)
     conf, java = folder / "conf", find_java()
     conf.mkdir()
     (folder / "tmp").mkdir()
     try:
         with ExitStack() as stack:
-            ports = [stack.enter_context(reserved_port()) for _ in _RESOURCE_MANAGER]
-            site = {**_site(folder, ports), **(settings or {})}
-            write_settings(conf / "core-site.xml", {"fs.defaultFS": "file:///", "hadoop.tmp.dir": str(folder / "tmp")})
+            names = ACTIVE_AND_STANDBY if standby else ("",)
+            ports = {name: [stack.enter_context(reserved_port()) for _ in _RESOURCE_MANAGER] for name in names}
+            pair = _high_availability(folder) if standby else {}
+            site = {**_site(folder), **_addresses(ports), **pair, **(settings or {})}
+            own_core = {"fs.defaultFS": "file:///", **(core or {}), "hadoop.tmp.dir": str(folder / "tmp")}
+            write_settings(conf / "core-site.xml", own_core)
             write_settings(conf / "yarn-site.xml", site)
             write_settings(conf / "capacity-scheduler.xml", queues or _queues())
-            page = f"http://{site['yarn.resourcemanager.webapp.address']}"
-            with_manager = Restarted(lambda: _server(java, folder, conf, _RM_MAIN, "resourcemanager"))
-            yarn = Yarn(conf, folder, page, stack.enter_context(with_manager))
+            managers = {}
+            for name in names:
+                own = conf if not name else _own_conf(folder, site, name, {"yarn.resourcemanager.ha.id": name})
+                server = partial(_server, java, folder, own, _RM_MAIN, name or "resourcemanager", java_options)
+                managers[f"http://{HOST}:{ports[name][-1]}"] = stack.enter_context(Restarted(server))
+            yarn = Yarn(conf, folder, managers)
+            if standby:
+                yarn.activate(0)
             for number in range(nodes):
-                own = _own_conf(folder, site, number)
-                stack.enter_context(_server(java, folder, own, "nodemanager.NodeManager", f"node-{number}"))
+                own = _own_conf(folder, site, str(number), _of_node(folder, number, hosts[number] if hosts else HOST))
+                stack.enter_context(
+                    _server(java, folder, own, "nodemanager.NodeManager", f"node-{number}", java_options)
+                )
             wait_until(lambda: yarn.nodes() == nodes, f"{nodes} nodes are there: see {folder}/*.log", SPARK_SECONDS)
             yield yarn
     finally:
@@ -161,11 +222,10 @@ def _end(processes: list[psutil.Process]) -> None:
 
 
 @contextmanager
-def _server(java: Java, folder: Path, conf: Path, main: str, name: str) -> Iterator[None]:
+def _server(java: Java, folder: Path, conf: Path, main: str, name: str, java_options: Sequence[str]) -> Iterator[None]:
     """One of the cluster's processes, its output in `<name>.log`."""
-    command = hadoop_command(
-        java, conf, f"{_SERVERS}.{main}", folder=folder, java_options=[f"-Djava.io.tmpdir={folder / 'tmp'}"]
-    )
+    options = [f"-Djava.io.tmpdir={folder / 'tmp'}", *java_options]
+    command = hadoop_command(java, conf, f"{_SERVERS}.{main}", folder=folder, java_options=options)
     environment = os.environ | {"JAVA_HOME": _java_home(java), "SPARK_LOCAL_IP": HOST}
     process = start_leashed(command, data=folder, log=folder / f"{name}.log", environment=environment)
     try:
@@ -178,31 +238,58 @@ def _java_home(java: Java) -> str:
     return str(java.program.resolve().parent.parent)
 
 
-def _own_conf(folder: Path, site: Mapping[str, str], number: int) -> Path:
-    """Settings of one node."""
-    conf = folder / f"conf-{number}"
+def _own_conf(folder: Path, site: Mapping[str, str], name: str, own: Mapping[str, str]) -> Path:
+    """Settings of one server."""
+    conf = folder / f"conf-{name}"
     conf.mkdir()
-    (conf / "core-site.xml").symlink_to(folder / "conf" / "core-site.xml")
-    own = {
-        "yarn.nodemanager.local-dirs": str(folder / f"local-{number}"),
-        "yarn.nodemanager.log-dirs": str(folder / "logs" / str(number)),
-    }
+    for file in ("core-site.xml", "capacity-scheduler.xml"):
+        (conf / file).symlink_to(folder / "conf" / file)
     write_settings(conf / "yarn-site.xml", {**site, **own})
     return conf
 
 
-def _site(folder: Path, ports: Sequence[int]) -> dict[str, str]:
-    """yarn-site.xml of all. ports: of the resource manager's addresses."""
+def _of_node(folder: Path, number: int, host: str) -> dict[str, str]:
+    return {
+        "yarn.nodemanager.hostname": host,
+        **{f"yarn.nodemanager.{name}": f"{host}:0" for name in ("address", "localizer.address", "webapp.address")},
+        "yarn.nodemanager.local-dirs": str(folder / f"local-{number}"),
+        "yarn.nodemanager.log-dirs": str(folder / "logs" / str(number)),
+    }
+
+
+def _addresses(ports: Mapping[str, Sequence[int]]) -> dict[str, str]:
+    """The addresses of the resource managers. ports: by id, which is empty for the only one."""
+    return {
+        f"{setting}.{name}".rstrip("."): f"{HOST}:{port}"
+        for name, own in ports.items()
+        for setting, port in zip(_RESOURCE_MANAGER, own, strict=True)
+    }
+
+
+def _high_availability(folder: Path) -> dict[str, str]:
+    """Two resource managers that share their state in a folder. Without ZooKeeper, whose client the jars of Hadoop's
+    test cluster have in part only, nothing elects the active one."""
+    stem = "yarn.resourcemanager"
+    return {
+        f"{stem}.ha.enabled": "true",
+        f"{stem}.ha.automatic-failover.enabled": "false",
+        f"{stem}.ha.rm-ids": ",".join(ACTIVE_AND_STANDBY),
+        f"{stem}.cluster-id": "test",
+        f"{stem}.recovery.enabled": "true",
+        f"{stem}.store.class": f"{_SERVERS}.resourcemanager.recovery.FileSystemRMStateStore",
+        f"{stem}.fs.state-store.uri": (folder / "state").as_uri(),
+        f"{stem}.connect.retry-interval.ms": "500",
+        **{f"{stem}.hostname.{name}": HOST for name in ACTIVE_AND_STANDBY},
+    }
+
+
+def _site(folder: Path) -> dict[str, str]:
+    """yarn-site.xml of all, without the addresses."""
     return {
         "yarn.resourcemanager.hostname": HOST,
-        **{name: f"{HOST}:{port}" for name, port in zip(_RESOURCE_MANAGER, ports, strict=True)},
         # containers come quickly
         "yarn.resourcemanager.nodemanagers.heartbeat-interval-ms": "100",
         "yarn.scheduler.minimum-allocation-mb": "128",
-        "yarn.nodemanager.hostname": HOST,
-        "yarn.nodemanager.address": f"{HOST}:0",
-        "yarn.nodemanager.localizer.address": f"{HOST}:0",
-        "yarn.nodemanager.webapp.address": f"{HOST}:0",
         "yarn.nodemanager.resource.memory-mb": str(NODE_MEMORY_MB),
         "yarn.nodemanager.resource.cpu-vcores": str(NODE_CORES),
         # Python with Arrow maps much more than it uses: nodes that count that can run no such thing

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from headrace.client.http import Client
-from headrace.client.yarn_clusters import token_of
+from headrace.client.yarn_clusters import authority_of, token_of
 from headrace.core.settings import Home
 from headrace.leadership.yarn_locator import SCHEME, YarnAddress, YarnLocator
 from support.clusters.session import COORDINATOR, Cluster
@@ -60,7 +60,9 @@ class YarnSession(Cluster):
         """A client that follows the coordinator."""
         if self._client is None:
             locator = YarnLocator(YarnAddress.parsed(self.address), self.environment())
-            self._client = Client("", token_of(Home(self.home), self.address), locator=locator)
+            home = Home(self.home)
+            authority = authority_of(home, self.address)
+            self._client = Client("", token_of(home, self.address), authority=authority, locator=locator)
         return self._client
 
     def description(self, workers: int = 4, slots: int = 1, memory: str = "1Gi", **more: Any) -> str:

@@ -27,7 +27,7 @@ from headrace.yarn.jvm import JvmConfig, settings_for
 from headrace.yarn.master.application_master import ApplicationMaster, MasterConfig
 from headrace.yarn.master.link import Place, WorkerContainers
 from headrace.yarn.master.roster import HeldPhase
-from headrace.yarn.records import ContainerSize, FinalStatus, Launch
+from headrace.yarn.records import ContainerSize, Credentials, FinalStatus, Launch
 from support.patience import CLUSTER_TIMES, WAIT_SECONDS
 from support.processes.running import wait_until
 from support.yarn.cluster import Yarn, containers_below
@@ -49,7 +49,8 @@ class UnmanagedApplication:
         environment = {**os.environ, **yarn.variables, "HADOOP_TOKEN_FILE_LOCATION": str(folder / "tokens")}
         jvm = JvmConfig(find_hadoop_client(environment), folder / "jvm", environment, settings_for(WAIT_SECONDS))
         containers = WorkerContainers(SIZE, priority=1)
-        config = MasterConfig(jvm, containers, {f"{FILE_SECRET}{TOKEN}": b"a token"})
+        credentials = Credentials({f"{FILE_SECRET}{TOKEN}": b"a token"})
+        config = MasterConfig(jvm, containers, lambda _node: credentials)
         self.master = ApplicationMaster(config, self.overs.append)
 
     def start(self) -> None:

@@ -83,6 +83,7 @@ def worker(
         reconnect_for_ms=None if reconnect_for is None else duration_ms("--reconnect-for", reconnect_for),
         drain_ms=0 if drain is None else duration_ms("--drain", drain),
         starter=starter,
+        secrets=None if token_file is None else token_file.absolute().parent,
     )
     try:
         Supervisor(config).run()

@@ -25,7 +25,7 @@ def start(name: str | None, config: Path | None, *, as_json: bool) -> None:
     from headrace.deployment.yarn.work import SESSION
 
     cluster = YarnCluster(required_name(name), described(config))
-    with open_yarn_deployer() as deployer:
+    with open_yarn_deployer(cluster.spec) as deployer:
         started = deployer.start(cluster, SESSION, report=lambda line: typer.echo(line, err=True))
     if as_json:
         application = started.report.application
@@ -77,13 +77,16 @@ def status(name: str | None, *, as_json: bool) -> None:
 
 
 @contextmanager
-def open_yarn_deployer() -> Iterator[YarnDeployer]:
-    """A deployer with a client of its own."""
+def open_yarn_deployer(spec: YarnSpec | None = None) -> Iterator[YarnDeployer]:
+    """A deployer with a client of its own. spec: whose login of Kerberos is used, if it has one."""
     from headrace.core.settings import Home
     from headrace.deployment.yarn.deployer import YarnDeployer
     from headrace.yarn.client import open_yarn_client
+    from headrace.yarn.kerberos import KeytabLogin
 
-    with open_yarn_client(os.environ) as client:
+    named = None if spec is None else spec.kerberos
+    login = None if named is None else KeytabLogin(named.principal, Path(named.keytab))
+    with open_yarn_client(os.environ, login) as client:
         yield YarnDeployer(client, Home.from_environment(), os.environ)
 
 

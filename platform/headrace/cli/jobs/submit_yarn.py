@@ -52,6 +52,6 @@ def _start(place: YarnPlace, name: str, work: Work) -> MadeCluster:
     from headrace.deployment.yarn.cluster_spec import YarnCluster
 
     cluster = YarnCluster(place.name or new_name(name), described(place.config), is_own=True)
-    with open_yarn_deployer() as deployer:
+    with open_yarn_deployer(cluster.spec) as deployer:
         started = deployer.start(cluster, work, report=lambda line: typer.echo(line, err=True))
     return MadeCluster(started.report.name, started.coordinator, started.report.application)

@@ -125,13 +125,13 @@ class Dispatcher:
         if known.driver is not None:
             status = running_status(known.submission, known.driver, self._clock.now_ms())
             own = self._fleet.provisioning()
-            return status if own is None else waiting.with_reason(status, self._fleet.view(), own)
+            return status if own is None else waiting.with_reason(self._with_ends(status), self._fleet.view(), own)
         left = job_status.left_status(known.submission, known.history, known.entry.why)
         match known.entry.phase:
             case Phase.ENDED if known.result is not None:
                 if known.last is None:
-                    return job_status.stored_status(known.submission, known.result, known.history)
-                return job_status.ended_status(known.last, known.result, known.history)
+                    return self._with_ends(job_status.stored_status(known.submission, known.result, known.history))
+                return self._with_ends(job_status.ended_status(known.last, known.result, known.history))
             case Phase.ENDING:
                 return job_status.ending_status(known.last or left, known.state, known.entry.why, known.history)
             case Phase.LEFT:
@@ -159,8 +159,9 @@ class Dispatcher:
 
     async def exceptions(self, reference: str) -> tuple[ExceptionInfo, ...]:
         """Returns the job's failures, newest first."""
-        history = self._known(reference).history
-        return tuple(job_status.exception_info(each) for each in reversed(history.exceptions))
+        history, own = self._known(reference).history, self._fleet.provisioning()
+        listed = tuple(job_status.exception_info(each) for each in reversed(history.exceptions))
+        return listed if own is None else tuple(waiting.with_end(each, own) for each in listed)
 
     async def logs(self, reference: str, lines: int, after: str | None = None) -> LogLines:
         """Returns the last lines of the job's log, or those behind a position."""
@@ -295,6 +296,10 @@ class Dispatcher:
         phase = phase_of(driven=known.driver is not None, ended=known.entry.phase is Phase.ENDED)
         folder = self._shell.store.folder(known.job)
         return HeldJob.of(known.submission, known.history, (phase, known.state), folder, self._home)
+
+    def _with_ends(self, status: JobStatus) -> JobStatus:
+        own = self._fleet.provisioning()
+        return status if own is None else waiting.with_ends(status, own)
 
     def _driver(self, reference: str) -> JobDriver:
         return self._shell.require_driven(self._known(reference).job)

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Sequence, Set
 from dataclasses import dataclass, field
 from typing import Protocol, assert_never
 
+from headrace.coordinator.fleet.shared_secrets import SharedSecrets
 from headrace.coordinator.fleet.slot_pool import Changed, Demand, Grant, PooledSlot, PoolView, SlotPool
 from headrace.coordinator.provisioning.provisioning import ProvisioningView
 from headrace.rpc import codec
@@ -22,6 +23,7 @@ from headrace.rpc.messages import (
     Heartbeat,
     KillSlot,
     Register,
+    ReplaceSecret,
     SlotDown,
     SlotMessage,
     SlotUp,
@@ -84,8 +86,12 @@ class _Retiring:
 class Fleet:
     """All workers of a cluster. Belongs to the event loop."""
 
-    def __init__(self, cluster: str, times: ClusterTimes, *, term: int = 0) -> None:
-        """term: of the coordinator; each later one of the cluster has a higher one."""
+    def __init__(
+        self, cluster: str, times: ClusterTimes, *, term: int = 0, secrets: SharedSecrets | None = None
+    ) -> None:
+        """term: of the coordinator; each later one of the cluster has a higher one. secrets: sent to workers whenever
+        they are replaced."""
+        self._secrets = secrets
         self._times = times
         self._pool = SlotPool()
         self._server = ControlServer(cluster, times, self._on_event, term=term)
@@ -99,6 +105,13 @@ class Fleet:
 
     async def start(self, host: str, port: int, token: str, tls: TlsFiles | None = None) -> int:
         """Listens for workers; returns the port."""
+        if self._secrets is not None:
+            loop = asyncio.get_running_loop()
+
+            def on_replaced() -> None:
+                loop.call_soon_threadsafe(self._send_secrets, self._workers)
+
+            self._secrets.watch(on_replaced)
         return await self._server.start(host, port, token, tls)
 
     @property
@@ -108,6 +121,8 @@ class Fleet:
 
     async def stop(self, *, workers: bool) -> None:
         """Closes every stream. With `workers`, asks the workers to end before that."""
+        if self._secrets is not None:
+            self._secrets.watch(None)
         if workers:
             for worker in self._workers:
                 self._server.send(worker, StopWorker())
@@ -190,6 +205,11 @@ class Fleet:
         """Treats a connected worker, whose process has ended, as lost."""
         self._server.drop(worker, reason)
 
+    def drain(self, worker: str) -> None:
+        """Has the jobs of a worker move to others, as if it had said that it is going to end."""
+        if worker in self._workers:
+            self._leaving(worker)
+
     def forget_released(self, known: Set[str]) -> None:
         """Forgets released workers but those that are `known` to leave something behind."""
         self._released &= known
@@ -236,6 +256,8 @@ class Fleet:
                     f"worker {worker} joined anew without it",
                     worker,
                 )
+                # a worker may have missed a replacement while it was cut off
+                self._send_secrets([worker])
                 if register.draining:
                     self._leaving(worker)
             case WorkerMessage(worker, message):
@@ -248,6 +270,12 @@ class Fleet:
                 assert_never(event)
         if not isinstance(event, WorkerMessage):
             self._demand_changed()
+
+    def _send_secrets(self, workers: Iterable[str]) -> None:
+        newest = {} if self._secrets is None else self._secrets.newest()
+        for worker in list(workers):
+            for name, content in newest.items():
+                self._server.send(worker, ReplaceSecret(name, content))
 
     def _demand_changed(self) -> None:
         if self._source is not None:

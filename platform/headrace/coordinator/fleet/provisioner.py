@@ -17,6 +17,7 @@ from typing import assert_never
 from headrace.coordinator.fleet.fleet import Fleet
 from headrace.coordinator.provisioning.config import ProvisioningConfig
 from headrace.coordinator.provisioning.provisioning import (
+    DrainWorker,
     DropWorker,
     Provisioning,
     ProvisioningEffect,
@@ -81,7 +82,10 @@ class Provisioner:
     def view(self) -> ProvisioningView:
         """Returns what is on its way, and what keeps it from coming."""
         return ProvisioningView(
-            self._provisioning.expected, self._unreachable or self._provisioning.trouble, self._slots_max
+            self._provisioning.expected,
+            self._unreachable or self._provisioning.trouble,
+            self._slots_max,
+            self._provisioning.ended,
         )
 
     # ---- inside --------------------------------------------------------------------------------------------------
@@ -105,7 +109,11 @@ class Provisioner:
             return
         self._note_unreachable("")
         # no await between the fleet's demand and what is done to the fleet: no slot of an idle worker is granted here
+        known = set(self._provisioning.ended)
         effects = self._provisioning.decide(reports, self._fleet.demand(), _now_ms())
+        for each in self._provisioning.ended:
+            if each not in known:
+                LOG.warning("worker %s has ended: %s", each.worker, each.reason)
         for effect in effects:
             self._tell_fleet(effect)
         self._fleet.forget_released(self._provisioning.known)
@@ -115,6 +123,8 @@ class Provisioner:
         match effect:
             case DropWorker(worker, reason):
                 self._fleet.drop(worker, reason)
+            case DrainWorker(worker):
+                self._fleet.drain(worker)
             case ReleaseWorker(worker):
                 self._fleet.release(worker)
             case StartWorker():

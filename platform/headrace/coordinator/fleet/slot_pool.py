@@ -113,10 +113,12 @@ class WorkerLoad:
 
 @dataclass(frozen=True, slots=True)
 class Demand:
-    """What the jobs need: `slots` that each holds or requests; `workers` that can be granted."""
+    """What the jobs need: `slots` that each holds or requests; `workers` that can be granted; `leaving`: those that are
+    connected and are not granted any more."""
 
     slots: int
     workers: tuple[WorkerLoad, ...]
+    leaving: tuple[WorkerLoad, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -289,17 +291,15 @@ class SlotPool:
         )
 
     def demand(self) -> Demand:
-        """Returns what the jobs need, and the workers that are not drained, by id."""
+        """Returns what the jobs need, and the workers by id."""
         wanted = Counter(slot.holder[0] for slot in self._slots.values() if slot.holder is not None)
         for request in self._queue:
             # a job that requests slots gives those back that it still holds: they are of the attempt before
             wanted[request.job] = max(wanted[request.job], request.count)
-        workers = tuple(
-            WorkerLoad(name, each.slots_max, each.is_idle())
-            for name, each in sorted(self._workers.items())
-            if not each.drained
-        )
-        return Demand(wanted.total(), workers)
+        loads = {name: WorkerLoad(name, each.slots_max, each.is_idle()) for name, each in sorted(self._workers.items())}
+        workers = tuple(load for name, load in loads.items() if not self._workers[name].drained)
+        leaving = tuple(load for name, load in loads.items() if self._workers[name].drained)
+        return Demand(wanted.total(), workers, leaving)
 
     def validate(self) -> None:
         """Asserts the pool's invariants."""

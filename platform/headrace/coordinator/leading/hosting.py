@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
+from headrace.coordinator.fleet.shared_secrets import SharedSecrets
 from headrace.coordinator.leading.resources import OpenedResources
 from headrace.leadership.elector import Elector
 from headrace.resources.worker_order import WorkerOrder
@@ -15,6 +16,11 @@ from headrace.resources.worker_order import WorkerOrder
 
 class Hosting(Protocol):
     """The live half, as a coordinator uses it."""
+
+    @property
+    def worker_secrets(self) -> SharedSecrets:
+        """Secrets that are replaced while workers run."""
+        ...
 
     def elector(self) -> Elector:
         """Returns the elector of this coordinator."""

@@ -76,7 +76,8 @@ class Term:
         checkpoints = str(home.checkpoints) if config.ledger is None else config.ledger.checkpoints
         surroundings = Surroundings(home, clock, checkpoints, self._starter or SpawnStarter())
         times = times_from(os.environ)
-        fleet = self._fleet = Fleet(identity.cluster, times, term=self.number)
+        secrets = None if self._hosting is None else self._hosting.worker_secrets
+        fleet = self._fleet = Fleet(identity.cluster, times, term=self.number, secrets=secrets)
         port = await fleet.start(config.host, config.grpc_port, identity.tokens.full, config.tls)
         self._provisioner = self._opened_provisioner(fleet, port)
         self._dispatcher = Dispatcher(surroundings, identity.cluster, self._store, fleet, handlers)

@@ -18,6 +18,7 @@ After a failed start the next one waits, twice as long each time, until a worker
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
@@ -37,6 +38,8 @@ SPARED_MS = 15_000
 """No worker is released as idle so early in a term: jobs that are resumed have not requested their slots yet."""
 PAUSE_MS, PAUSE_MS_MAX = 1_000, 60_000
 """The wait after a failed start: the first one, and the longest."""
+ENDED_MAX = 20
+"""Ends of workers that are kept, for users."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +64,14 @@ class DropWorker:
     reason: str
 
 
-ProvisioningEffect = StartWorker | ReleaseWorker | DropWorker
+@dataclass(frozen=True, slots=True)
+class DrainWorker:
+    """Have the jobs of a worker move to others: its system is going to end it."""
+
+    worker: str
+
+
+ProvisioningEffect = StartWorker | ReleaseWorker | DropWorker | DrainWorker
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,13 +84,22 @@ class ExpectedWorker:
 
 
 @dataclass(frozen=True, slots=True)
+class EndedWorker:
+    """A worker whose process has ended, although nothing released it. reason: the system's."""
+
+    worker: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class ProvisioningView:
     """What users see of it. expected: workers that have not joined; trouble: why there are too few, empty: none is
-    known; slots_max: of the largest cluster that it makes."""
+    known; slots_max: of the largest cluster that it makes; ended: the last `ENDED_MAX`, oldest first."""
 
     expected: tuple[ExpectedWorker, ...]
     trouble: str
     slots_max: int
+    ended: tuple[EndedWorker, ...] = ()
 
 
 @dataclass(slots=True)
@@ -90,6 +109,8 @@ class _Own:
     running_ms   since when its process runs and is not connected; None: it does not run, or is connected
     spare_ms     since when it is not needed; None: it is
     released_ms  when it was released last; None: it is not LEAVING
+    is_lost      whether it was released because it had failed, not because it was idle
+    is_drained   whether its jobs were asked to move
     """
 
     phase: WorkerPhase = WorkerPhase.PENDING
@@ -98,6 +119,8 @@ class _Own:
     running_ms: int | None = None
     spare_ms: int | None = None
     released_ms: int | None = None
+    is_lost: bool = False
+    is_drained: bool = False
 
 
 class Provisioning:
@@ -113,6 +136,7 @@ class Provisioning:
         self._pause_ms = 0
         self._start_from_ms = 0
         self._trouble = ""
+        self._ended_last: deque[EndedWorker] = deque(maxlen=ENDED_MAX)
 
     # ---- events --------------------------------------------------------------------------------------------------
 
@@ -123,8 +147,12 @@ class Provisioning:
         joined = {each.worker: each for each in demand.workers}
         effects: list[ProvisioningEffect] = []
         self._forget(listed, joined, now_ms)
+        leaving = {each.worker: each for each in demand.leaving}
         for name, report in sorted(listed.items()):
-            effects += self._judge(name, report, joined.get(name), now_ms)
+            if self._is_draining(name, report, joined, leaving):
+                effects += self._drain(name, joined.get(name) or leaving[name], now_ms)
+            else:
+                effects += self._judge(name, report, joined.get(name), now_ms)
         return (*effects, *self._sized(demand, now_ms))
 
     def start_failed(self, worker: str, reason: str, now_ms: int) -> None:
@@ -151,12 +179,19 @@ class Provisioning:
     @property
     def is_settled(self) -> bool:
         """Whether nothing is awaited: no worker starts, leaves or waits to be started."""
-        return not self._trouble and all(own.joined and own.released_ms is None for own in self._own.values())
+        return not self._trouble and all(
+            own.joined and own.released_ms is None and not own.is_drained for own in self._own.values()
+        )
 
     @property
     def trouble(self) -> str:
         """Why the last start failed, until a worker joins; empty: it did not."""
         return self._trouble
+
+    @property
+    def ended(self) -> tuple[EndedWorker, ...]:
+        """The workers of this term that have ended without a release, and why; the last ones, oldest first."""
+        return tuple(self._ended_last)
 
     # ---- inside --------------------------------------------------------------------------------------------------
 
@@ -168,6 +203,28 @@ class Provisioning:
             if not own.joined and own.released_ms is None:
                 self._failed(f"worker {name} disappeared before it had joined", now_ms)
 
+    def _is_draining(
+        self,
+        name: str,
+        report: WorkerReport,
+        joined: Mapping[str, WorkerLoad],
+        leaving: Mapping[str, WorkerLoad],
+    ) -> bool:
+        """Whether a worker is connected, and its system has said that it is going to end it."""
+        own = self._own.get(name)
+        is_ours = own is None or own.released_ms is None
+        is_running = report.is_leaving and report.phase is WorkerPhase.RUNNING
+        return is_running and is_ours and (name in joined or name in leaving)
+
+    def _drain(self, name: str, load: WorkerLoad, now_ms: int) -> Iterable[ProvisioningEffect]:
+        """Has its jobs move, and releases it once they have. Another worker is started in its place meanwhile."""
+        own = self._own.setdefault(name, _Own())
+        own.phase, own.joined = WorkerPhase.RUNNING, True
+        if not own.is_drained:
+            own.is_drained = True
+            return (DrainWorker(name),)
+        return self._release(name, now_ms) if load.idle else ()
+
     def _judge(
         self, name: str, report: WorkerReport, load: WorkerLoad | None, now_ms: int
     ) -> Iterable[ProvisioningEffect]:
@@ -175,11 +232,15 @@ class Provisioning:
         own = self._own.setdefault(name, _Own())
         has_just_ended = report.phase is WorkerPhase.ENDED and own.phase is not WorkerPhase.ENDED
         own.phase, own.reason = report.phase, report.reason
+        # the system may name the reason after the connection has ended, or after the worker was given up
+        if has_just_ended and report.reason and (own.released_ms is None or own.is_lost):
+            self._ended_last.append(EndedWorker(name, report.reason))
         if own.released_ms is not None:
             is_due = has_just_ended or now_ms - own.released_ms >= RELEASE_AGAIN_MS
             return self._release(name, now_ms) if is_due else ()
         if report.phase is WorkerPhase.ENDED:
             if load is not None:
+                own.is_lost = True
                 return (DropWorker(name, report.reason or "its process has ended"), *self._release(name, now_ms))
             return self._ended(name, report.reason or "its process ended before it had joined", now_ms)
         if load is not None:
@@ -212,6 +273,7 @@ class Provisioning:
         return min(self._config.join_ms, ADOPTED_MS_MAX) if is_adopted else self._config.join_ms
 
     def _ended(self, name: str, reason: str, now_ms: int) -> Iterable[ProvisioningEffect]:
+        self._own[name].is_lost = True
         if not self._own[name].joined:
             self._failed(f"worker {name}: {reason}", now_ms)
         return self._release(name, now_ms)
@@ -222,7 +284,7 @@ class Provisioning:
 
     def _sized(self, demand: Demand, now_ms: int) -> Iterable[ProvisioningEffect]:
         """Starts what is missing, and releases what has not been needed for long."""
-        present = {name: own for name, own in self._own.items() if own.released_ms is None}
+        present = {name: own for name, own in self._own.items() if own.released_ms is None and not own.is_drained}
         foreign = sum(each.slots for each in demand.workers if each.worker not in self._own)
         needed = -(-max(0, demand.slots - foreign) // self._config.slots)
         wanted = min(max(needed, self._config.workers_min), self._config.workers_max)

@@ -1,9 +1,9 @@
-"""Why a job waits for slots, if the cluster makes its own workers."""
+"""What the system that has a cluster's workers says about jobs: why one waits for slots, and why it has lost some."""
 
 from __future__ import annotations
 
-from headrace.client.cluster_models import ExpectedWorkerInfo, ProvisioningInfo
-from headrace.client.models import JobStatus
+from headrace.client.cluster_models import EndedWorkerInfo, ExpectedWorkerInfo, ProvisioningInfo
+from headrace.client.models import ExceptionInfo, JobStatus
 from headrace.coordinator.fleet.slot_pool import PoolView
 from headrace.coordinator.provisioning.provisioning import ProvisioningView
 
@@ -19,7 +19,26 @@ def provisioning_info(view: ProvisioningView | None) -> ProvisioningInfo | None:
         ExpectedWorkerInfo(worker=each.worker, phase=each.phase.value, reason=each.reason or None)
         for each in view.expected
     )
-    return ProvisioningInfo(slots_max=view.slots_max, expected=expected, trouble=view.trouble or None)
+    ended = tuple(EndedWorkerInfo(worker=each.worker, reason=each.reason) for each in view.ended)
+    return ProvisioningInfo(slots_max=view.slots_max, expected=expected, trouble=view.trouble or None, ended=ended)
+
+
+def with_end(failure: ExceptionInfo, view: ProvisioningView) -> ExceptionInfo:
+    """Returns a failure with the reason of its worker's end. The system may name it after the job has failed."""
+    reason = next((each.reason for each in view.ended if each.worker == failure.worker), "")
+    if not reason or reason in failure.message:
+        return failure
+    return failure.model_copy(update={"message": f"{failure.message}; {reason}"})
+
+
+def with_ends(status: JobStatus, view: ProvisioningView) -> JobStatus:
+    """Returns the status with the reason of the end of each worker that its failure names."""
+    text = status.failure or ""
+    for each in view.ended:
+        # as `job_status.failure_text` writes it
+        if f"worker {each.worker})" in text and each.reason not in text:
+            text = f"{text}; {each.reason}"
+    return status if text == (status.failure or "") else status.model_copy(update={"failure": text})
 
 
 def with_reason(status: JobStatus, pool: PoolView, view: ProvisioningView) -> JobStatus:

@@ -17,6 +17,8 @@ from headrace.yarn.records import ResourceKind, StagedFile
 APPLICATION_FILE, REQUEST_FILE = "application.json", "job.sealed"
 """Their names in the container's folder."""
 HADOOP_CONF_LINK = "hadoop-conf"
+KEYTAB_LINK = "keytab"
+"""The key table, which only the ApplicationMaster's container has."""
 
 
 class WorkKind(StrEnum):

@@ -23,6 +23,7 @@ from headrace.coordinator.store.shared_ledger import SharedLedger
 from headrace.core.errors import ExternalError, UserError
 from headrace.deployment.yarn.application_file import (
     APPLICATION_FILE,
+    KEYTAB_LINK,
     REQUEST_FILE,
     ApplicationFile,
     WorkKind,
@@ -30,9 +31,14 @@ from headrace.deployment.yarn.application_file import (
 )
 from headrace.deployment.yarn.attempt import Attempt
 from headrace.deployment.yarn.attendant_process import AttendantProcess
+from headrace.deployment.yarn.secrets.certificates import ClusterCertificates, tls_files
+from headrace.deployment.yarn.secrets.renewal import SecretRenewal
+from headrace.deployment.yarn.secrets.token_source import TokenSource
+from headrace.deployment.yarn.secrets.worker_credentials import WorkerCredentials
 from headrace.leadership.published_leader import PublishedLeader, published_url
 from headrace.resources.target import ResourceTarget
 from headrace.yarn.container import (
+    AUTHORITY,
     FILE_SECRET,
     KEY,
     NODE_VARIABLE,
@@ -42,8 +48,10 @@ from headrace.yarn.container import (
     container_home,
     secret_file,
 )
+from headrace.yarn.delegation_tokens import with_tokens
 from headrace.yarn.java import find_hadoop_client
 from headrace.yarn.jvm import JvmConfig, settings_for
+from headrace.yarn.kerberos import KeytabLogin
 from headrace.yarn.master.application_master import ApplicationMaster, MasterConfig
 from headrace.yarn.master.link import Place, WorkerContainers
 from headrace.yarn.records import FinalStatus
@@ -82,11 +90,24 @@ def main() -> None:
 
 def run(application: ApplicationFile, starter: Starter) -> None:
     """Runs one attempt. Returns once the application is unregistered. Raises UserError, ExternalError."""
-    master = ApplicationMaster(master_config(application, os.environ))
+    folder = secret_file(TOKEN).parent
+    certificates = ClusterCertificates(folder, application.name) if application.spec.tls else None
+    credentials = WorkerCredentials(worker_secrets(Path(os.environ[TOKEN_LOCATION]).read_bytes()), certificates)
+    master = ApplicationMaster(master_config(application, os.environ, credentials))
+    renewal = SecretRenewal(
+        token_source(application, os.environ),
+        certificates,
+        credentials=credentials,
+        nodes=master.nodes,
+        host=os.environ[NODE_VARIABLE],
+        folder=folder,
+    )
     master.start()
     try:
         try:
-            attempt = Attempt(application, master, PublishedLeader(published_url(application.ledger)))
+            renewal.start()
+            published = PublishedLeader(published_url(application.ledger))
+            attempt = Attempt(application, master, published, renewal.shared)
             status = asyncio.run(_served(application, attempt, starter))
         except UserError as error:
             # the next attempt would fail in the same way: the description is wrong
@@ -98,6 +119,7 @@ def run(application: ApplicationFile, starter: Starter) -> None:
         LOG.info("the application ends: %s", status)
         master.finish(status, f"cluster {application.name}: {status.lower()}", application.staging)
     finally:
+        renewal.close()
         master.close()
 
 
@@ -147,27 +169,40 @@ def coordinator_config(application: ApplicationFile, environment: Mapping[str, s
         home=container_home(),
         host=environment[NODE_VARIABLE],
         token_file=secret_file(TOKEN),
+        tls=tls_files(secret_file(TOKEN).parent) if spec.tls else None,
         ledger=SharedLedger(application.ledger, secret_file(KEY), spec.checkpoints),
         resources=workers,
     )
 
 
-def master_config(application: ApplicationFile, environment: Mapping[str, str]) -> MasterConfig:
+def token_source(application: ApplicationFile, environment: Mapping[str, str]) -> TokenSource | None:
+    """Where new tokens come from; None: those that YARN has given to this container are all that there are."""
+    spec = application.spec
+    if spec.kerberos is None:
+        return None
+    urls = with_tokens((application.staging, application.ledger, spec.checkpoints))
+    login = KeytabLogin(spec.kerberos.principal, Path(KEYTAB_LINK))
+    return TokenSource(login, urls, container_home() / "jvm-tokens", environment)
+
+
+def master_config(
+    application: ApplicationFile, environment: Mapping[str, str], credentials: WorkerCredentials
+) -> MasterConfig:
     """The ApplicationMaster's."""
     workers = application.spec.workers
     hadoop = find_hadoop_client(environment)
     jvm = JvmConfig(hadoop, container_home() / "jvm", environment, settings_for(RESOURCE_MANAGER_SECONDS))
     containers = WorkerContainers(workers.size, workers.priority, workers.node_label)
-    return MasterConfig(jvm, containers, worker_secrets(Path(environment[TOKEN_LOCATION]).read_bytes()))
+    return MasterConfig(jvm, containers, credentials)
 
 
 def worker_secrets(credentials: bytes) -> Mapping[str, bytes]:
-    """What workers get of the ApplicationMaster's credentials: not the key of the ledger."""
-    named = f"{FILE_SECRET}{TOKEN}"
+    """What workers get of the ApplicationMaster's credentials: not the keys of the ledger and of the authority."""
+    named = {f"{FILE_SECRET}{TOKEN}", f"{FILE_SECRET}{AUTHORITY}"}
     return {
         alias: secret
         for alias, secret in secrets_of(credentials).items()
-        if alias == named or alias.startswith(VARIABLE_SECRET)
+        if alias in named or alias.startswith(VARIABLE_SECRET)
     }
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from urllib.parse import urlsplit
 
+from headrace.coordinator.fleet.shared_secrets import SharedSecrets
 from headrace.coordinator.leading.resources import OpenedResources
 from headrace.deployment.yarn.application_file import ApplicationFile
 from headrace.deployment.yarn.launches import worker_launch
@@ -62,10 +63,18 @@ class AttemptElector:
 
 
 class Attempt:
-    """The live half. is_shut_down: a client has asked for the end of the cluster."""
+    """The live half. is_shut_down: a client has asked for the end of the cluster; worker_secrets: those that are
+    replaced while workers run."""
 
-    def __init__(self, application: ApplicationFile, master: ApplicationMaster, published: PublishedLeader) -> None:
+    def __init__(
+        self,
+        application: ApplicationFile,
+        master: ApplicationMaster,
+        published: PublishedLeader,
+        worker_secrets: SharedSecrets,
+    ) -> None:
         self._application = application
+        self.worker_secrets = worker_secrets
         self._master = master
         self._published = published
         self.is_shut_down = False

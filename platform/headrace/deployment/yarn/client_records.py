@@ -2,6 +2,7 @@
 
     <home>/yarn/<name>/token           of workers and clients
                        key             of the ledger: without it a cluster of that name cannot go on with its jobs
+                       ca.crt, ca.key  the authority of its certificates, with TLS
                        application     the id of the application that was started last
                        own             of a cluster that ends with its job: the folder is deleted some time later
 
@@ -12,13 +13,16 @@ from __future__ import annotations
 
 import shutil
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 
 from headrace.client.token_files import ensure_token
-from headrace.client.yarn_clusters import APPLICATION, TOKEN_FILE, yarn_clusters
+from headrace.client.yarn_clusters import APPLICATION, AUTHORITY_FILE, TOKEN_FILE, yarn_clusters
 from headrace.core.files.private_files import PRIVATE_FILE, make_private_folder
 from headrace.core.files.replaced_file import replace_file
 from headrace.core.settings import Home
+from headrace.tls.issuing import KeyPair, new_authority
+from headrace.yarn.container import AUTHORITY_KEY
 
 KEY_FILE, OWN = "key", "own"
 OWN_KEPT = 20
@@ -50,6 +54,21 @@ class ClientRecord:
         """The ledger's key, made at random if there is none. Raises UserError."""
         make_private_folder(self.folder)
         return ensure_token(self.key_file)
+
+    def authority(self) -> KeyPair:
+        """The authority of the cluster's certificates, made if there is none."""
+        certificate, key = self.folder / AUTHORITY_FILE, self.folder / AUTHORITY_KEY
+        make_private_folder(self.folder)
+        if not certificate.exists():
+            made = new_authority(f"authority of {self.folder.name}", datetime.now(UTC))
+            replace_file(key, made.key.encode(), mode=PRIVATE_FILE)
+            replace_file(certificate, made.certificate.encode(), mode=PRIVATE_FILE)
+        return KeyPair(certificate.read_text(), key.read_text())
+
+    def forget_authority(self) -> None:
+        """Forgets it: the cluster that starts has no TLS."""
+        for name in (AUTHORITY_FILE, AUTHORITY_KEY):
+            (self.folder / name).unlink(missing_ok=True)
 
     def started(self, application: str, *, is_own: bool = False) -> None:
         """Records the application. is_own: its cluster ends with its job or program."""

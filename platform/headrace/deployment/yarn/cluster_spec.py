@@ -85,6 +85,13 @@ class WorkerContainers(FileModel):
         return ContainerSize(memory_mb(self.memory), self.vcores)
 
 
+class KerberosLogin(FileModel):
+    """By which the ApplicationMaster obtains new tokens for as long as the cluster runs."""
+
+    principal: str = Field(min_length=1, description="such as flights@EXAMPLE.ORG")
+    keytab: str = Field(min_length=1, description="a key table here, which only the coordinator's container gets")
+
+
 class YarnSpec(FileModel):
     """A cluster of headrace on YARN."""
 
@@ -110,6 +117,12 @@ class YarnSpec(FileModel):
     after_end_ms: Duration = Field(
         default=10_000, ge=0, alias="afterEnd", description="a cluster of one job answers so long after the job's end"
     )
+    tls: bool = Field(
+        default=False, description="between processes and to clients, by certificates of the cluster's own"
+    )
+    kerberos: KerberosLogin | None = Field(
+        default=None, description="login of the coordinator; none: tokens last as long as the file system allows"
+    )
     env: dict[str, VariableValue] = Field(default_factory=dict, description="variables of every process; no secrets")
     secrets: list[str] = Field(
         default_factory=list, description="variables of this command that processes get by YARN's credentials"
@@ -123,6 +136,12 @@ class YarnSpec(FileModel):
     def _has_python(self) -> YarnSpec:
         if self.environment is None and self.python is None:
             raise ValueError("which Python runs is not given: write environment: ARCHIVE, or python: PATH")
+        return self
+
+    @model_validator(mode="after")
+    def _sends_tokens_by_tls(self) -> YarnSpec:
+        if self.kerberos is not None and not self.tls:
+            raise ValueError("workers are sent new tokens by TLS only: add tls: true to kerberos")
         return self
 
     @property

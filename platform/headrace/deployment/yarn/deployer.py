@@ -9,14 +9,16 @@ Token and key of a cluster stay in this home: a cluster of that name that is sta
 from __future__ import annotations
 
 import contextlib
+import os
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime
 
 import headrace
 from headrace.client.http import Client
 from headrace.client.token_files import given_token
-from headrace.client.yarn_clusters import token_of
+from headrace.client.yarn_clusters import authority_of, token_of
 from headrace.core.errors import ExternalError, HeadraceError, UserError
 from headrace.core.settings import Home
 from headrace.deployment.yarn.client_records import ClientRecord, old_own_records
@@ -26,10 +28,13 @@ from headrace.deployment.yarn.python_check import check_python
 from headrace.deployment.yarn.shipping import Shipment, check_files
 from headrace.deployment.yarn.work import Work
 from headrace.leadership.yarn_locator import SCHEME, YarnAddress, find_application, name_tag
+from headrace.tls.files import tls_authority
 from headrace.yarn.client import Submission, YarnClient
-from headrace.yarn.container import FILE_SECRET, KEY, TOKEN, VARIABLE_SECRET
+from headrace.yarn.container import AUTHORITY, AUTHORITY_KEY, FILE_SECRET, KEY, TOKEN, VARIABLE_SECRET
+from headrace.yarn.delegation_tokens import obtain_tokens, resource_manager_principal, with_tokens
 from headrace.yarn.java import conf_folders
-from headrace.yarn.records import ApplicationReport, ContainerSize
+from headrace.yarn.kerberos import is_secured
+from headrace.yarn.records import ApplicationReport, ContainerSize, Credentials
 from headrace.yarn.staging import Staging, is_live, sweep
 
 START_SECONDS, STOP_SECONDS = 300.0, 90.0
@@ -106,6 +111,7 @@ class YarnDeployer:
         staging = Staging(self._client.jvm, spec.staging, application.application)
         try:
             shipment = Shipment(staging, cluster, work, conf_folders(self._environment))
+            tokens = self._tokens(cluster, staging.url, report)
             files = shipment.ship(user=self._client.user, key_file=record.key_file)
             application.submit(
                 Submission(
@@ -118,7 +124,7 @@ class YarnDeployer:
                     attempts=spec.coordinator.attempts,
                     validity_ms=spec.coordinator.attempts_validity_ms,
                     launch=master_launch(spec, files, self._client.user),
-                    secrets=secrets,
+                    credentials=Credentials(secrets, tokens),
                 )
             )
         except HeadraceError:
@@ -135,8 +141,26 @@ class YarnDeployer:
         if missing:
             raise UserError(f"the secret {missing[0]} is not set", remedy=f"export {missing[0]}, or remove it")
         files = {f"{FILE_SECRET}{TOKEN}": record.token().encode(), f"{FILE_SECRET}{KEY}": record.key().encode()}
+        if cluster.spec.tls:
+            authority = record.authority()
+            files[f"{FILE_SECRET}{AUTHORITY}"] = authority.certificate.encode()
+            files[f"{FILE_SECRET}{AUTHORITY_KEY}"] = authority.key.encode()
+        else:
+            record.forget_authority()
         named = {f"{VARIABLE_SECRET}{name}": self._environment[name].encode() for name in cluster.spec.secrets}
         return {**files, **named}
+
+    def _tokens(self, cluster: YarnCluster, staging: str, report: Callable[[str], None]) -> bytes:
+        """The delegation tokens of the application, which YARN renews; empty: the cluster requires no Kerberos."""
+        jvm, spec = self._client.jvm, cluster.spec
+        if not is_secured(jvm):
+            return b""
+        urls = with_tokens((staging, cluster.ledger, spec.checkpoints))
+        obtained = obtain_tokens(jvm, urls, resource_manager_principal(jvm))
+        if obtained.ends_ms is not None and spec.kerberos is None:
+            ends = datetime.fromtimestamp(obtained.ends_ms / 1_000, UTC).isoformat(timespec="minutes")
+            report(f"the cluster reaches its storage until {ends} at most: kerberos in --config renews that")
+        return obtained.storage
 
     def _sweep(self, staging: str | None, application: str, report: Callable[[str], None]) -> None:
         """Deletes what ended applications have left: staging folders, and secrets of clusters of their own."""
@@ -182,7 +206,8 @@ class YarnDeployer:
         if not report.url:
             return False
         try:
-            with Client(report.url, token) as client:
+            authority = authority_of(self._home, f"{SCHEME}{report.application}") or tls_authority(os.environ)
+            with Client(report.url, token, authority=authority) as client:
                 client.shutdown()
         except ExternalError:
             return False

@@ -7,13 +7,15 @@ from pathlib import Path
 
 from headrace.deployment.yarn.application_file import HADOOP_CONF_LINK, ApplicationFile
 from headrace.deployment.yarn.cluster_spec import YarnSpec
+from headrace.deployment.yarn.secrets.certificates import tls_files
 from headrace.resources.worker_order import WorkerOrder
-from headrace.yarn.container import NODE_VARIABLE
+from headrace.yarn.container import NODE_VARIABLE, TOKEN
 from headrace.yarn.records import Launch, StagedFile
 
 BOOTSTRAP = ("-m", "headrace.yarn.container")
 MASTER_MODULE, MASTER_ROLE = "headrace.deployment.yarn.application_master", "headrace-coordinator"
-WORKER_TOKEN = "home/secrets/token"
+WORKER_SECRETS = "home/secrets"
+"""The folder of a container's secrets (`yarn.container`)."""
 _HADOOP_USER = "HADOOP_USER_NAME"
 
 
@@ -24,7 +26,8 @@ def master_launch(spec: YarnSpec, files: tuple[StagedFile, ...], user: str) -> L
 
 def worker_launch(application: ApplicationFile, order: WorkerOrder, worker: str) -> Launch:
     """The container of a worker. Its slots listen at the node's own address, unless all are on one host."""
-    own = WorkerOrder(order.coordinator, order.slots, None, Path(WORKER_TOKEN), order.tls)
+    tls = None if order.tls is None else tls_files(Path(WORKER_SECRETS))
+    own = WorkerOrder(order.coordinator, order.slots, None, Path(WORKER_SECRETS) / TOKEN, tls)
     command = (application.spec.interpreter, *BOOTSTRAP, "headrace", *own.arguments(worker))
     files = tuple(each.staged() for each in application.files)
     return Launch((*command, "--host", f"${NODE_VARIABLE}"), files, _environment(application.spec, application.user))

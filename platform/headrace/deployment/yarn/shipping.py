@@ -4,6 +4,7 @@ hadoop-conf        the client's *.xml, unpacked
 environment        the Python environment, unpacked
 <name>             files and archives of the description, and an application's program
 application.json   the ApplicationMaster's description
+keytab             the key table of `kerberos`, of the ApplicationMaster alone
 job.sealed         the job, encrypted with the key of the ledger
 """
 
@@ -20,6 +21,7 @@ from headrace.core.errors import UserError
 from headrace.deployment.yarn.application_file import (
     APPLICATION_FILE,
     HADOOP_CONF_LINK,
+    KEYTAB_LINK,
     REQUEST_FILE,
     ApplicationFile,
     ShippedFile,
@@ -30,7 +32,7 @@ from headrace.deployment.yarn.work import Work
 from headrace.yarn.records import ResourceKind, StagedFile
 from headrace.yarn.staging import Staging
 
-_RESERVED = {HADOOP_CONF_LINK, ENVIRONMENT_LINK, APPLICATION_FILE, REQUEST_FILE, "home", "tmp"}
+_RESERVED = {HADOOP_CONF_LINK, ENVIRONMENT_LINK, APPLICATION_FILE, REQUEST_FILE, "home", "tmp", KEYTAB_LINK}
 _ARCHIVES = (".tar.gz", ".tgz", ".zip")
 
 
@@ -80,6 +82,8 @@ class Shipment:
             yield self._staging.upload(sealed, REQUEST_FILE)
         if self._work.program is not None:
             yield self._staging.upload(self._work.program, self._work.program.name)
+        if self._cluster.spec.kerberos is not None:
+            yield self._staging.upload(Path(self._cluster.spec.kerberos.keytab), KEYTAB_LINK)
 
     def _placed(self, archive: str, link: str) -> StagedFile:
         if "://" in archive:
@@ -103,6 +107,8 @@ def link_of(name: str, kind: ResourceKind) -> str:
 
 def check_files(spec: YarnSpec, program: Path | None) -> None:
     """Raises UserError for files that are missing, or have a name that another one has."""
+    if spec.kerberos is not None and not Path(spec.kerberos.keytab).is_file():
+        raise UserError(f"there is no key table {spec.kerberos.keytab}", remedy="correct kerberos.keytab in --config")
     taken = set(_RESERVED)
     given = [*linked(spec), *([] if program is None else [(str(program), ResourceKind.FILE)])]
     for name, kind in given:

@@ -58,7 +58,7 @@ class WorkerContainers:
             case HeldPhase.GRANTED:
                 return WorkerReport(worker, WorkerPhase.PENDING, f"container {held.container} starts at {held.node}")
             case HeldPhase.RUNNING:
-                return WorkerReport(worker, WorkerPhase.RUNNING)
+                return WorkerReport(worker, WorkerPhase.RUNNING, is_leaving=held.node in standing.leaving)
             case HeldPhase.ENDED:
                 return WorkerReport(worker, WorkerPhase.ENDED, f"container {held.container}: {held.reason}")
             case _:

@@ -1127,6 +1127,32 @@ class StopWorker(_message.Message):
 Global___StopWorker: _TypeAlias = StopWorker  # noqa: Y015
 
 @_typing.final
+class ReplaceSecret(_message.Message):
+    """Replace a file in the worker's folder of secrets, such as a token or a certificate.
+    A worker without such a folder ignores it.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    NAME_FIELD_NUMBER: _builtins.int
+    CONTENT_FIELD_NUMBER: _builtins.int
+    name: _builtins.str
+    content: _builtins.bytes
+    def __init__(
+        self,
+        *,
+        name: _builtins.str = ...,
+        content: _builtins.bytes = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["content", b"content", "name", b"name"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ReplaceSecret: _TypeAlias = ReplaceSecret  # noqa: Y015
+
+@_typing.final
 class ToWorker(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -1136,6 +1162,7 @@ class ToWorker(_message.Message):
     SLOT_COMMAND_FIELD_NUMBER: _builtins.int
     KILL_SLOT_FIELD_NUMBER: _builtins.int
     STOP_WORKER_FIELD_NUMBER: _builtins.int
+    REPLACE_SECRET_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def registered(self) -> Global___Registered: ...
     @_builtins.property
@@ -1148,6 +1175,8 @@ class ToWorker(_message.Message):
     def kill_slot(self) -> Global___KillSlot: ...
     @_builtins.property
     def stop_worker(self) -> Global___StopWorker: ...
+    @_builtins.property
+    def replace_secret(self) -> Global___ReplaceSecret: ...
     def __init__(
         self,
         *,
@@ -1157,12 +1186,13 @@ class ToWorker(_message.Message):
         slot_command: Global___SlotCommand | None = ...,
         kill_slot: Global___KillSlot | None = ...,
         stop_worker: Global___StopWorker | None = ...,
+        replace_secret: Global___ReplaceSecret | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["heartbeat", b"heartbeat", "kill_slot", b"kill_slot", "kind", b"kind", "refused", b"refused", "registered", b"registered", "slot_command", b"slot_command", "stop_worker", b"stop_worker"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["heartbeat", b"heartbeat", "kill_slot", b"kill_slot", "kind", b"kind", "refused", b"refused", "registered", b"registered", "replace_secret", b"replace_secret", "slot_command", b"slot_command", "stop_worker", b"stop_worker"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["heartbeat", b"heartbeat", "kill_slot", b"kill_slot", "kind", b"kind", "refused", b"refused", "registered", b"registered", "slot_command", b"slot_command", "stop_worker", b"stop_worker"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["heartbeat", b"heartbeat", "kill_slot", b"kill_slot", "kind", b"kind", "refused", b"refused", "registered", b"registered", "replace_secret", b"replace_secret", "slot_command", b"slot_command", "stop_worker", b"stop_worker"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_kind: _TypeAlias = _typing.Literal["registered", "refused", "heartbeat", "slot_command", "kill_slot", "stop_worker"]  # noqa: Y015
+    _WhichOneofReturnType_kind: _TypeAlias = _typing.Literal["registered", "refused", "heartbeat", "slot_command", "kill_slot", "stop_worker", "replace_secret"]  # noqa: Y015
     _WhichOneofArgType_kind: _TypeAlias = _typing.Literal["kind", b"kind"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_kind) -> _WhichOneofReturnType_kind | None: ...
 

@@ -25,6 +25,8 @@ from typing import assert_never
 
 from headrace import __version__
 from headrace.core.errors import ExternalError, HeadraceError, InternalError, UnreachableError, UserError
+from headrace.core.files.private_files import PRIVATE_FILE
+from headrace.core.files.replaced_file import replace_file
 from headrace.core.plural import plural
 from headrace.processes.spawning import SpawnStarter, Starter
 from headrace.rpc.client import ClientHandlers, ControlClient, CoordinatorAccess
@@ -34,6 +36,7 @@ from headrace.rpc.messages import (
     Refused,
     Register,
     Registered,
+    ReplaceSecret,
     SlotCommand,
     SlotDown,
     SlotInfo,
@@ -51,6 +54,8 @@ from headrace.worker.supervision.start_backoff import StartBackoff
 from headrace.worker.supervision.worker_folder import WorkerFolder
 
 WORKER_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}\Z")
+WORKER_SECRET = re.compile(r"[a-z][a-z0-9.-]{0,49}\Z")
+"""Names of secrets, which are names of files in one folder."""
 STARTING_SECONDS_MAX = 120.0
 """A slot that has not sent its SlotInfo after this time is killed. Imports take seconds, even on a busy host."""
 LEAVE_SECONDS = 2.0
@@ -80,6 +85,7 @@ class WorkerConfig:
     logs                folder for logs of slots; None: `<folder>/logs`
     starter             starts slots; the caller closes it
     tls                 files for connections to the coordinator and between slots; None: neither is encrypted
+    secrets             folder of the secrets that the coordinator may replace; None: it may replace none
     """
 
     worker: str
@@ -96,6 +102,7 @@ class WorkerConfig:
     logs: Path | None = None
     starter: Starter = field(default_factory=SpawnStarter, repr=False)
     tls: TlsFiles | None = None
+    secrets: Path | None = None
 
 
 class Supervisor:
@@ -208,10 +215,23 @@ class Supervisor:
                     self._wake.set()
             case StopWorker():
                 self._end("the coordinator said so")
+            case ReplaceSecret(name, content):
+                self._replace_secret(name, content)
             case Registered() | Refused() | Heartbeat():
                 pass
             case _:
                 assert_never(message)
+
+    def _replace_secret(self, name: str, content: bytes) -> None:
+        folder = self._config.secrets
+        if folder is None or not WORKER_SECRET.match(name):
+            return
+        try:
+            replace_file(folder / name, content, mode=PRIVATE_FILE)
+            _log.info("the coordinator has replaced the secret %s", name)
+        except OSError as error:
+            # the one before may last for a while, and the coordinator sends the next one
+            _log.warning("the secret %s cannot be replaced: %s", name, error)
 
     def _on_refused(self, refused: Refused) -> None:
         reason = f"the coordinator at {self._config.coordinator} refuses this worker: {refused.reason}"

@@ -12,7 +12,8 @@ Rules of the ResourceManager (`ApplicationMasterService.allocate`):
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from headrace.yarn.records import Allocation, ContainerEnd, Headroom
 
@@ -28,12 +29,14 @@ class AllocateCall:
 
 @dataclass(frozen=True, slots=True)
 class AllocateAnswer:
-    """headroom: None: the answer has none."""
+    """headroom: None: the answer has none; nodes: those whose state has changed -> whether YARN decommissions them, and
+    lets what runs there end before."""
 
     response_id: int
     allocated: tuple[Allocation, ...] = ()
     ended: tuple[ContainerEnd, ...] = ()
     headroom: Headroom | None = None
+    nodes: Mapping[str, bool] = field(default_factory=dict)
 
 
 class AllocationMachine:

@@ -22,7 +22,7 @@ from headrace.yarn.jvm import JvmConfig, JvmLostError
 from headrace.yarn.master.allocation import AllocationMachine
 from headrace.yarn.master.link import MasterLink, Place, Registration, WorkerContainers
 from headrace.yarn.master.roster import Held, Roster
-from headrace.yarn.records import Allocation, ContainerSize, FinalStatus, Headroom, Launch, Token
+from headrace.yarn.records import Allocation, ContainerSize, Credentials, FinalStatus, Headroom, Launch, Token
 from headrace.yarn.refusals import AttemptOverError, NotRegisteredError, RefusedError
 
 LOG = logging.getLogger("headrace.yarn")
@@ -45,21 +45,24 @@ _STARTED_BEFORE = "already is running on this node"
 
 @dataclass(frozen=True, slots=True)
 class MasterConfig:
-    """jvm: of the link; containers: what is requested; secrets: in the credentials of each container."""
+    """jvm: of the link; containers: what is requested; credentials: host name of a node -> those of a container there,
+    now. It is called in several threads."""
 
     jvm: JvmConfig
     containers: WorkerContainers
-    secrets: Mapping[str, bytes]
+    credentials: Callable[[str], Credentials]
 
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """What the application has: its containers, what its queue has left for it, and the largest container."""
+    """What the application has: its containers, what its queue has left for it, and the largest container. leaving: the
+    nodes that YARN decommissions."""
 
     held: tuple[Held, ...]
     queue: str
     headroom: Headroom | None
     maximum: ContainerSize
+    leaving: frozenset[str] = frozenset()
 
 
 def leave_at_once(reason: str) -> None:
@@ -67,6 +70,11 @@ def leave_at_once(reason: str) -> None:
     LOG.error("this attempt of the ApplicationMaster is over: %s", reason)
     logging.shutdown()
     os._exit(OVER_EXIT_CODE)
+
+
+def host_of(node: str) -> str:
+    """The host name of a node `HOST:PORT`, by which its containers listen."""
+    return node.rpartition(":")[0]
 
 
 class ApplicationMaster:
@@ -84,6 +92,7 @@ class ApplicationMaster:
         self._place: Place | None = None
         self._registration: Registration | None = None
         self._headroom: Headroom | None = None
+        self._leaving: set[str] = set()
         self._launches: dict[int, Launch] = {}
         self._tokens: dict[str, Token] = {}
         self._link: MasterLink | None = None
@@ -114,7 +123,13 @@ class ApplicationMaster:
             raise ExternalError("the ApplicationMaster is not registered yet", retry=True)
         with self._lock:
             held = () if self._over else self._roster.listed()
-            return Standing(held, registration.queue, self._headroom, registration.maximum)
+            leaving = frozenset(self._leaving)
+            return Standing(held, registration.queue, self._headroom, registration.maximum, leaving)
+
+    def nodes(self) -> list[str]:
+        """The host names of the nodes that have containers."""
+        with self._lock:
+            return sorted({host_of(each.node) for each in self._roster.listed() if each.node})
 
     def request(self, number: int, launch: Launch) -> None:
         """Requests a container, unless that number was requested before. launch: what it will run.
@@ -148,7 +163,7 @@ class ApplicationMaster:
         if staging is not None:
             # before the end: YARN may kill this process once it has confirmed that
             try:
-                link.delete_folder(staging)
+                link.delete_folder(staging, self._config.credentials("").tokens)
             except HeadraceError as error:
                 LOG.warning("the staging folder stays, until the next start: %s", error.message)
         link.finish(status, message, "" if self._place is None else self._place.url)
@@ -243,8 +258,17 @@ class ApplicationMaster:
                 self._roster.granted(allocation)
             self._roster.ended(received.answer.ended)
             self._headroom = received.answer.headroom
+            self._note_nodes(received.answer.nodes)
         for allocation in granted:
             self._starters.submit(self._start_container, allocation)
+
+    def _note_nodes(self, nodes: Mapping[str, bool]) -> None:
+        for node, is_leaving in nodes.items():
+            if is_leaving:
+                LOG.info("node %s is being decommissioned: its workers are drained", node)
+                self._leaving.add(node)
+            else:
+                self._leaving.discard(node)
 
     def _note(self, error: HeadraceError) -> None:
         if self._trouble != error.message:
@@ -281,7 +305,7 @@ class ApplicationMaster:
             link = self._link
             try:
                 if link is not None:
-                    link.start(allocation, launch, self._config.secrets)
+                    link.start(allocation, launch, self._config.credentials(host_of(allocation.node)))
                     return
             except JvmLostError:
                 pass

@@ -18,16 +18,20 @@ from headrace.yarn.conversions import (
     java_launch,
     java_size,
     java_token,
+    java_tokens,
     size_of,
     token_of,
 )
 from headrace.yarn.jvm import JvmConfig
 from headrace.yarn.master.allocation import AllocateAnswer, AllocateCall
-from headrace.yarn.records import Allocation, ContainerSize, FinalStatus, Headroom, Launch, Token
+from headrace.yarn.records import Allocation, ContainerSize, Credentials, FinalStatus, Headroom, Launch, Token
 from headrace.yarn.refusals import refusals
 from headrace.yarn.staging import delete_folder
 
 ANYWHERE = "*"
+DECOMMISSIONING = "DECOMMISSIONING"
+"""The state of a node that starts no container any more, and is given up once its containers have ended or a time is
+over."""
 FINISH_CALLS_MAX = 100
 """Calls until the ResourceManager confirms the end; each one waits as long as it takes to answer."""
 
@@ -105,13 +109,17 @@ class MasterLink:
                 tuple(allocation_of(each) for each in items(answer.getAllocatedContainers())),
                 tuple(end_of(each) for each in items(answer.getCompletedContainersStatuses())),
                 None if size is None else Headroom(size.memory_mb, size.vcores),
+                {
+                    str(each.getNodeId().toString()): str(each.getNodeState().toString()) == DECOMMISSIONING
+                    for each in items(answer.getUpdatedNodes())
+                },
             )
             return TokenedAnswer(given, self._taken(answer.getNMTokens()))
 
-    def start(self, allocation: Allocation, launch: Launch, secrets: Mapping[str, bytes]) -> None:
+    def start(self, allocation: Allocation, launch: Launch, credentials: Credentials) -> None:
         """Starts a container. Returns when its node has accepted it."""
         with refusals(self.jvm, f"the start of {allocation.container} at {allocation.node}"):
-            context = java_launch(self.jvm, launch, java_credentials(self.jvm, secrets))
+            context = java_launch(self.jvm, launch, java_credentials(self.jvm, credentials))
             self._nodes.startContainer(java_container(self.jvm, allocation), context)
 
     def finish(self, status: FinalStatus, message: str, url: str) -> None:
@@ -124,8 +132,12 @@ class MasterLink:
                 if self._protocol.finishApplicationMaster(request).getIsUnregistered():
                     return
 
-    def delete_folder(self, url: str) -> None:
-        """Deletes the staging folder."""
+    def delete_folder(self, url: str, tokens: bytes = b"") -> None:
+        """Deletes the staging folder. tokens: newer ones than those that this JVM was started with."""
+        if tokens:
+            user = self.jvm.java.org.apache.hadoop.security.UserGroupInformation.getCurrentUser()
+            with refusals(self.jvm, "newer tokens"):
+                user.addCredentials(java_tokens(self.jvm, tokens))
         delete_folder(self.jvm, url)
 
     def close(self) -> None:

@@ -15,6 +15,9 @@ from enum import Enum, auto
 from headrace.yarn.records import Allocation, ContainerEnd
 
 REASON_CHARS_MAX = 500
+OVER_MEMORY = frozenset({-103, -104})
+"""Exit codes of containers that YARN has killed for their virtual or physical memory (`ContainerExitStatus`)."""
+MORE_MEMORY = "raise `memory` of the workers in --config"
 _MEMORY = "memory limit"
 """In the line by which NodeManagers say that a container used too much, in the words of all versions."""
 
@@ -93,10 +96,12 @@ class Roster:
             held = by_container.get(end.container)
             if held is None or held.phase is HeldPhase.ENDED:
                 continue
-            if held.is_released:
+            if held.is_released and end.exit_code not in OVER_MEMORY:
                 del self._held[held.number]
             else:
-                self._held[held.number] = replace(held, phase=HeldPhase.ENDED, reason=reason_of(end))
+                # one that was killed for its memory may have been given up, and released, before YARN names the reason
+                ended = replace(held, phase=HeldPhase.ENDED, reason=reason_of(end), is_released=False)
+                self._held[held.number] = ended
 
     def released(self, number: int) -> Held | None:
         """Releases a container. Returns the one that YARN has to end; None: there is none, or it was asked before."""
@@ -111,10 +116,12 @@ class Roster:
 
 
 def reason_of(end: ContainerEnd) -> str:
-    """Why a container has ended, in YARN's words: the exit code, and what it says beside that."""
+    """Why a container has ended, in YARN's words: the exit code, and what it says beside that. Its end is the remedy,
+    for one that was killed for its memory."""
     text = _said(end.diagnostics)
     code = f"exit code {end.exit_code}"
-    return _short(f"{code}: {text}" if text else code)
+    remedy = f"; {MORE_MEMORY}" if end.exit_code in OVER_MEMORY else ""
+    return _short(f"{code}: {text}{remedy}" if text else f"{code}{remedy}")
 
 
 def _said(diagnostics: str) -> str:

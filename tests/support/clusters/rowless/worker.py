@@ -25,6 +25,7 @@ from headrace.rpc.messages import (
     Refused,
     Register,
     Registered,
+    ReplaceSecret,
     SlotCommand,
     SlotDown,
     SlotInfo,
@@ -95,7 +96,7 @@ class RowlessWorker:
                 self._end_slot(name, "killed on the coordinator's word", clean=False)
             case StopWorker():
                 self._ended.set()
-            case Registered() | Refused() | Heartbeat():
+            case Registered() | Refused() | Heartbeat() | ReplaceSecret():
                 pass
             case _:
                 assert_never(message)

@@ -15,7 +15,9 @@ from headrace.coordinator.provisioning.provisioning import (
     RETURN_MS,
     SPARED_MS,
     STARTS_MAX,
+    DrainWorker,
     DropWorker,
+    EndedWorker,
     Provisioning,
     ProvisioningEffect,
     ReleaseWorker,
@@ -37,13 +39,14 @@ class World:
         self.provisioning = Provisioning(config, prefix)
         self.listed: dict[str, WorkerReport] = {}
         self.joined: dict[str, WorkerLoad] = {}
+        self.leaving: dict[str, WorkerLoad] = {}
         self.slots = 0
         self.now_ms = 0
 
     def decide(self, after_ms: int = 0) -> list[ProvisioningEffect]:
         """One decision, whose effects are done as a system does them: at once, released workers are gone."""
         self.now_ms += after_ms
-        demand = Demand(self.slots, tuple(self.joined.values()))
+        demand = Demand(self.slots, tuple(self.joined.values()), tuple(self.leaving.values()))
         effects = list(self.provisioning.decide(self.listed.values(), demand, self.now_ms))
         for effect in effects:
             match effect:
@@ -52,8 +55,11 @@ class World:
                 case ReleaseWorker(worker):
                     self.listed.pop(worker, None)
                     self.joined.pop(worker, None)
+                    self.leaving.pop(worker, None)
                 case DropWorker(worker):
                     self.joined.pop(worker, None)
+                case DrainWorker(worker):
+                    self.leaving[worker] = self.joined.pop(worker)
         return effects
 
     def run(self, worker: str) -> None:
@@ -310,3 +316,65 @@ def test_whatever_happens_the_limits_hold_and_calm_brings_what_is_wanted(data: s
         world.decide(1_000)
     assert len(world.listed) == wanted
     assert world.provisioning.is_settled
+
+
+@pytest.mark.parametrize("order", ["reason first", "connection first", "given up first"])
+def test_the_reason_of_an_end_is_kept_whenever_the_system_names_it(order: str) -> None:
+    world = World().started(2)
+    reason = "container c: exit code -104"
+    if order != "reason first":
+        del world.joined["w1-1"]
+        assert not world.decide()
+    if order == "given up first":
+        world.decide(RETURN_MS)
+        # the system has accepted the release, and lists the worker until it is gone
+    world.listed["w1-1"] = WorkerReport("w1-1", ENDED, reason)
+    world.decide()
+    assert world.provisioning.ended == (EndedWorker("w1-1", reason),)
+    world.decide(RELEASE_AGAIN_MS)
+    assert len(world.provisioning.ended) == 1
+
+
+def test_the_end_of_a_worker_that_was_released_as_idle_is_no_news() -> None:
+    world = World().started(2)
+    world.slots = 0
+    world.join("w1-1", idle=True)
+    world.decide()
+    assert ReleaseWorker("w1-1") in world.decide(CONFIG.idle_ms)
+    world.listed["w1-1"] = WorkerReport("w1-1", ENDED, "exit code 143")
+    world.decide()
+    assert world.provisioning.ended == ()
+
+
+def test_a_worker_whose_node_is_leaving_is_replaced_before_it_is_released() -> None:
+    world = World().started(4)
+    world.listed["w1-1"] = WorkerReport("w1-1", RUNNING, is_leaving=True)
+    assert world.decide() == [DrainWorker("w1-1"), StartWorker("w1-3")]
+    world.join("w1-3", idle=True)
+    assert not world.decide(RETURN_MS), "its jobs take a checkpoint before they move"
+    assert not world.provisioning.is_settled
+    world.leaving["w1-1"] = WorkerLoad("w1-1", CONFIG.slots, idle=True)
+    assert world.decide() == [ReleaseWorker("w1-1")]
+    world.join("w1-3")
+    assert not world.decide()
+    assert world.provisioning.ended == ()
+    assert world.provisioning.is_settled
+
+
+def test_a_leaving_worker_that_has_no_job_is_released_at_once() -> None:
+    world = World(ProvisioningConfig(slots=2, workers_min=1))
+    world.decide()
+    world.join("w1-1", idle=True)
+    world.listed["w1-1"] = WorkerReport("w1-1", RUNNING, is_leaving=True)
+    assert world.decide() == [DrainWorker("w1-1"), StartWorker("w1-2")]
+    assert world.decide() == [ReleaseWorker("w1-1")]
+
+
+def test_a_leaving_worker_that_ends_is_an_end_like_others() -> None:
+    world = World().started(2)
+    world.listed["w1-1"] = WorkerReport("w1-1", RUNNING, is_leaving=True)
+    world.decide()
+    world.leaving.clear()
+    world.listed["w1-1"] = WorkerReport("w1-1", ENDED, "exit code -100: on a lost node", is_leaving=True)
+    assert ReleaseWorker("w1-1") in world.decide()
+    assert world.provisioning.ended == (EndedWorker("w1-1", "exit code -100: on a lost node"),)

@@ -26,6 +26,7 @@ from headrace.deployment.yarn.shipping import check_files
 from headrace.leadership.published_leader import published_url
 from headrace.resources.target import ResourceTarget
 from headrace.resources.worker_order import WorkerOrder
+from headrace.tls.files import TlsFiles
 from headrace.yarn.records import FinalStatus, ResourceKind, StagedFile
 
 SPEC = YarnSpec(ledger="/shared", python="/opt/python", env={"A": "b"}, checkpoints="s3://bucket/c")
@@ -89,11 +90,18 @@ def test_only_clusters_of_their_own_have_an_attendant() -> None:
     assert program[program.index("--program") + 1] == "app.py"
 
 
-def test_workers_do_not_get_the_key_of_the_ledger() -> None:
-    aliases = (b"headrace.file.token", b"headrace.file.key", b"headrace.variable.PASSWORD", b"other")
+def test_a_worker_with_tls_has_its_own_files() -> None:
+    files = TlsFiles(Path("/c/tls.crt"), Path("/c/tls.key"), Path("/c/ca.crt"))
+    launch = worker_launch(application(), WorkerOrder("ledger+file:///shared", 2, tls=files), "w3-1")
+    assert "--tls-cert home/secrets/tls.crt" in " ".join(launch.command)
+
+
+def test_workers_do_not_get_the_keys_of_the_ledger_and_of_the_authority() -> None:
+    names = (b"token", b"key", b"ca.crt", b"ca.key")
+    aliases = (*(b"headrace.file." + name for name in names), b"headrace.variable.PASSWORD", b"other")
     pairs = b"".join(bytes([len(alias)]) + alias + b"\x01x" for alias in aliases)
     found = worker_secrets(b"HDTS\0\0" + bytes([len(aliases)]) + pairs)
-    assert set(found) == {"headrace.file.token", "headrace.variable.PASSWORD"}
+    assert set(found) == {"headrace.file.token", "headrace.file.ca.crt", "headrace.variable.PASSWORD"}
 
 
 @pytest.mark.parametrize(

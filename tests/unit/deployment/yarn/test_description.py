@@ -10,6 +10,7 @@ import pytest
 from headrace.core.errors import UserError
 from headrace.deployment.yarn.cluster_spec import (
     CoordinatorContainer,
+    KerberosLogin,
     WorkerContainers,
     YarnCluster,
     YarnSpec,
@@ -49,6 +50,7 @@ def test_an_environment_has_its_python(tmp_path: Path) -> None:
         (LEAST + "workers: {memory: 2 GB}\n", "workers.memory: '2 GB' is no amount of memory"),
         (LEAST + "workers: {min: 3, max: 2}\n", "workers: at least 3 and at most 2 workers do not fit together"),
         (LEAST + "coordinator: {attempts: 0}\n", "coordinator.attempts: "),
+        (LEAST + "kerberos: {principal: a@B, keytab: k}\n", "add tls: true to kerberos"),
         (LEAST + "coordinators: {}\n", "did you mean 'coordinator'?"),
         (LEAST + "env: {A: 'x$HOME'}\n", "env.A: "),
         (LEAST + "env: {A: 'say \"x\"'}\n", "replaces: put it into a file"),
@@ -78,7 +80,11 @@ def test_the_page_describes_a_cluster_and_each_field(tmp_path: Path) -> None:
     (example,) = re.findall(r"^```yaml\n(ledger: .*?)^```$", page, re.DOTALL | re.MULTILINE)
     assert read_yarn_file(written(tmp_path, example)).workers.slots == 2
     table = page.partition("## The description")[2].partition("\n## ")[0]
-    parts: dict[str, type[FileModel]] = {"coordinator": CoordinatorContainer, "workers": WorkerContainers}
+    parts: dict[str, type[FileModel]] = {
+        "coordinator": CoordinatorContainer,
+        "workers": WorkerContainers,
+        "kerberos": KerberosLogin,
+    }
     described = [key for key in file_keys(YarnSpec) if key not in parts]
     described += [f"{name}.{key}" for name, model in parts.items() for key in file_keys(model)]
     for key in described:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from headrace.yarn.master.roster import HeldPhase, Roster, reason_of
+from headrace.yarn.master.roster import MORE_MEMORY, HeldPhase, Roster, reason_of
 from headrace.yarn.records import Allocation, ContainerEnd, ContainerSize, Token
 
 TOKEN = Token(b"", "", b"", "")
@@ -51,6 +51,19 @@ def test_a_released_container_stays_until_its_end() -> None:
     assert phases(roster) == {}
 
 
+def test_a_container_that_was_killed_for_its_memory_names_that_after_its_release() -> None:
+    roster = running(1, 2)
+    assert roster.released(1) is not None, "its worker did not come back"
+    roster.ended([ContainerEnd("container_1", -104, "beyond the 'PHYSICAL' memory limit")])
+    (ended, _) = roster.listed()
+    assert (ended.phase, ended.reason) == (
+        HeldPhase.ENDED,
+        f"exit code -104: beyond the 'PHYSICAL' memory limit; {MORE_MEMORY}",
+    )
+    assert roster.released(1) is None
+    assert phases(roster) == {2: HeldPhase.RUNNING}
+
+
 def test_an_end_before_the_answer_to_its_start_counts() -> None:
     roster = Roster()
     roster.requested(1)
@@ -76,7 +89,7 @@ def test_reasons_are_those_of_yarn() -> None:
     new = "Container [pid=1,containerID=c] is running 7B beyond the 'PHYSICAL' memory limit. Current usage: 1.2 GB"
     for line in (old, new):
         reason = reason_of(ContainerEnd("c", -104, f"{line}\nDump of the process-tree for c :\n\t|- PID PPID\n"))
-        assert reason == f"exit code -104: {line}"
+        assert reason == f"exit code -104: {line}; {MORE_MEMORY}"
     printed = (
         "[2026-11-26 17:00:00.000]Exception from container-launch.\nContainer id: c\nExit code: 1\n\n"
         "[2026-11-26 17:00:00.001]Container exited with a non-zero exit code 1. Error file: prelaunch.err.\n"

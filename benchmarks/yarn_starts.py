@@ -1,0 +1,139 @@
+"""Measures how long a job takes from its submission to RUNNING, in the three modes, on a cluster of YARN.
+
+usage: yarn_starts.py --ledger URL [--rounds N]
+
+HADOOP_CONF_DIR names the cluster, whose nodes run this interpreter at this path. Each round starts a session, submits
+a job there, and makes a cluster of one job and one of one application. All of them are stopped.
+
+    session      `cluster start` until it returns
+    submit       `submit` to that session until the job is RUNNING; its worker's container is requested by then
+    per-job      `submit --mode per-job` until its job is RUNNING
+    application  `submit --mode application` until the job of the program is RUNNING
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+ROUNDS, WAIT_S, LOOK_S = 3, 300.0, 0.2
+PIPELINE = """\
+name: NAME
+sources:
+  numbers:
+    generator: {rate: 100, columns: {n: {sequence: {}}}}
+    schema: {n: int64}
+sinks:
+  out: {from: numbers, print: {}, format: json}
+"""
+PROGRAM = """\
+import headrace as hr
+
+hr.wait(hr.submit("program.yaml"))
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where commands run. folder: with what they read; environment: of them."""
+
+    folder: Path
+    environment: dict[str, str]
+
+    def run(self, *arguments: str) -> str:
+        """Runs `headrace ..` to its end; returns its standard output."""
+        command = [sys.executable, "-m", "headrace", *arguments]
+        done = subprocess.run(
+            command, cwd=self.folder, env=self.environment, capture_output=True, text=True, check=False
+        )
+        if done.returncode:
+            raise SystemExit(f"headrace {' '.join(arguments)}: {done.stderr}")
+        return done.stdout
+
+    def wait_running(self, coordinator: str) -> None:
+        """Returns when the only job of a cluster is RUNNING. The client is this process, whose JVM runs already."""
+        from headrace.client.discovery import connect
+
+        os.environ.update(self.environment)
+        until_s = time.monotonic() + WAIT_S
+        with connect(coordinator) as client:
+            while not any(job.state == "RUNNING" for job in client.jobs()):
+                if time.monotonic() > until_s:
+                    raise SystemExit(f"no job of {coordinator} runs after {WAIT_S:g} s")
+                time.sleep(LOOK_S)
+
+
+def described(place: Place, ledger: str) -> None:
+    """Writes the description, the pipelines and the program."""
+    workers = {"slots": 1, "max": 2, "memory": "1Gi"}
+    document = {"ledger": ledger, "python": sys.executable, "workers": workers, "afterEnd": "0s"}
+    (place.folder / "cluster.yaml").write_text(json.dumps(document))  # JSON is YAML
+    for name in ("session", "alone", "program"):
+        (place.folder / f"{name}.yaml").write_text(PIPELINE.replace("NAME", name))
+    (place.folder / "program.py").write_text(PROGRAM)
+
+
+def measured(place: Place) -> dict[str, float]:
+    """One round: seconds of each part."""
+    on = ("--target", "yarn", "--config", "cluster.yaml")
+    seconds: dict[str, float] = {}
+
+    def timed(name: str, action: Callable[[], None]) -> None:
+        began_s = time.monotonic()
+        action()
+        seconds[name] = time.monotonic() - began_s
+
+    def submit(name: str, *arguments: str) -> Callable[[], None]:
+        def action() -> None:
+            place.run("submit", *arguments)
+            place.wait_running(f"yarn://{name}")
+
+        return action
+
+    def stop(name: str) -> None:
+        place.run("cluster", "stop", "--target", "yarn", "--name", name, "--with-secret")
+
+    def start() -> None:
+        place.run("cluster", "start", *on, "--name", "bench-session")
+
+    timed("session", start)
+    timed("submit", submit("bench-session", "session.yaml", "--coordinator", "yarn://bench-session"))
+    stop("bench-session")
+    timed("per-job", submit("bench-job", "alone.yaml", *on, "--mode", "per-job", "--name", "bench-job"))
+    stop("bench-job")
+    files = {**json.loads((place.folder / "cluster.yaml").read_text()), "files": ["program.yaml"]}
+    (place.folder / "program-cluster.yaml").write_text(json.dumps(files))
+    own = ("--target", "yarn", "--config", "program-cluster.yaml", "--mode", "application", "--name", "bench-program")
+    timed("application", submit("bench-program", "program.py", *own))
+    stop("bench-program")
+    return seconds
+
+
+def main() -> None:
+    """Prints the median of each part, and the values of all rounds."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--ledger", required=True, help="URL of a folder that all nodes reach, which is filled")
+    parser.add_argument("--rounds", type=int, default=ROUNDS)
+    given = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="headrace-bench-") as folder:
+        environment = {**os.environ, "HEADRACE_HOME": f"{folder}/home"}
+        place = Place(Path(folder), environment)
+        described(place, given.ledger)
+        rounds = [measured(place) for _ in range(given.rounds)]
+    for name in rounds[0]:
+        values = [each[name] for each in rounds]
+        shown = " ".join(f"{value:.1f}" for value in values)
+        print(f"{name:12} {statistics.median(values):6.1f} s    ({shown})")
+
+
+if __name__ == "__main__":
+    main()
