@@ -21,6 +21,7 @@ from pydantic import BaseModel, ValidationError
 from headrace.client.cluster_models import ApplicationEnd, ClusterInfo, Health, HoldRequest
 from headrace.client.connection import Connection
 from headrace.client.errors import error_of
+from headrace.client.figure_models import JobFigures, JobFiguresList
 from headrace.client.models import (
     FINAL_STATES,
     CheckpointInfo,
@@ -117,9 +118,18 @@ class Client:
         """Running jobs and the history, newest first."""
         return self._ask(JobList, "GET", "/jobs").jobs
 
+    def figures(self) -> tuple[JobFigures, ...]:
+        """Running jobs and the history, newest first, with their figures."""
+        return self._ask(JobFiguresList, "GET", "/figures").jobs
+
     def status(self, job: str) -> JobStatus:
         """The status of a job."""
         return self._ask(JobStatus, "GET", _job(job))
+
+    def status_of_nodes(self, job: str, detailed: str | None = None) -> JobStatus:
+        """The status of a job; only the node `detailed` has its subtasks and partitions. None: no node has."""
+        node = "" if detailed is None else f"&node={quote(detailed, safe='')}"
+        return self._ask(JobStatus, "GET", f"{_job(job)}?subtasks=false{node}")
 
     def checkpoints(self, job: str) -> tuple[CheckpointInfo, ...]:
         """A job's checkpoints, newest first."""

@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import Protocol
 
 from headrace.client.cluster_models import ClusterInfo
+from headrace.client.figure_models import JobFigures
 from headrace.client.models import (
     CheckpointInfo,
     ExceptionInfo,
@@ -52,8 +53,12 @@ class ClusterService(Protocol):
         """Returns all jobs, running and ended, newest first."""
         ...
 
-    async def job(self, reference: str) -> JobStatus:
-        """Returns one job's status."""
+    async def figures(self) -> tuple[JobFigures, ...]:
+        """Returns all jobs with their figures, newest first."""
+        ...
+
+    async def job(self, reference: str, *, detailed: frozenset[str] | None = None) -> JobStatus:
+        """Returns one job's status. detailed: nodes whose subtasks and partitions are wanted; None: those of all."""
         ...
 
     async def savepoint(self, reference: str, directory: str | None) -> Trigger:
