@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import signal
+import socket
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -31,6 +32,10 @@ from headrace.ui.polling.operations import Operations
 from headrace.ui.polling.poller import Poller
 
 SHUTDOWN_SECONDS = 2
+RECONNECT_SECONDS = 30
+"""How long a browser may be away before its page is forgotten. NiceGUI derives the time of a ping from it (two fifths),
+after which the page is loaded anew: that must not happen to a machine that is busy.
+"""
 CONNECTIONS_MAX = 256
 _ICON = (
     '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 16 16"><rect width="16" height="16" rx="3" fill="#12324a"/>'
@@ -66,11 +71,11 @@ def serve(settings: PageSettings, connect: Callable[[], Client], on_ready: Calla
         binding_refresh_interval=0.5,
         show_welcome_message=False,
         message_history_length=0,
-        reconnect_timeout=5,
+        reconnect_timeout=RECONNECT_SECONDS,
     )
     nicegui_app.on_startup(poller.start)
     nicegui_app.on_shutdown(poller.close)
-    _Server(_config(web, settings), settings, on_ready).serve_until_signal()
+    _Server(web, settings, on_ready).serve_until_signal()
 
 
 def _register(poller: Poller, operations: Operations) -> None:
@@ -104,8 +109,9 @@ def _config(web: FastAPI, settings: PageSettings) -> uvicorn.Config:
 class _Server(uvicorn.Server):
     """Ends by a signal as if it had been asked to: uvicorn would raise the signal again afterwards."""
 
-    def __init__(self, config: uvicorn.Config, settings: PageSettings, on_ready: Callable[[str], object]) -> None:
-        super().__init__(config)
+    def __init__(self, web: FastAPI, settings: PageSettings, on_ready: Callable[[str], object]) -> None:
+        super().__init__(_config(web, settings))
+        self._web = web
         self._settings = settings
         self._on_ready = on_ready
 
@@ -114,14 +120,14 @@ class _Server(uvicorn.Server):
         sock = self.config.bind_socket()
         port = int(sock.getsockname()[1])
         any_host = not is_loopback(self._settings.host)
-        self.config.app = Guard(self.config.app, Sessions(self._settings.token), port=port, any_host=any_host)
+        self.config.app = Guard(self._web, Sessions(self._settings.token), port=port, any_host=any_host)
         scheme = "http" if self._settings.tls is None else "https"
         self._url = f"{scheme}://{host_port(self._settings.host, port)}"
         self.run(sockets=[sock])
 
-    async def startup(self, sockets: list[object] | None = None) -> None:
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Called by uvicorn."""
-        await super().startup(sockets)  # type: ignore[arg-type]
+        await super().startup(sockets)
         if self.started:
             self._on_ready(self._url)
 

@@ -15,10 +15,10 @@ import secrets
 import time
 from urllib.parse import parse_qs
 
-from starlette.datastructures import Headers
+from starlette.datastructures import Headers, MutableHeaders
 from starlette.requests import HTTPConnection
 from starlette.responses import HTMLResponse, PlainTextResponse, RedirectResponse, Response
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from headrace.ui.access.login_form import login_form
 from headrace.ui.access.origins import refusal
@@ -107,13 +107,13 @@ def _opens_page(headers: Headers) -> bool:
 
 
 def _with_headers(send: Send) -> Send:
-    async def sending(message: dict[str, object]) -> None:  # type: ignore[type-arg]
+    async def sending(message: Message) -> None:
         if message["type"] == "http.response.start":
-            added = [(name.lower().encode(), value.encode()) for name, value in SECURITY_HEADERS.items()]
-            message["headers"] = [*message.get("headers", ()), *added]  # type: ignore[call-overload]
+            headers = MutableHeaders(scope=message)
+            headers.update(SECURITY_HEADERS)
         await send(message)
 
-    return sending  # type: ignore[return-value]
+    return sending
 
 
 async def _body(receive: Receive) -> bytes:

@@ -20,8 +20,6 @@ class Frame:
     def __init__(self, poller: Poller, title: str, here: str) -> None:
         """here: the path of the link that is marked."""
         self._poller = poller
-        # Quasar's own default is a blue without contrast on dark
-        ui.colors(primary="#1967b3")
         self._dark = ui.dark_mode(_SCHEMES.get(ui.context.client.request.cookies.get(_SCHEME_COOKIE, "")))
         ui.page_title(f"{title} - Headrace")
         with ui.header():
