@@ -1,7 +1,7 @@
 """The page in a real Chromium, driven by Playwright: a visitor who logs in, looks, and keeps pictures.
 
-`Visitor.looks_right` is what a picture has to satisfy whatever is in it. Pictures are kept in `build/page`, to be looked
-at; they are not compared, because fonts differ from machine to machine. Other hosts cannot be reached.
+`Visitor.looks_right` is what a picture has to satisfy whatever is in it. Pictures are kept in `build/page` for people;
+they are not compared, because fonts differ from machine to machine. Other hosts cannot be reached.
 """
 
 from __future__ import annotations
@@ -24,14 +24,16 @@ PICTURES = ROOT / "build" / "page"
 SIZES = {1280: 900, 390: 844}
 """Width -> height of the screens, in pixels."""
 _OFFLINE = "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1"
-_CUT = """() => [...document.querySelectorAll('td, th, h1, h2, .q-badge, .q-btn, .tabs a, .facts b, .figure b, .figure span')]
+_CUT = """() => [...document.querySelectorAll(
+        'td, th, h1, h2, .q-badge, .q-btn, .tabs a, .facts b, .figure b, .figure span')]
     .filter(each => each.offsetParent !== null && each.scrollWidth > each.clientWidth + 1 && each.clientWidth > 0)
     .map(each => each.className + ': ' + each.textContent.slice(0, 40))"""
 _OVERLAPS = """() => {
     const boxes = [...document.querySelectorAll('.node .box')].map(each => each.getBoundingClientRect());
     const found = [];
     boxes.forEach((a, i) => boxes.slice(i + 1).forEach(b => {
-        if (a.left < b.right - 1 && b.left < a.right - 1 && a.top < b.bottom - 1 && b.top < a.bottom - 1) found.push([a, b]);
+        const beside = a.right <= b.left + 1 || b.right <= a.left + 1;
+        if (!beside && a.top < b.bottom - 1 && b.top < a.bottom - 1) found.push([a, b]);
     }));
     return found;
 }"""
@@ -47,7 +49,7 @@ _EMPTY_PLOTS = """() => [...document.querySelectorAll('.chart')].filter(chart =>
 
 @dataclass
 class Visitor:
-    """A browser with one open page. outside: requests to other hosts; complaints: errors and warnings of its console."""
+    """A browser with one open page. outside: requests to other hosts; complaints: of its console."""
 
     page: Page
     base: str

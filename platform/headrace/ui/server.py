@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import signal
 import socket
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -23,7 +25,7 @@ from headrace.tls.files import TlsFiles
 from headrace.ui.access.guard import Guard
 from headrace.ui.access.sessions import Sessions
 from headrace.ui.pages.cluster_page import cluster_page
-from headrace.ui.pages.job_page import job_pages
+from headrace.ui.pages.job.page import job_pages
 from headrace.ui.pages.submit_page import submit_page
 from headrace.ui.pages.upgrade_page import upgrade_page
 from headrace.ui.pages.workers_page import workers_page
@@ -76,6 +78,10 @@ def serve(settings: PageSettings, connect: Callable[[], Client], on_ready: Calla
     nicegui_app.on_startup(poller.start)
     nicegui_app.on_shutdown(poller.close)
     _Server(web, settings, on_ready).serve_until_signal()
+    if not poller.is_closed:
+        # the interpreter would wait for the thread of a request that a suspended coordinator does not answer
+        sys.stdout.flush()
+        os._exit(0)
 
 
 def _register(poller: Poller, operations: Operations) -> None:

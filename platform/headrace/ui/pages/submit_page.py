@@ -8,11 +8,11 @@ from headrace.client.http import Client
 from headrace.client.models import SubmitRequest
 from headrace.client.submission import file_form
 from headrace.core.errors import HeadraceError
-from headrace.ui.pages.asked_twice import AskedTwice
-from headrace.ui.pages.frame import Frame
-from headrace.ui.pages.live import Live
-from headrace.ui.pages.parts import panel
-from headrace.ui.pages.pipeline_form import PipelineForm
+from headrace.ui.pages.elements.asked_twice import AskedTwice
+from headrace.ui.pages.elements.frame import Frame
+from headrace.ui.pages.elements.live import Live
+from headrace.ui.pages.elements.panels import panel
+from headrace.ui.pages.elements.pipeline_form import PipelineForm
 from headrace.ui.polling.poller import Poller
 
 

@@ -10,12 +10,12 @@ from headrace.client.http import Client
 from headrace.client.models import SubmitRequest
 from headrace.client.submission import file_form
 from headrace.client.upgrade import upgrade as upgrade_job
-from headrace.ui.pages.asked_twice import AskedTwice
-from headrace.ui.pages.frame import Frame
-from headrace.ui.pages.job_frame import JobFrame
-from headrace.ui.pages.live import Live
-from headrace.ui.pages.parts import Table, column, panel
-from headrace.ui.pages.pipeline_form import PipelineForm
+from headrace.ui.pages.elements.asked_twice import AskedTwice
+from headrace.ui.pages.elements.frame import Frame
+from headrace.ui.pages.elements.live import Live
+from headrace.ui.pages.elements.panels import Table, column, panel
+from headrace.ui.pages.elements.pipeline_form import PipelineForm
+from headrace.ui.pages.job.job_frame import JobFrame
 from headrace.ui.planning.check import Checked
 from headrace.ui.planning.verdicts import Verdicts, verdicts_on
 from headrace.ui.polling.operations import Operations

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from nicegui import ui
 
-from headrace.ui.pages.frame import Frame
-from headrace.ui.pages.live import Live
-from headrace.ui.pages.parts import Table, column, panel
+from headrace.ui.pages.elements.frame import Frame
+from headrace.ui.pages.elements.live import Live
+from headrace.ui.pages.elements.panels import Table, column, panel
 from headrace.ui.polling.poller import Poller
 from headrace.ui.polling.wanted import Topic, Want
 from headrace.ui.views.cluster_view import expected_rows, worker_row

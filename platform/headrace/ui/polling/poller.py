@@ -39,6 +39,7 @@ class Poller:
         """Why the last round has failed; None: it has not."""
         self.listeners: set[Callable[[], None]] = set()
         """Called after each round, in the loop; they raise nothing."""
+        self.is_closed = False
         self._wanted = Wanted()
         self._documents: dict[Want, Document] = {}
         self._errors: dict[Want, HeadraceError] = {}
@@ -51,12 +52,12 @@ class Poller:
         self._task = asyncio.create_task(self._run(), name="poller")
 
     async def close(self) -> None:
-        """Stops polling."""
+        """Stops polling, and closes the access; `is_closed` tells whether no request is under way any more."""
         if self._task is not None:
             self._task.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await self._task
-        self.access.close()
+        self.is_closed = await self.access.close()
 
     # ---- for pages -----------------------------------------------------------------------------------------------
 

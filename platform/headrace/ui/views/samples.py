@@ -17,6 +17,8 @@ JOBS_MAX = 200
 SHOWN_MAX = 180
 """Most points of a line: a plot has about three pixels for each."""
 
+_DELAY_UNITS = (("days", 86_400), ("hours", 3_600), ("minutes", 60), ("seconds", 1))
+
 Points = list[tuple[int, float]]
 """(epoch ms, value)."""
 
@@ -68,9 +70,13 @@ class JobSamples:
         }
 
     def delay(self) -> dict[str, Points]:
-        """How far the watermark is behind the clock, in seconds; no line if that is not known."""
+        """How far the watermark is behind the clock; the line is named by its unit. No line if that is not known."""
         found = [(each.at_ms, each.watermark_delay_s) for each in self._thinned() if each.watermark_delay_s is not None]
-        return {"delay": [(at_ms, round(delay_s, 1)) for at_ms, delay_s in found]} if found else {}
+        if not found:
+            return {}
+        largest_s = max(abs(delay_s) for _, delay_s in found)
+        unit, seconds = next((each for each in _DELAY_UNITS if largest_s >= 2 * each[1]), _DELAY_UNITS[-1])
+        return {unit: [(at_ms, round(delay_s / seconds, 2)) for at_ms, delay_s in found]}
 
     def lags(self) -> dict[str, Points]:
         """Messages of each partition that are not read yet."""

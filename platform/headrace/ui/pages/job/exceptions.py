@@ -5,7 +5,7 @@ from __future__ import annotations
 from nicegui import ui
 
 from headrace.client.models import ExceptionInfo
-from headrace.ui.pages.parts import facts_html, panel
+from headrace.ui.pages.elements.panels import facts_html, panel
 from headrace.ui.views.exception_view import ExceptionView, exception_views
 
 

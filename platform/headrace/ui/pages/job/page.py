@@ -6,14 +6,14 @@ from collections.abc import Callable
 
 from nicegui import ui
 
-from headrace.ui.pages.frame import Frame
-from headrace.ui.pages.job_checkpoints import JobCheckpoints
-from headrace.ui.pages.job_exceptions import JobExceptions
-from headrace.ui.pages.job_frame import JobFrame
-from headrace.ui.pages.job_log import JobLogTail
-from headrace.ui.pages.job_output import JobAudit, JobDeadLetters, JobTransactions
-from headrace.ui.pages.job_overview import JobOverview
-from headrace.ui.pages.live import Live
+from headrace.ui.pages.elements.frame import Frame
+from headrace.ui.pages.elements.live import Live
+from headrace.ui.pages.job.checkpoints import JobCheckpoints
+from headrace.ui.pages.job.exceptions import JobExceptions
+from headrace.ui.pages.job.job_frame import JobFrame
+from headrace.ui.pages.job.log_tail import JobLogTail
+from headrace.ui.pages.job.output import JobAudit, JobDeadLetters, JobTransactions
+from headrace.ui.pages.job.overview import JobOverview
 from headrace.ui.polling.operations import Operations
 from headrace.ui.polling.poller import Poller
 from headrace.ui.polling.wanted import Topic, Want

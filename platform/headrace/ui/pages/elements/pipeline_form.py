@@ -7,8 +7,8 @@ from functools import partial
 from nicegui import events, ui
 
 from headrace.core.errors import UserError
-from headrace.ui.pages.graph_element import Graph
-from headrace.ui.pages.parts import panel
+from headrace.ui.pages.elements.graph import Graph
+from headrace.ui.pages.elements.panels import panel
 from headrace.ui.planning.check import TEXT_BYTES_MAX, Checked, checked
 from headrace.ui.polling.cluster_access import ClusterAccess
 

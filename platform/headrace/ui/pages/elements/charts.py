@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from nicegui import ui
 
-from headrace.ui.pages.parts import panel
+from headrace.ui.pages.elements.panels import panel
 from headrace.ui.views.colours import LINES
 from headrace.ui.views.samples import Points
 

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 
 from nicegui import ui
 
-from headrace.ui.pages.parts import heading
+from headrace.ui.pages.elements.panels import heading
 
 
 class AskedTwice:

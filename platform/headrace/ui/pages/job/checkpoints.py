@@ -5,8 +5,8 @@ from __future__ import annotations
 from nicegui import ui
 
 from headrace.client.models import CheckpointInfo
-from headrace.ui.pages.charts import Chart
-from headrace.ui.pages.parts import Table, column, panel
+from headrace.ui.pages.elements.charts import Chart
+from headrace.ui.pages.elements.panels import Table, column, panel
 from headrace.ui.views.checkpoint_view import checkpoint_rows, default_epoch, durations, sizes, subtask_rows
 
 _HISTORY = (

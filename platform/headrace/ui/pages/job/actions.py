@@ -8,7 +8,7 @@ from nicegui import ui
 
 from headrace.client.http import Client
 from headrace.client.models import Trigger
-from headrace.ui.pages.asked_twice import AskedTwice
+from headrace.ui.pages.elements.asked_twice import AskedTwice
 from headrace.ui.polling.operations import Operations
 
 Show = Callable[[str], object]

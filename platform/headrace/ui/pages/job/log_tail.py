@@ -7,7 +7,7 @@ import asyncio
 from nicegui import ui
 
 from headrace.core.errors import HeadraceError
-from headrace.ui.pages.parts import panel
+from headrace.ui.pages.elements.panels import panel
 from headrace.ui.polling.cluster_access import ClusterAccess
 
 LINES_SHOWN = 300

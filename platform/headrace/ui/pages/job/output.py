@@ -10,7 +10,7 @@ from headrace.client.http import Client
 from headrace.client.models import JobStatus
 from headrace.client.output_models import DeadLettersRequest
 from headrace.core.errors import ExternalError, HeadraceError
-from headrace.ui.pages.parts import Table, column, panel
+from headrace.ui.pages.elements.panels import Table, column, panel
 from headrace.ui.polling.cluster_access import ClusterAccess
 from headrace.ui.views.cluster_view import Row
 from headrace.ui.views.output_view import (

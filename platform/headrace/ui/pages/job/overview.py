@@ -5,10 +5,10 @@ from __future__ import annotations
 from nicegui import ui
 
 from headrace.client.models import JobStatus, NodeStatus
-from headrace.ui.pages.charts import Chart
-from headrace.ui.pages.graph_element import Graph
-from headrace.ui.pages.live import Live
-from headrace.ui.pages.parts import Table, column, facts_html, panel
+from headrace.ui.pages.elements.charts import Chart
+from headrace.ui.pages.elements.graph import Graph
+from headrace.ui.pages.elements.live import Live
+from headrace.ui.pages.elements.panels import Table, column, facts_html, panel
 from headrace.ui.polling.wanted import Topic, Want
 from headrace.ui.views.graph import load_of
 from headrace.ui.views.job_view import bottleneck, node_facts, partition_rows, subtask_rows
@@ -44,9 +44,7 @@ class JobOverview:
         with ui.element("div").classes("two"):
             self._rates = Chart("Rows per second", nothing="No figures of the last 15 minutes.", label="rates")
             self._lags = Chart("Lag per partition, messages", nothing="No source has a lag.", label="lag")
-            self._delay = Chart(
-                "Watermark behind the clock, seconds", nothing="No watermark is known.", label="watermark"
-            )
+            self._delay = Chart("Watermark behind the clock", nothing="No watermark is known.", label="watermark")
             self._load = Chart("Busiest subtask, percent", nothing="No figures of the last 15 minutes.", label="load")
         with panel() as self._node_box:
             self._node_title = ui.label().style("font-weight:600")

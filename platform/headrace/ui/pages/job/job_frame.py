@@ -8,8 +8,8 @@ from nicegui import ui
 
 from headrace.client.models import JobStatus
 from headrace.core.errors import HeadraceError
-from headrace.ui.pages.job_actions import JobActions
-from headrace.ui.pages.parts import facts_html
+from headrace.ui.pages.elements.panels import facts_html
+from headrace.ui.pages.job.actions import JobActions
 from headrace.ui.polling.operations import Operation, Operations
 from headrace.ui.views.colours import state_colour
 from headrace.ui.views.job_view import busiest_text, job_head
