@@ -9,6 +9,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from headrace.client.discovery import recorded_token
+from headrace.client.figure_models import JobFigures
 from headrace.coordinator.monitoring.definitions import METRICS
 from headrace.core.settings import Home
 from support.clusters.kafka_flow import Flow
@@ -102,6 +103,26 @@ def test_status_has_the_figures_of_nodes_subtasks_and_partitions(cluster: Cluste
         lambda: next(n for n in cluster.client.status(flow.job).nodes if n.node == "events").rows_in > rows_before,
         "more rows",
     )
+
+
+def test_all_jobs_have_figures_in_one_document_and_a_node_its_inputs(cluster: Cluster, flow: Flow) -> None:
+    def figures() -> JobFigures:
+        return next(each for each in cluster.client.figures() if each.job_id == flow.job)
+
+    wait_until(lambda: figures().rows_in_per_s > 0 and figures().watermark_delay_ms is not None, "figures of the job")
+    wait_until(lambda: figures().checkpoint_ms is not None and len(figures().partitions) == 4, "lags and a checkpoint")
+    found = figures()
+    assert {each.topic for each in found.partitions} == set(flow.inputs)
+    assert found.checkpoint_age_ms is not None and found.checkpoint_bytes
+    assert (found.state, found.parallelism, found.failure) == ("RUNNING", 2, None)
+
+    nodes = {node.node: node for node in cluster.client.status_of_nodes(flow.job, "events").nodes}
+    assert nodes["events"].inputs == ()
+    assert nodes["per_key"].inputs == ("events",)
+    assert nodes["doubled"].inputs == ("kept",)
+    assert nodes["late_rows"].inputs == ("per_key",)
+    assert len(nodes["events"].subtasks) == 2 and len(nodes["events"].partitions) == 4
+    assert not nodes["per_key"].subtasks
 
 
 def test_checkpoints_have_their_slowest_subtasks(cluster: Cluster, flow: Flow) -> None:

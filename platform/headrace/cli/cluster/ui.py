@@ -34,6 +34,7 @@ def ui(
     """Serve the page of a cluster until Ctrl-C, and print its URL. It asks the coordinator's REST API."""
     from functools import partial
 
+    from headrace.cli.cluster.page_extra import require_page_extra
     from headrace.client.discovery import cluster_folder, connect
     from headrace.client.token_files import ensure_token, required_token
     from headrace.core.errors import UserError
@@ -49,14 +50,8 @@ def ui(
     tls = tls_files(tls_cert, tls_key, tls_ca)
     own = cluster_folder(Home.from_environment()) / "ui-token"
     token = ensure_token(own) if token_file is None else required_token(token_file)
-    try:
-        from headrace.ui.server import PageSettings, serve
-    except ModuleNotFoundError as error:
-        if error.name != "nicegui":
-            raise
-        raise UserError(
-            "the page takes NiceGUI, which is not installed", remedy="pip install 'headrace[ui]'"
-        ) from error
+    require_page_extra()
+    from headrace.ui.server import PageSettings, serve
 
     def ready(url: str) -> None:
         # a token that the user has chosen is not printed

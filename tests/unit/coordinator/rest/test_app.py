@@ -102,6 +102,18 @@ def test_a_status_without_subtasks(http: httpx.Client, cluster: ScriptedCluster)
     (short,) = http.get(f"/v1/jobs/{job}", params={"subtasks": "false"}).json()["nodes"]
 
     assert whole["subtasks"] and short == whole | {"subtasks": [], "partitions": []}
+    (named,) = http.get(f"/v1/jobs/{job}", params={"subtasks": "false", "node": whole["node"]}).json()["nodes"]
+    (other,) = http.get(f"/v1/jobs/{job}", params={"subtasks": "false", "node": "another"}).json()["nodes"]
+    assert (named, other) == (whole, short)
+
+
+def test_the_figures_of_all_jobs_in_one_document(http: httpx.Client) -> None:
+    job = submitted(http)
+    (listed,) = http.get("/v1/jobs").json()["jobs"]
+    (figures,) = http.get("/v1/figures").json()["jobs"]
+    assert (figures["job_id"], figures["rows_in_per_s"], figures["lag"]) == (job, 100.0, 5)
+    assert {name: figures[name] for name in listed} == listed
+    assert "subtasks" not in figures
 
 
 def test_the_rest_of_the_routes(http: httpx.Client, cluster: ScriptedCluster) -> None:
