@@ -42,6 +42,13 @@ class WorkerInfo(Answer):
     memory_bytes: int | None = None
 
 
+class WorkerStacks(Answer):
+    """The stacks of all threads of a worker and of its slots, as text."""
+
+    worker: str
+    text: str
+
+
 class ExpectedWorkerInfo(Answer):
     """A worker that was started and is not registered yet. `reason`: why, in the words of the system that has it."""
 

@@ -292,7 +292,29 @@ class WorkerDraining:
     """
 
 
-FromWorker = Register | Heartbeat | SlotUp | SlotDown | SlotMessage | WorkerLeaving | WorkerDraining
+@dataclass(frozen=True, slots=True)
+class WorkerLoad:
+    """What the worker and its slots use; shown to users, and never decided upon.
+
+    cpu_millicores  thousandths of a core, over the time since the message before
+    memory_bytes    resident memory
+    """
+
+    cpu_millicores: int
+    memory_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Stacks:
+    """The answer to DumpStacks. text: the stacks of all threads, of the worker and of its slots."""
+
+    request: str
+    text: str
+
+
+FromWorker = (
+    Register | Heartbeat | SlotUp | SlotDown | SlotMessage | WorkerLeaving | WorkerDraining | WorkerLoad | Stacks
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -339,4 +361,11 @@ class StopWorker:
     """End all slots and the worker."""
 
 
-ToWorker = Registered | Refused | Heartbeat | SlotCommand | KillSlot | StopWorker
+@dataclass(frozen=True, slots=True)
+class DumpStacks:
+    """Write the stacks of all threads down, for users; answered by Stacks."""
+
+    request: str
+
+
+ToWorker = Registered | Refused | Heartbeat | SlotCommand | KillSlot | StopWorker | DumpStacks

@@ -11,6 +11,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from headrace.client.discovery import recorded_token
 from headrace.client.figure_models import JobFigures
 from headrace.coordinator.monitoring.definitions import METRICS
+from headrace.core.errors import UserError
 from headrace.core.settings import Home
 from support.clusters.kafka_flow import Flow
 from support.clusters.session import Cluster
@@ -123,6 +124,29 @@ def test_all_jobs_have_figures_in_one_document_and_a_node_its_inputs(cluster: Cl
     assert nodes["late_rows"].inputs == ("per_key",)
     assert len(nodes["events"].subtasks) == 2 and len(nodes["events"].partitions) == 4
     assert not nodes["per_key"].subtasks
+
+
+def test_workers_report_what_they_and_their_slots_use(cluster: Cluster, flow: Flow) -> None:
+    def reported() -> bool:
+        return all(each.memory_bytes and each.cpu for each in cluster.client.cluster().workers)
+
+    wait_until(reported, "the load of each worker")
+    # a supervisor and its slots: each is an interpreter with the engine
+    assert all((each.memory_bytes or 0) > 100 << 20 for each in cluster.client.cluster().workers)
+
+
+def test_the_stacks_of_a_worker_are_those_of_its_slots_too(cluster: Cluster, flow: Flow) -> None:
+    busy = cluster.wait_busy_slots(flow.job)
+    texts = [cluster.client.stacks(each.worker) for each in cluster.client.cluster().workers]
+    assert all("supervisor" in text and "_check_slots" in text for text in texts)
+    whole = "\n".join(texts)
+    for pid in busy:
+        own = whole.partition(f"pid {pid}\n")[2].partition("== ")[0]
+        assert "Thread 0x" in own and "subtask" in own, own
+    assert cluster.state(flow.job) == "RUNNING"
+    assert set(busy) <= set(cluster.slots()), "no slot has ended"
+    with pytest.raises(UserError, match="no worker 'nobody'"):
+        cluster.client.stacks("nobody")
 
 
 def test_checkpoints_have_their_slowest_subtasks(cluster: Cluster, flow: Flow) -> None:

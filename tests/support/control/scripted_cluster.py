@@ -203,6 +203,10 @@ class ScriptedCluster:
             held=self.held_s > 0,
         )
 
+    async def stacks(self, worker: str) -> str:
+        self._refuse()
+        return f"== supervisor of {worker}"
+
     async def end_application(self, exit_code: int) -> None:
         self._refuse()
         self.application_exit_code = exit_code

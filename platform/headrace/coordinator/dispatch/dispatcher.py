@@ -178,6 +178,7 @@ class Dispatcher:
         for each in view.workers:
             register = self._fleet.registered(each.worker)
             version = __version__ if register is None else register.version
+            load = self._fleet.load(each.worker)
             workers.append(
                 WorkerInfo(
                     worker=each.worker,
@@ -186,6 +187,8 @@ class Dispatcher:
                     slots=each.slots,
                     slots_free=each.free,
                     version=version,
+                    cpu=None if load is None else load.cpu_millicores / 1000,
+                    memory_bytes=None if load is None else load.memory_bytes,
                 )
             )
         return ClusterInfo(
@@ -199,6 +202,10 @@ class Dispatcher:
             held=time.monotonic() < self._held_until_s,
             provisioning=waiting.provisioning_info(self._fleet.provisioning()),
         )
+
+    async def stacks(self, worker: str) -> str:
+        """Returns the stacks of a worker's threads and of its slots'."""
+        return await self._fleet.stacks(worker)
 
     async def end_application(self, exit_code: int) -> None:
         """Records the end of the cluster's application."""

@@ -19,7 +19,7 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
 from headrace import __version__
-from headrace.client.cluster_models import ApplicationEnd, ClusterInfo, Health, HoldRequest
+from headrace.client.cluster_models import ApplicationEnd, ClusterInfo, Health, HoldRequest, WorkerStacks
 from headrace.client.errors import error_body
 from headrace.client.figure_models import JobFiguresList
 from headrace.client.models import (
@@ -209,6 +209,11 @@ def _cluster(service: ClusterService) -> APIRouter:
         """Announce another job: a cluster that serves one job does not end with it meanwhile."""
         await service.hold(body.seconds)
         return await service.cluster()
+
+    @router.post("/workers/{worker}/stacks", operation_id="stacks")
+    async def stacks(worker: str) -> WorkerStacks:
+        """What the threads of a worker and of its slots do now."""
+        return WorkerStacks(worker=worker, text=await service.stacks(worker))
 
     @router.delete("/cluster", operation_id="shutdown", status_code=ACCEPTED)
     async def shutdown() -> ClusterInfo:

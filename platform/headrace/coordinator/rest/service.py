@@ -98,6 +98,10 @@ class ClusterService(Protocol):
         """Returns workers and slots."""
         ...
 
+    async def stacks(self, worker: str) -> str:
+        """Returns the stacks of all threads of a worker and of its slots, as text."""
+        ...
+
     async def end_application(self, exit_code: int) -> None:
         """Records that the program of the cluster's application has ended. The first exit code counts."""
         ...

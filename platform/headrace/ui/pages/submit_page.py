@@ -12,7 +12,7 @@ from headrace.ui.pages.elements.asked_twice import AskedTwice
 from headrace.ui.pages.elements.frame import Frame
 from headrace.ui.pages.elements.live import Live
 from headrace.ui.pages.elements.panels import panel
-from headrace.ui.pages.elements.pipeline_form import PipelineForm
+from headrace.ui.pages.elements.pipeline_form import EXAMPLE, PipelineForm
 from headrace.ui.polling.poller import Poller
 
 
@@ -29,7 +29,7 @@ def submit_page(poller: Poller) -> None:
 class _SubmitForm:
     def __init__(self, poller: Poller) -> None:
         self._poller = poller
-        self._form = PipelineForm(poller.access)
+        self._form = PipelineForm(poller.access, EXAMPLE)
         with panel("Start"):
             self._savepoint = ui.input("From a savepoint or checkpoint (path or URL; empty: from the beginning)")
             self._savepoint.props("dense outlined").style("width:100%")

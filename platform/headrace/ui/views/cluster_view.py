@@ -60,6 +60,28 @@ def worker_row(worker: WorkerInfo) -> Row:
     }
 
 
+_WORKER_LABELS = {
+    "host": "Host",
+    "pid": "Pid",
+    "slots": "Slots used",
+    "cpu": "CPU, cores",
+    "memory": "Memory",
+    "since": "Since (UTC)",
+    "version": "Version",
+}
+
+
+def worker_facts(cluster: ClusterInfo | None, worker: str) -> tuple[tuple[str, str], ...]:
+    """(label, value) of one worker; of one that is not registered only that."""
+    if cluster is None:
+        return ()
+    found = next((each for each in cluster.workers if each.worker == worker), None)
+    if found is None:
+        return (("State", "not registered"),)
+    row = worker_row(found)
+    return tuple((label, str(row[name])) for name, label in _WORKER_LABELS.items() if row[name] != NONE)
+
+
 def _job_row(job: JobFigures, now: datetime) -> Row:
     ended = job.state in FINAL_STATES
     age_ms = None if job.started_at is None else int(((job.ended_at or now) - job.started_at).total_seconds() * 1000)

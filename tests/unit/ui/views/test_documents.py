@@ -22,7 +22,7 @@ from headrace.client.models import (
 from headrace.client.output_models import DeadLetterInfo, DeadLetterList, TransactionInfo, TransactionList
 from headrace.core.errors import Domain
 from headrace.ui.views import checkpoint_view, output_view
-from headrace.ui.views.cluster_view import cluster_view, expected_rows, worker_row
+from headrace.ui.views.cluster_view import cluster_view, expected_rows, worker_facts, worker_row
 from headrace.ui.views.exception_view import exception_views
 from headrace.ui.views.formats import NONE
 from headrace.ui.views.job_view import (
@@ -79,6 +79,10 @@ def test_a_worker_whose_load_is_not_reported() -> None:
     assert [worker_row(worker)[key] for key in ("slots", "cpu", "memory")] == ["3 of 4", NONE, NONE]
     loaded = worker.model_copy(update={"cpu": 1.234, "memory_bytes": 2 * 1024**3})
     assert [worker_row(loaded)[key] for key in ("cpu", "memory")] == ["1.23", "2 GB"]
+    cluster = ClusterInfo(cluster_id="c", version="1", workers=(loaded,))
+    assert ("Memory", "2 GB") in worker_facts(cluster, "w")
+    assert worker_facts(cluster, "gone") == (("State", "not registered"),)
+    assert worker_facts(None, "w") == ()
 
 
 def test_the_head_of_a_job_names_what_is_wrong() -> None:

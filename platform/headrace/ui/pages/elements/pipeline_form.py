@@ -12,7 +12,7 @@ from headrace.ui.pages.elements.panels import panel
 from headrace.ui.planning.check import TEXT_BYTES_MAX, Checked, checked
 from headrace.ui.polling.cluster_access import ClusterAccess
 
-_EXAMPLE = """\
+EXAMPLE = """\
 name: counting
 sources:
   numbers:
@@ -29,10 +29,11 @@ sinks:
 class PipelineForm:
     """Made in the current slot."""
 
-    def __init__(self, access: ClusterAccess) -> None:
+    def __init__(self, access: ClusterAccess, text: str = "") -> None:
+        """text: what the editor begins with."""
         self._access = access
         with panel("Pipeline"):
-            self._text = ui.codemirror(_EXAMPLE, language="YAML", theme="basicLight").classes("editor")
+            self._text = ui.codemirror(text, language="YAML", theme="basicLight").classes("editor")
             with ui.row().classes("q-mt-sm").style("width:100%;gap:12px;align-items:flex-start"):
                 ui.upload(
                     label="or a file", auto_upload=True, on_upload=self._uploaded, max_file_size=TEXT_BYTES_MAX
