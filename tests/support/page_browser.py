@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
-from playwright.sync_api import Browser, Locator, Page, expect, sync_playwright
+from playwright.sync_api import Browser, ConsoleMessage, Locator, Page, expect, sync_playwright
 
 from support.browser import chromium
 from support.clusters.session import Cluster
@@ -63,7 +63,7 @@ class Visitor:
         host = urlsplit(self.base).netloc
         self.page.on("request", lambda asked: self._note_request(asked.url, host))
         self.page.on("websocket", lambda socket: self._note_request(socket.url, host))
-        self.page.on("console", lambda said: said.type in {"error", "warning"} and self.complaints.append(said.text))
+        self.page.on("console", self._note_console)
         self.page.on("pageerror", lambda error: self.complaints.append(str(error)))
 
     def open(self, path: str) -> None:
@@ -114,6 +114,10 @@ class Visitor:
         """Asserts that nothing was asked of other hosts, and that the console is silent."""
         assert self.outside == []
         assert self.complaints == []
+
+    def _note_console(self, said: ConsoleMessage) -> None:
+        if said.type in {"error", "warning"}:
+            self.complaints.append(said.text)
 
     def _note_request(self, url: str, host: str) -> None:
         parts = urlsplit(url)

@@ -237,7 +237,8 @@ class Fleet:
             known = ", ".join(sorted(self._workers)) or "none"
             raise UserError(f"no worker {worker!r} is registered", remedy=f"these are: {known}")
         request = secrets.token_hex(8)
-        self._stacks_asked[request] = answer = asyncio.get_running_loop().create_future()
+        answer: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        self._stacks_asked[request] = answer
         try:
             self._server.send(worker, DumpStacks(request))
             async with asyncio.timeout(STACKS_SECONDS_MAX):

@@ -18,7 +18,7 @@ from headrace.client.cluster_models import ClusterInfo
 from headrace.client.figure_models import JobFigures
 from headrace.client.http import Client
 from headrace.client.models import CheckpointInfo, ExceptionInfo, JobStatus
-from headrace.core.errors import ExternalError, HeadraceError
+from headrace.core.errors import HeadraceError, UnreachableError
 from headrace.ui.polling.cluster_access import ClusterAccess
 from headrace.ui.polling.wanted import Topic, Want, Wanted
 from headrace.ui.views.samples import ClusterSamples
@@ -102,9 +102,9 @@ class Poller:
         found = self._documents.get(Want(Topic.CLUSTER))
         return found if isinstance(found, ClusterInfo) else None
 
-    def error(self, want: Want) -> HeadraceError | None:
-        """Why the coordinator refuses the document, such as an unknown job; None: it does not."""
-        return self._errors.get(want)
+    def error(self, *wants: Want) -> HeadraceError | None:
+        """Why the coordinator refuses one of the documents, such as those of an unknown job; None: it does not."""
+        return next((self._errors[want] for want in wants if want in self._errors), None)
 
     # ---- polling -------------------------------------------------------------------------------------------------
 
@@ -113,7 +113,7 @@ class Poller:
             self._wake.clear()
             try:
                 await self._round()
-            except ExternalError as error:
+            except HeadraceError as error:
                 self._set_trouble(error.message)
             except Exception:  # the poller lives as long as its process
                 _log.exception("a poll has failed")
@@ -136,9 +136,10 @@ class Poller:
         for want in self._wanted.all():
             try:
                 document = await self.access.poll(lambda client, want=want: _read(client, want))  # type: ignore[misc]
-            except ExternalError:
+            except UnreachableError:
                 raise
             except HeadraceError as error:
+                # of this document alone, such as a job that is not known, or whose storage is away
                 self._errors[want] = error
                 continue
             if want in self._wanted:

@@ -49,7 +49,7 @@ class JobFrame:
                 ui.link(text, path).classes("here" if name == tab else "")
 
     def show(self, status: JobStatus | None, error: HeadraceError | None) -> None:
-        """Shows a job's status, or why there is none."""
+        """Shows a job's status. error: why there is none, or why another document of the page cannot be read."""
         if status is None:
             if error is not None:
                 self._show_notes([_note("failure", str(error))])
@@ -65,7 +65,8 @@ class JobFrame:
         self._facts.set_visibility(True)
         self._verdict.text = busiest_text(status)
         self._verdict.set_visibility(bool(self._verdict.text))
-        notes = [_note(kind, text) for kind, text in head.notes]
+        notes = [] if error is None else [_note("failure", str(error))]
+        notes += [_note(kind, text) for kind, text in head.notes]
         notes += [
             _note("failure" if each.failed else "message", _told(each)) for each in self._operations.of(self._job)
         ]

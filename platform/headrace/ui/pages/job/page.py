@@ -44,7 +44,7 @@ def job_pages(poller: Poller, operations: Operations) -> None:
 
         def refresh() -> None:
             frame.refresh()
-            head.show(poller.status(job, None), poller.error(status))
+            head.show(poller.status(job, None), poller.error(status, *wants))
             show()
 
         await live.follow(refresh, status, *wants)
