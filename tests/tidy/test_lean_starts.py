@@ -193,7 +193,8 @@ SERVICES = {"fastapi", "grpc", "prometheus_client", "starlette", "uvicorn"}
 """What serves a cluster."""
 ENGINE_PACKAGES = {"numpy", "orjson", "polars", "polars_hash", "pyarrow", "sqlglot"}
 """What plans and runs pipelines."""
-ON_DEMAND = {"asyncio", "httpx", "hypothesis", "pandas", "py4j", "pyspark", "rich"} | LIVE_HALVES
+ON_DEMAND = {"asyncio", "httpx", "hypothesis", "nicegui", "pandas", "py4j", "pyspark", "rich"} | LIVE_HALVES
+ON_DEMAND |= {"headrace.ui"}
 LIVE_OPERATORS = {
     "numpy",
     "headrace.core.keygroups",
@@ -217,6 +218,7 @@ FORBIDDEN = {
     "cluster status": ENGINE_PACKAGES | SERVICES | (ON_DEMAND - CLIENT),
     "operator --help": ENGINE_PACKAGES | SERVICES | ON_DEMAND | {"headrace.operator"},
     "cluster stop": ENGINE_PACKAGES | SERVICES | (ON_DEMAND - CLIENT),
+    "ui --help": ENGINE_PACKAGES | SERVICES | ON_DEMAND,
     "kafka --help": ENGINE_PACKAGES | SERVICES | ON_DEMAND,
     "explain {file}": {"headrace.formats.json.decode"} | SERVICES | ON_DEMAND,
     "submit {file}": {"headrace.formats.json.decode"} | SERVICES | (ON_DEMAND - CLIENT),

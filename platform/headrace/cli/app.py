@@ -81,6 +81,7 @@ VERBS = (
     _Verb(WORKER_ROLE, "cluster.worker", "worker", hidden=True),
     _Verb("operator", "cluster.operator", "operator", "run the Kubernetes operator in the foreground"),
     _Verb("cluster", "cluster.cluster", "app", "a session cluster on this host"),
+    _Verb("ui", "cluster.ui", "ui", "serve the page of a cluster"),
     _Verb("state", "output.state", "app", "look inside a checkpoint or savepoint"),
     _Verb("kafka", "development.kafka", "app", "a development broker, and a look at any"),
     _Verb("transactions", "output.transactions", "app", "see and end what jobs left open"),

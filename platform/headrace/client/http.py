@@ -18,9 +18,10 @@ from urllib.parse import quote
 import httpx
 from pydantic import BaseModel, ValidationError
 
-from headrace.client.cluster_models import ApplicationEnd, ClusterInfo, Health, HoldRequest
+from headrace.client.cluster_models import ApplicationEnd, ClusterInfo, Health, HoldRequest, WorkerStacks
 from headrace.client.connection import Connection
 from headrace.client.errors import error_of
+from headrace.client.figure_models import JobFigures, JobFiguresList
 from headrace.client.models import (
     FINAL_STATES,
     Bottleneck,
@@ -118,6 +119,10 @@ class Client:
         """Running jobs and the history, newest first."""
         return self._ask(JobList, "GET", "/jobs").jobs
 
+    def figures(self) -> tuple[JobFigures, ...]:
+        """Running jobs and the history, newest first, with their figures."""
+        return self._ask(JobFiguresList, "GET", "/figures").jobs
+
     def status(self, job: str) -> JobStatus:
         """The status of a job."""
         return self._ask(JobStatus, "GET", _job(job))
@@ -125,6 +130,11 @@ class Client:
     def bottleneck(self, job: str) -> Bottleneck:
         """Why a job is slow."""
         return self._ask(Bottleneck, "GET", f"{_job(job)}/bottleneck")
+
+    def status_of_nodes(self, job: str, detailed: str | None = None) -> JobStatus:
+        """The status of a job; only the node `detailed` has its subtasks and partitions. None: no node has."""
+        node = "" if detailed is None else f"&node={quote(detailed, safe='')}"
+        return self._ask(JobStatus, "GET", f"{_job(job)}?subtasks=false{node}")
 
     def checkpoints(self, job: str) -> tuple[CheckpointInfo, ...]:
         """A job's checkpoints, newest first."""
@@ -192,6 +202,10 @@ class Client:
     def cluster(self) -> ClusterInfo:
         """Workers and slots."""
         return self._ask(ClusterInfo, "GET", "/cluster")
+
+    def stacks(self, worker: str) -> str:
+        """The stacks of all threads of a worker and of its slots."""
+        return self._ask(WorkerStacks, "POST", f"/workers/{quote(worker, safe='')}/stacks").text
 
     def end_application(self, exit_code: int) -> ClusterInfo:
         """Records that the program of the cluster's application has ended."""

@@ -250,6 +250,7 @@ class NodeStatus(Answer):
     watermark_delay_ms    how far the watermark is behind the clock; None: not known, or at its end
     state_bytes, state_rows   of the files of the newest complete checkpoint; None: it has no state there
     partitions     of a source: those of each subtask that are furthest behind; partitions_total: how many there are
+    inputs         the nodes whose rows it receives; a coordinator of an earlier version does not report them
     """
 
     node: str
@@ -277,6 +278,7 @@ class NodeStatus(Answer):
     state_rows: int | None = None
     partitions: tuple[PartitionState, ...] = ()
     partitions_total: int = 0
+    inputs: tuple[str, ...] = ()
 
 
 class CompletedCheckpoint(Answer):

@@ -82,8 +82,15 @@ class Submitted(Protocol):
         ...
 
 
-def running_status(submission: Submitted, driver: JobDriver, plan: PhysicalPlan, now_ms: int) -> JobStatus:
-    """Returns the status of a job that has not ended."""
+def running_status(
+    submission: Submitted,
+    driver: JobDriver,
+    plan: PhysicalPlan,
+    now_ms: int,
+    *,
+    detailed: frozenset[str] | None = None,
+) -> JobStatus:
+    """Returns the status of a job that has not ended. detailed: as of `node_statuses`."""
     view = driver.machine.view
     failure = driver.machine.job.failure
     running, failed = checkpoint_states(driver.checkpoints)
@@ -95,7 +102,7 @@ def running_status(submission: Submitted, driver: JobDriver, plan: PhysicalPlan,
         attempt=view.attempt,
         parallelism=view.parallelism,
         opened=view.opened,
-        nodes=node_statuses(plan, driver, now_ms),
+        nodes=node_statuses(plan, driver, now_ms, detailed=detailed),
         checkpoint=completed(driver),
         failure=None if failure is None else failure_text(failure),
         started_at=moment(submission.submitted_at_ms),
