@@ -147,6 +147,7 @@ def committed(broker: EmbeddedBroker, topic: str) -> int:
         consumer.close()
 
 
+@pytest.mark.full
 def test_a_module_beside_it_counts_and_sinks_are_written_if_asked(broker: EmbeddedBroker, tmp_path: Path) -> None:
     _, out = written(tmp_path, broker, b'{"n": 1}')
     text = (tmp_path / "p.yaml").read_text()
@@ -164,6 +165,7 @@ def test_a_module_beside_it_counts_and_sinks_are_written_if_asked(broker: Embedd
     assert values == [{"m": 11}, {"m": 21}]
 
 
+@pytest.mark.full
 def test_many_rows_are_counted_and_a_killed_parent_leaves_no_process(broker: EmbeddedBroker, tmp_path: Path) -> None:
     written(tmp_path, broker, *(b'{"n": %d}' % number for number in range(500)))
     with developing(tmp_path, "--rows", "3") as dev:

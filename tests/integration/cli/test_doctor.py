@@ -144,6 +144,7 @@ def test_every_mistake_of_an_invalid_file(tmp_path: Path) -> None:
     assert ended.out.count("failed       pipeline p.yaml: p.yaml:") == 2
 
 
+@pytest.mark.full
 def test_the_coordinator_of_a_cluster(tmp_path: Path) -> None:
     cluster = Cluster(tmp_path)
     cluster.start(workers=1, slots=1)
@@ -197,6 +198,7 @@ def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guarded]:
         yield Guarded(running, address)
 
 
+@pytest.mark.full
 @pytest.mark.broker
 def test_rights_that_acls_do_not_give(guarded: Guarded, tmp_path: Path) -> None:
     stem = unique_topic("acl")
@@ -224,6 +226,7 @@ def test_rights_that_acls_do_not_give(guarded: Guarded, tmp_path: Path) -> None:
     wait_until(is_allowed, "the broker has heard of the ACLs")
 
 
+@pytest.mark.full
 @pytest.mark.broker
 def test_a_login_that_is_refused(guarded: Guarded, tmp_path: Path) -> None:
     written(tmp_path, guarded.address, "rides", "out", properties=guarded.login("wrong"))

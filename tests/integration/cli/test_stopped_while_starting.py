@@ -42,7 +42,7 @@ def stopped_while_starting(folder: Path, *options: str) -> tuple[int, str, str]:
     return ended.code, ended.out, ended.err
 
 
-@pytest.mark.parametrize("options", [(), ("--json",)], ids=["text", "json"])
+@pytest.mark.parametrize("options", [(), pytest.param(("--json",), marks=pytest.mark.full)], ids=["text", "json"])
 def test_a_run_that_is_stopped_while_it_starts_says_that_there_is_no_savepoint(
     tmp_path: Path, options: tuple[str, ...]
 ) -> None:
@@ -55,6 +55,7 @@ def test_a_run_that_is_stopped_while_it_starts_says_that_there_is_no_savepoint(
         assert json.loads(out)["savepoint"] is None
 
 
+@pytest.mark.full
 def test_a_resumed_run_that_is_stopped_while_it_starts_keeps_the_state_that_it_had(tmp_path: Path) -> None:
     folder = written(tmp_path / "run")
     begun = start(["run", "p.yaml"], folder)
