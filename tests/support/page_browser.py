@@ -25,7 +25,7 @@ SIZES = {1280: 900, 390: 844}
 """Width -> height of the screens, in pixels."""
 _OFFLINE = "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1"
 _CUT = """() => [...document.querySelectorAll(
-        'td, th, h1, h2, .q-badge, .q-btn, .tabs a, .facts b, .figure b, .figure span')]
+        'td, th, h1, h2, .q-badge, .q-btn, .q-field__label, .tabs a, .facts b, .figure b, .figure span')]
     .filter(each => each.offsetParent !== null && each.scrollWidth > each.clientWidth + 1 && each.clientWidth > 0)
     .map(each => each.className + ': ' + each.textContent.slice(0, 40))"""
 _OVERLAPS = """() => {

@@ -61,6 +61,8 @@ def _union(name: str, members: list[str]) -> str:
     line = f"{name} = {' | '.join(members)}"
     if len(line) <= LINE_MAX:
         return line
+    if len(inner := f"    {' | '.join(members)}") <= LINE_MAX:
+        return f"{name} = (\n{inner}\n)"
     listed = "\n    | ".join(members)
     return f"{name} = (\n    {listed}\n)"
 

@@ -138,7 +138,7 @@ def test_workers_report_what_they_and_their_slots_use(cluster: Cluster, flow: Fl
 def test_the_stacks_of_a_worker_are_those_of_its_slots_too(cluster: Cluster, flow: Flow) -> None:
     busy = cluster.wait_busy_slots(flow.job)
     texts = [cluster.client.stacks(each.worker) for each in cluster.client.cluster().workers]
-    assert all("supervisor" in text and "_check_slots" in text for text in texts)
+    assert all("== supervisor" in text and "supervisor.py" in text for text in texts)
     whole = "\n".join(texts)
     for pid in busy:
         own = whole.partition(f"pid {pid}\n")[2].partition("== ")[0]

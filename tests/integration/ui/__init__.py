@@ -1,0 +1,1 @@
+"""The page of a cluster in a real browser."""

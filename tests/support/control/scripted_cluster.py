@@ -331,6 +331,9 @@ def serving_app(app: ASGIApp, port: int = 0) -> Iterator[str]:
         app,
         host="127.0.0.1",
         port=port,
+        # as in a coordinator: the extra of the page installs others, which uvicorn would choose
+        http="h11",
+        loop="asyncio",
         log_level="critical",
         ws="none",
         lifespan="off",

@@ -29,7 +29,8 @@ _POLICY_VIOLATION = 1008
 SECURITY_HEADERS = {
     "X-Frame-Options": "DENY",
     "X-Content-Type-Options": "nosniff",
-    "Referrer-Policy": "no-referrer",
+    # not `no-referrer`: browsers would send the form of the login with the origin `null`
+    "Referrer-Policy": "same-origin",
 }
 
 

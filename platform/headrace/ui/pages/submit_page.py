@@ -31,8 +31,8 @@ class _SubmitForm:
         self._poller = poller
         self._form = PipelineForm(poller.access, EXAMPLE)
         with panel("Start"):
-            self._savepoint = ui.input("From a savepoint or checkpoint (path or URL; empty: from the beginning)")
-            self._savepoint.props("dense outlined").style("width:100%")
+            self._savepoint = ui.input("From a savepoint or checkpoint")
+            self._savepoint.props('dense outlined hint="A path or URL. Empty: without state"').style("width:100%")
             self._dropped = ui.checkbox("Start even if state in it fits no node and is lost")
             self._duplicate = ui.checkbox("Start even if a job of this name runs")
             self._wrong = ui.label().classes("wrong")

@@ -44,7 +44,9 @@ class App:
 
 @contextmanager
 def serving(app: App, tls: ssl.SSLContext | None = None) -> Iterator[Address]:
-    config = uvicorn.Config(app, port=0, http=bounded_protocol(tls), log_level="warning", lifespan="off")
+    config = uvicorn.Config(
+        app, port=0, http=bounded_protocol(tls), loop="asyncio", log_level="warning", lifespan="off"
+    )
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run, name="rest")
     thread.start()

@@ -41,7 +41,7 @@ class JobActions:
             verb="Take a savepoint",
         )
         with dialog.fields:
-            folder = _text("Folder or URL (empty: the coordinator's own)")
+            folder = _text("Folder or URL", hint="Empty: the coordinator's own")
 
         async def act() -> None:
             directory = folder.value.strip() or None
@@ -74,7 +74,7 @@ class JobActions:
             danger=True,
         )
         with dialog.fields:
-            folder = _text("Savepoint in this folder or URL (empty: a last checkpoint)")
+            folder = _text("Savepoint in this folder or URL", hint="Empty: a last checkpoint")
             drain = ui.checkbox("Drain: close every window first, for a job that never goes on")
 
         async def act() -> None:
@@ -109,5 +109,5 @@ class JobActions:
         await self._operations.run(self._job, name, action)
 
 
-def _text(label: str) -> ui.input:
-    return ui.input(label).props("dense outlined").style("width:100%")
+def _text(label: str, *, hint: str) -> ui.input:
+    return ui.input(label).props(f'dense outlined hint="{hint}"').style("width:100%")
