@@ -35,7 +35,7 @@ def cluster_page(poller: Poller) -> None:
     """Registers the page."""
 
     @ui.page("/")
-    async def jobs() -> None:
+    def jobs() -> None:
         frame, live = Frame(poller, "Jobs", "/"), Live(poller)
         figures = ui.html("", sanitize=False).classes("figures")
         alarms = ui.html("", sanitize=False).classes("notes")
@@ -52,4 +52,4 @@ def cluster_page(poller: Poller) -> None:
             alarms.set_visibility(bool(view.alarms))
             table.show([{**row, "colour": state_colour(str(row["state"]))} for row in view.jobs])
 
-        await live.follow(refresh, Want(Topic.CLUSTER))
+        live.follow(refresh, Want(Topic.CLUSTER))

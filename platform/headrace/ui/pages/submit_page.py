@@ -20,10 +20,10 @@ def submit_page(poller: Poller) -> None:
     """Registers the page."""
 
     @ui.page("/submit")
-    async def submit() -> None:
+    def submit() -> None:
         frame, live = Frame(poller, "Submit", "/submit"), Live(poller)
         _SubmitForm(poller)
-        await live.follow(frame.refresh)
+        live.follow(frame.refresh)
 
 
 class _SubmitForm:

@@ -29,7 +29,7 @@ def upgrade_page(poller: Poller, operations: Operations) -> None:
     """Registers the page."""
 
     @ui.page("/jobs/{job}/upgrade")
-    async def upgrade(job: str) -> None:
+    def upgrade(job: str) -> None:
         frame, live = Frame(poller, "Upgrade", "/"), Live(poller)
         status = Want(Topic.STATUS, job)
         head = JobFrame(operations, job, "upgrade")
@@ -39,7 +39,7 @@ def upgrade_page(poller: Poller, operations: Operations) -> None:
             frame.refresh()
             head.show(poller.status(job, None), poller.error(status))
 
-        await live.follow(refresh, status)
+        live.follow(refresh, status)
 
 
 class _UpgradeForm:

@@ -33,7 +33,7 @@ def workers_page(poller: Poller) -> None:
     """Registers the page."""
 
     @ui.page("/workers")
-    async def workers() -> None:
+    def workers() -> None:
         frame, live = Frame(poller, "Workers", "/workers"), Live(poller)
         with panel("Workers"):
             table = Table(_WORKERS, "worker", nothing="No worker is registered.")
@@ -48,10 +48,10 @@ def workers_page(poller: Poller) -> None:
                 table.show([worker_row(each) for each in cluster.workers])
                 expected.show(expected_rows(cluster))
 
-        await live.follow(refresh, Want(Topic.CLUSTER))
+        live.follow(refresh, Want(Topic.CLUSTER))
 
     @ui.page("/workers/{worker}")
-    async def one(worker: str) -> None:
+    def one(worker: str) -> None:
         frame, live = Frame(poller, worker, "/workers"), Live(poller)
         with ui.element("div").classes("head"):
             ui.html(f"<h1>{html.escape(worker)}</h1>", sanitize=False)
@@ -63,7 +63,7 @@ def workers_page(poller: Poller) -> None:
             frame.refresh()
             facts.content = facts_html(worker_facts(poller.cluster(), worker))
 
-        await live.follow(refresh, Want(Topic.CLUSTER))
+        live.follow(refresh, Want(Topic.CLUSTER))
 
 
 class _Stacks:

@@ -13,7 +13,6 @@ from nicegui import Client, ui
 from headrace.ui.polling.poller import Poller
 from headrace.ui.polling.wanted import Want
 
-CONNECT_SECONDS = 10.0
 _log = logging.getLogger(__name__)
 
 
@@ -26,17 +25,16 @@ class Live:
         self._refresh: Callable[[], None] | None = None
         self._client: Client | None = None
 
-    async def follow(self, refresh: Callable[[], None], *wants: Want) -> None:
-        """Calls `refresh` now and after each round, until the browser has left."""
+    def follow(self, refresh: Callable[[], None], *wants: Want) -> None:
+        """Calls `refresh` once the browser has connected, however long that takes, and after each round until it has
+        left."""
         client = ui.context.client
-        try:
-            await client.connected(timeout=CONNECT_SECONDS)
-        except TimeoutError:
-            return
-        if client.is_deleted:
-            return
         self._client, self._refresh = client, refresh
+        client.on_connect(lambda: self._begin(wants))
         client.on_delete(self._leave)
+
+    def _begin(self, wants: tuple[Want, ...]) -> None:
+        """Called at each connection: a browser that was away for a moment connects again."""
         for want in wants:
             self.want(want)
         self.poller.listeners.add(self._called)

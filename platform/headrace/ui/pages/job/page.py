@@ -23,7 +23,7 @@ def job_pages(poller: Poller, operations: Operations) -> None:
     """Registers the pages of jobs."""
 
     @ui.page("/jobs/{job}")
-    async def overview(job: str) -> None:
+    def overview(job: str) -> None:
         frame, live = Frame(poller, job, "/"), Live(poller)
         head = JobFrame(operations, job, "")
         body = JobOverview(live, job)
@@ -33,10 +33,10 @@ def job_pages(poller: Poller, operations: Operations) -> None:
             head.show(body.status(), poller.error(body.status_want()))
             body.show(body.status())
 
-        await live.follow(refresh, body.status_want())
+        live.follow(refresh, body.status_want())
 
     @ui.page("/jobs/{job}/{tab}")
-    async def other(job: str, tab: str) -> None:
+    def other(job: str, tab: str) -> None:
         frame, live = Frame(poller, job, "/"), Live(poller)
         status = Want(Topic.STATUS, job)
         head = JobFrame(operations, job, tab)
@@ -47,7 +47,7 @@ def job_pages(poller: Poller, operations: Operations) -> None:
             head.show(poller.status(job, None), poller.error(status, *wants))
             show()
 
-        await live.follow(refresh, status, *wants)
+        live.follow(refresh, status, *wants)
 
 
 def _tab(poller: Poller, job: str, tab: str) -> tuple[Callable[[], None], *tuple[Want, ...]]:
