@@ -313,15 +313,7 @@ class Stacks:
 
 
 FromWorker = (
-    Register
-    | Heartbeat
-    | SlotUp
-    | SlotDown
-    | SlotMessage
-    | WorkerLeaving
-    | WorkerDraining
-    | WorkerLoad
-    | Stacks
+    Register | Heartbeat | SlotUp | SlotDown | SlotMessage | WorkerLeaving | WorkerDraining | WorkerLoad | Stacks
 )
 
 
