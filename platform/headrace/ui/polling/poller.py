@@ -17,14 +17,14 @@ from collections.abc import Callable
 from headrace.client.cluster_models import ClusterInfo
 from headrace.client.figure_models import JobFigures
 from headrace.client.http import Client
-from headrace.client.models import CheckpointInfo, ExceptionInfo, JobStatus
+from headrace.client.models import Bottleneck, CheckpointInfo, ExceptionInfo, JobStatus
 from headrace.core.errors import HeadraceError, UnreachableError
 from headrace.ui.polling.cluster_access import ClusterAccess
 from headrace.ui.polling.wanted import Topic, Want, Wanted
 from headrace.ui.views.samples import ClusterSamples
 
 FAST_S, SLOW_S = 2.0, 10.0
-Document = JobStatus | tuple[CheckpointInfo, ...] | tuple[ExceptionInfo, ...] | ClusterInfo
+Document = JobStatus | Bottleneck | tuple[CheckpointInfo, ...] | tuple[ExceptionInfo, ...] | ClusterInfo
 _log = logging.getLogger(__name__)
 
 
@@ -97,6 +97,11 @@ class Poller:
         found = self._documents.get(Want(Topic.EXCEPTIONS, job))
         return found if isinstance(found, tuple) else None  # type: ignore[return-value]
 
+    def bottleneck(self, job: str) -> Bottleneck | None:
+        """Why a job is slow, as last read; None: not yet."""
+        found = self._documents.get(Want(Topic.BOTTLENECK, job))
+        return found if isinstance(found, Bottleneck) else None
+
     def cluster(self) -> ClusterInfo | None:
         """The cluster, as last read; None: not yet."""
         found = self._documents.get(Want(Topic.CLUSTER))
@@ -157,5 +162,7 @@ def _read(client: Client, want: Want) -> Document:
             return client.checkpoints(want.job)
         case Topic.EXCEPTIONS:
             return client.exceptions(want.job)
+        case Topic.BOTTLENECK:
+            return client.bottleneck(want.job)
         case Topic.CLUSTER:
             return client.cluster()

@@ -13,6 +13,7 @@ class Topic(Enum):
     STATUS = "status"
     CHECKPOINTS = "checkpoints"
     EXCEPTIONS = "exceptions"
+    BOTTLENECK = "bottleneck"
     CLUSTER = "cluster"
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from headrace.client.models import FINAL_STATES, JobStatus, NodeStatus
+from headrace.client.models import FINAL_STATES, Bottleneck, JobStatus, NodeStatus
 from headrace.ui.views.cluster_view import Row
 from headrace.ui.views.formats import (
     NONE,
@@ -23,7 +23,7 @@ PARTITIONS_SHOWN = 15
 
 @dataclass(frozen=True, slots=True)
 class JobHead:
-    """facts: (label, value); notes: (kind, text) of what a user should read, kind `alarm`, `failure` or `message`."""
+    """facts: (label, value); notes: (kind, text) of what a user should read, kind `alarm`, `failure`, `message` or `warning`."""
 
     name: str
     state: str
@@ -45,7 +45,12 @@ def job_head(status: JobStatus) -> JobHead:
         ("Checkpoint", NONE if checkpoint is None else f"#{checkpoint.epoch}"),
         ("State", NONE if checkpoint is None else bytes_text(checkpoint.bytes)),
     )
-    texts = (("alarm", status.alarm), ("failure", status.failure), ("message", status.message))
+    texts = (
+        ("alarm", status.alarm),
+        ("failure", status.failure),
+        ("message", status.message),
+        *(("warning", each.text) for each in status.warnings),
+    )
     return JobHead(
         name=status.name,
         state=status.state,
@@ -55,7 +60,7 @@ def job_head(status: JobStatus) -> JobHead:
     )
 
 
-def bottleneck(status: JobStatus) -> str | None:
+def busiest_node(status: JobStatus) -> str | None:
     """The busiest node: the one whose subtasks a user wants to see first. None: no node has run."""
     busiest = max(status.nodes, key=lambda node: node.busy, default=None)
     return None if busiest is None else busiest.node
@@ -112,13 +117,9 @@ def ended_text(status: JobStatus) -> str:
     return f"ended {time_text(status.ended_at)} UTC"
 
 
-def busiest_text(status: JobStatus) -> str:
-    """One line on the busiest node of a running job; empty if none runs."""
-    node = max(status.nodes, key=lambda each: each.busy, default=None)
-    if node is None or status.state != "RUNNING":
+def verdict_text(slow: Bottleneck) -> str:
+    """The verdict about a running job with its evidence and remedy, a line each; empty: there is none yet."""
+    if slow.kind in {"not-running", "too-early"}:
         return ""
-    waits = max(status.nodes, key=lambda each: each.backpressured)
-    text = f"Busiest: {node.node}, {percent_text(node.busy)} of the time"
-    if waits.backpressured < 0.1:
-        return text
-    return f"{text}. {waits.node} waits for room downstream {percent_text(waits.backpressured)} of the time"
+    remedy = () if slow.remedy is None else (f"Remedy: {slow.remedy}",)
+    return "\n".join((slow.verdict, *slow.evidence, *remedy))

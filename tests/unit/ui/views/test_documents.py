@@ -8,8 +8,10 @@ from headrace.client.cluster_models import ClusterInfo, ExpectedWorkerInfo, Prov
 from headrace.client.figure_models import JobFigures
 from headrace.client.models import (
     AuditReport,
+    Bottleneck,
     CheckpointInfo,
     CheckpointSubtask,
+    DataWarningState,
     ExceptionInfo,
     JobStatus,
     NodeStatus,
@@ -27,12 +29,12 @@ from headrace.ui.views.exception_view import exception_views
 from headrace.ui.views.formats import NONE
 from headrace.ui.views.job_view import (
     SUBTASKS_SHOWN,
-    bottleneck,
-    busiest_text,
+    busiest_node,
     job_head,
     node_facts,
     partition_rows,
     subtask_rows,
+    verdict_text,
 )
 
 NOW = datetime(2026, 1, 31, 12, tzinfo=UTC)
@@ -92,13 +94,23 @@ def test_the_head_of_a_job_names_what_is_wrong() -> None:
     assert job_head(status(state="CANCELED")).has_ended
 
 
-def test_the_busiest_node_is_named_and_who_waits_for_it() -> None:
-    busy = status(nodes=(node("a", backpressured=0.6), node("b", busy=0.9)))
-    assert bottleneck(busy) == "b"
-    assert busiest_text(busy) == "Busiest: b, 90 % of the time. a waits for room downstream 60 % of the time"
-    assert busiest_text(status(nodes=(node("b", busy=0.4),))) == "Busiest: b, 40 % of the time"
-    assert busiest_text(status()) == ""
-    assert bottleneck(status()) is None
+def test_the_head_of_a_job_warns_of_its_data() -> None:
+    warning = DataWarningState(node="a", kind="null-column", text="column x is NULL", since=moment(0))
+    assert job_head(status(warnings=(warning,))).notes == (("warning", "column x is NULL"),)
+
+
+def test_the_busiest_node_comes_first() -> None:
+    assert busiest_node(status(nodes=(node("a", backpressured=0.6), node("b", busy=0.9)))) == "b"
+    assert busiest_node(status()) is None
+
+
+def test_a_verdict_has_its_evidence_and_remedy() -> None:
+    found = Bottleneck(
+        job_id="j", name="n", kind="slow-sink", verdict="sink s is slow", evidence=("busy 90 %",), remedy="more of it"
+    )
+    assert verdict_text(found) == "sink s is slow\nbusy 90 %\nRemedy: more of it"
+    assert verdict_text(found.model_copy(update={"remedy": None})) == "sink s is slow\nbusy 90 %"
+    assert verdict_text(found.model_copy(update={"kind": "too-early"})) == ""
 
 
 def test_subtasks_come_busiest_first_and_are_bounded() -> None:

@@ -6,13 +6,13 @@ import html
 
 from nicegui import ui
 
-from headrace.client.models import JobStatus
+from headrace.client.models import Bottleneck, JobStatus
 from headrace.core.errors import HeadraceError
 from headrace.ui.pages.elements.panels import facts_html
 from headrace.ui.pages.job.actions import JobActions
 from headrace.ui.polling.operations import Operation, Operations
 from headrace.ui.views.colours import state_colour
-from headrace.ui.views.job_view import busiest_text, job_head
+from headrace.ui.views.job_view import job_head, verdict_text
 
 TABS = (
     ("Overview", ""),
@@ -39,7 +39,6 @@ class JobFrame:
             self._actions.box.set_visibility(False)
         self._facts = ui.html("", sanitize=False).classes("facts panel")
         self._facts.set_visibility(False)
-        # the line of a verdict on the bottleneck
         self._verdict = ui.label().classes("dim verdict")
         self._notes = ui.html("", sanitize=False).classes("notes")
         self._notes.set_visibility(False)
@@ -48,8 +47,9 @@ class JobFrame:
                 path = f"/jobs/{job}/{name}".rstrip("/")
                 ui.link(text, path).classes("here" if name == tab else "")
 
-    def show(self, status: JobStatus | None, error: HeadraceError | None) -> None:
-        """Shows a job's status. error: why there is none, or why another document of the page cannot be read."""
+    def show(self, status: JobStatus | None, error: HeadraceError | None, slow: Bottleneck | None = None) -> None:
+        """Shows a job's status. error: why there is none, or why another document of the page cannot be read; slow: why
+        the job is slow, on the tab that says so."""
         if status is None:
             if error is not None:
                 self._show_notes([_note("failure", str(error))])
@@ -63,7 +63,7 @@ class JobFrame:
         self._actions.box.set_visibility(not head.has_ended)
         self._facts.content = facts_html(head.facts)
         self._facts.set_visibility(True)
-        self._verdict.text = busiest_text(status)
+        self._verdict.text = "" if slow is None else verdict_text(slow)
         self._verdict.set_visibility(bool(self._verdict.text))
         notes = [] if error is None else [_note("failure", str(error))]
         notes += [_note(kind, text) for kind, text in head.notes]

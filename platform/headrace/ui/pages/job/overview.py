@@ -11,7 +11,7 @@ from headrace.ui.pages.elements.live import Live
 from headrace.ui.pages.elements.panels import Table, column, facts_html, panel
 from headrace.ui.polling.wanted import Topic, Want
 from headrace.ui.views.graph import load_of
-from headrace.ui.views.job_view import bottleneck, node_facts, partition_rows, subtask_rows
+from headrace.ui.views.job_view import busiest_node, node_facts, partition_rows, subtask_rows
 
 _SUBTASKS = (
     column("subtask", "Subtask", number=True),
@@ -63,7 +63,7 @@ class JobOverview:
         if status is None or not status.nodes:
             return
         if self._picked is None:
-            self._pick(bottleneck(status))
+            self._pick(busiest_node(status))
         self._draw_graph(status)
         node = next((each for each in status.nodes if each.node == self._picked), None)
         self._node_box.set_visibility(node is not None)

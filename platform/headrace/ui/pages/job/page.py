@@ -30,10 +30,10 @@ def job_pages(poller: Poller, operations: Operations) -> None:
 
         def refresh() -> None:
             frame.refresh()
-            head.show(body.status(), poller.error(body.status_want()))
+            head.show(body.status(), poller.error(body.status_want()), poller.bottleneck(job))
             body.show(body.status())
 
-        live.follow(refresh, body.status_want())
+        live.follow(refresh, body.status_want(), Want(Topic.BOTTLENECK, job))
 
     @ui.page("/jobs/{job}/{tab}")
     def other(job: str, tab: str) -> None:
