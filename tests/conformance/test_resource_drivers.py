@@ -17,7 +17,7 @@ from headrace.resources.driver import ResourceDriver, WorkerPhase, WorkerReport
 from headrace.resources.worker_order import WORKER_ROLE, WorkerOrder
 from headrace.resources.worker_processes import WorkerProcesses
 from support.clusters.session import Cluster
-from support.kubernetes.pods_without_nodes import pods_without_nodes
+from support.kubernetes.pods.without_nodes import pods_without_nodes
 from support.patience import CLUSTER_TIMES
 from support.processes.running import wait_until
 from support.yarn.unmanaged import unmanaged_application

@@ -1,7 +1,6 @@
 """docs/tutorial-backfill.md does what it says: its commands run as they stand, and print what it shows.
 
 They start three Sparks: the full tier runs them. The commit tier checks that each of them is one that headrace takes.
-A page's line may have `..` for what differs between runs. Seconds and per cents may be others, lines may be left out.
 """
 
 from __future__ import annotations
@@ -13,8 +12,6 @@ import shutil
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -22,53 +19,17 @@ import pytest
 from headrace_dev.broker import EmbeddedBroker
 from support.clusters.local import home_of_processes
 from support.kafka.broker import consume_all
+from support.page_steps import Step, missing, outputs, script_of, steps_of
 from support.processes.commands import headrace
 from support.processes.running import RUN_TIMES
 from support.repository import ROOT
 
 PAGE = ROOT / "docs" / "tutorial-backfill.md"
-BLOCK = re.compile(r"^```console\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 OF_HEADRACE = re.compile(r"""\bheadrace ((?:[^|;()'"]|'[^']*'|"[^"]*")+)""")
 """A command in a line of the shell, and its arguments."""
-MARK = "@@ command"
 SECONDS_MAX = 1_700
 CONSUMED = re.compile(r"\bkafka consume (\S+)")
 SETTLED = "import sys; from support.kafka.log_ends import wait_settled; wait_settled(*sys.argv[1:])"
-DIFFERS = (
-    (re.escape(re.escape("..")), ".*"),
-    (r"\d+\\\.\d(?=\\ s\b)", r"\\d+\\.\\d"),
-    (r"\d+%", r"\\d+%"),
-    (r"(\\ )+", r"\\s+"),
-)
-"""What a shown line, escaped, has instead of what is another in every run."""
-
-
-@dataclass(frozen=True, slots=True)
-class Step:
-    """A command and the lines that the page shows below it."""
-
-    command: str
-    shown: list[str]
-
-
-def steps_of(page: str) -> Iterator[Step]:
-    for block in BLOCK.findall(page):
-        for part in f"\n{block}".split("\n$ ")[1:]:
-            command, *shown = part.splitlines()
-            yield Step(command, shown)
-
-
-def missing(shown: list[str], printed: list[str]) -> list[str]:
-    """Shown lines that were not printed, in the order of the page."""
-    lines = iter(printed)
-    return [line for line in shown if not any(_pattern(line).fullmatch(each) for each in lines)]
-
-
-def _pattern(line: str) -> re.Pattern[str]:
-    pattern = re.escape(line)
-    for what, other in DIFFERS:
-        pattern = re.sub(what, other, pattern)
-    return re.compile(rf"{pattern}\s*")
 
 
 def settling(command: str, brokers: str) -> str:
@@ -80,8 +41,7 @@ def settling(command: str, brokers: str) -> str:
 
 def in_bash(steps: list[Step], folder: Path, brokers: str) -> list[list[str]]:
     """Runs the commands in one shell, which ends with the first that fails. What each has printed."""
-    parts = [f"{settling(step.command, brokers)}echo; echo '{MARK}'\n{step.command}" for step in steps]
-    script = "\n".join(["set -eo pipefail", *parts])
+    script = script_of(steps, lambda command: settling(command, brokers))
     environment = (
         os.environ
         | RUN_TIMES
@@ -107,9 +67,9 @@ def in_bash(steps: list[Step], folder: Path, brokers: str) -> list[list[str]]:
             timeout=SECONDS_MAX,
         ).returncode
     told = output.read_text()
-    parts = told.split(f"\n{MARK}\n")[1:]
+    parts = outputs(told)
     assert code == 0, f"{steps[len(parts) - 1].command}: exit code {code}\n{told[-5000:]}"
-    return [part.splitlines() for part in parts]
+    return parts
 
 
 def test_its_commands_are_taken() -> None:

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from support.kubernetes import binaries
-from support.kubernetes.recipe import CONTROL, NODE
+from support.kubernetes.programs import binaries
+from support.kubernetes.programs.recipe import CONTROL, NODE
 from support.suite.deferral import undeferred
 
 CONTROL_FILE, NODE_FILE = (f"tests/integration/kubernetes/test_{kind}_cluster.py" for kind in ("control", "node"))

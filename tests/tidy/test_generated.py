@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from headrace.cli.reference import error_page
 from headrace.coordinator.monitoring.document import metrics_page
 from headrace.operator.definitions.render import FOLDERS, rendered
 from headrace.rpc.generate import generate
@@ -36,6 +37,9 @@ def test_definitions_of_resources_are_what_their_models_say() -> None:
         assert files == dict(rendered()), "run `make docs`"
 
 
-@pytest.mark.parametrize(("name", "page"), [("connectors.md", connector_page.page), ("steps.md", step_page.page)])
+@pytest.mark.parametrize(
+    ("name", "page"),
+    [("connectors.md", connector_page.page), ("steps.md", step_page.page), ("errors.md", error_page.page)],
+)
 def test_the_reference_is_what_the_models_say(name: str, page: Callable[[], str]) -> None:
     assert (ROOT / "docs" / name).read_text() == page(), "run `make docs`"

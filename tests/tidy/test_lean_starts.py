@@ -193,7 +193,8 @@ SERVICES = {"fastapi", "grpc", "prometheus_client", "starlette", "uvicorn"}
 """What serves a cluster."""
 ENGINE_PACKAGES = {"numpy", "orjson", "polars", "polars_hash", "pyarrow", "sqlglot"}
 """What plans and runs pipelines."""
-ON_DEMAND = {"asyncio", "httpx", "hypothesis", "pandas", "py4j", "pyspark", "rich"} | LIVE_HALVES
+ON_DEMAND = {"asyncio", "httpx", "hypothesis", "nicegui", "pandas", "py4j", "pyspark", "rich"} | LIVE_HALVES
+ON_DEMAND |= {"headrace.ui"}
 LIVE_OPERATORS = {
     "numpy",
     "headrace.core.keygroups",
@@ -212,9 +213,12 @@ FORBIDDEN = {
     "cancel job": ENGINE_PACKAGES | SERVICES | (ON_DEMAND - CLIENT),
     "savepoint job": ENGINE_PACKAGES | SERVICES | (ON_DEMAND - CLIENT),
     "validate {file}": LIVE_OPERATORS | {"pyarrow", "headrace.formats.json.decode"} | SERVICES | ON_DEMAND,
+    "functions upper": {"headrace.operators", "headrace.spec", "headrace_connectors", "pyarrow"} | SERVICES | ON_DEMAND,
+    "docs event-time": ENGINE_PACKAGES | SERVICES | ON_DEMAND | {"headrace.spec", "headrace.expr"},
     "cluster status": ENGINE_PACKAGES | SERVICES | (ON_DEMAND - CLIENT),
     "operator --help": ENGINE_PACKAGES | SERVICES | ON_DEMAND | {"headrace.operator"},
     "cluster stop": ENGINE_PACKAGES | SERVICES | (ON_DEMAND - CLIENT),
+    "ui --help": ENGINE_PACKAGES | SERVICES | ON_DEMAND,
     "kafka --help": ENGINE_PACKAGES | SERVICES | ON_DEMAND,
     "explain {file}": {"headrace.formats.json.decode"} | SERVICES | ON_DEMAND,
     "submit {file}": {"headrace.formats.json.decode"} | SERVICES | (ON_DEMAND - CLIENT),

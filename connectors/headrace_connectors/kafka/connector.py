@@ -6,6 +6,7 @@ pipeline stays cheap. Only the package's `__init__` imports this module: the liv
 
 from __future__ import annotations
 
+from headrace.connect.access import AccessCheck
 from headrace.connect.dead_letters import DeadLetters
 from headrace.connect.publisher import Publisher, Share
 from headrace.connect.row_check import Encode, RowCheck
@@ -16,6 +17,14 @@ from headrace_connectors.kafka.config import KafkaSinkSettings, KafkaSourceSetti
 
 class KafkaSourceConfig(KafkaSourceSettings, SourceConfig):
     """Reads topics: committed records only, each partition in order, from `start` to `stop`."""
+
+    def open_access_check(self, context: SourceContext) -> AccessCheck:
+        """Checks brokers, topics, and the rights to read them and to commit offsets."""
+        from headrace_connectors.kafka.access.judgement import Needs
+        from headrace_connectors.kafka.access.probe import KafkaAccessCheck
+
+        needs = Needs(self.brokers, self.fixed_topics or (), pattern=self.pattern, group=self.group_id(context))
+        return KafkaAccessCheck(needs, self.properties)
 
     def open_enumerator(self, context: SourceContext) -> Enumerator:
         """Opens the enumerator, which finds partitions and resolves `start` and `stop` with the broker."""
@@ -49,6 +58,20 @@ class KafkaSinkConfig(KafkaSinkSettings, SinkConfig):
         from headrace_connectors.kafka.clients.client_security import unmapped
 
         return problems if (problem := unmapped(self.properties)) is None else [problem, *problems]
+
+    def open_access_check(self, context: SinkContext) -> AccessCheck:
+        """Checks brokers, the topic, and the rights to write it, to create it and to use transactions."""
+        from headrace_connectors.kafka.access.judgement import Needs
+        from headrace_connectors.kafka.access.probe import KafkaAccessCheck
+
+        needs = Needs(
+            self.brokers,
+            (self.topic,),
+            writes=True,
+            creates=self.create_topic is not None,
+            in_transactions=self.exactly_once,
+        )
+        return KafkaAccessCheck(needs, self.properties)
 
     def open_committer(self, context: SinkContext) -> Committer | None:
         """Opens the committer of the writers' transactions."""

@@ -11,14 +11,17 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
 from headrace.api.expression import Expression
+from headrace.api.frames import Previews, all_rows, first_rows, stream_schema
 from headrace.api.function import MapFunction, function_path
 from headrace.api.literal import Value
 from headrace.api.plain import Plain, expression_text, plain, row_text
 from headrace.api.running import RunResult, explain_model, run_model
+from headrace.api.stream_html import problem_html, stream_html
 from headrace.api.yaml_text import yaml_text
 from headrace.core.errors import UserError
 
 if TYPE_CHECKING:
+    import polars as pl
     from pyspark.sql import SparkSession
 
     from headrace.api.bound import Bound
@@ -79,6 +82,7 @@ class Pipeline:
         self._settings = {key: plain(value, key) for key, value in settings.items() if value is not None}
         self._nodes: dict[str, dict[str, Plain]] = {"sources": {}, "steps": {}, "sinks": {}}
         self._tests: list[Plain] = []
+        self._previews = Previews()
 
     def __repr__(self) -> str:
         nodes = ", ".join(f"{len(nodes)} {group}" for group, nodes in self._nodes.items())
@@ -200,6 +204,42 @@ class Stream:
 
     pipeline: Pipeline
     reference: str
+
+    def __repr__(self) -> str:
+        found = self.pipeline._previews.find(self.reference)
+        head = f"<Stream {self.reference} of {self.pipeline.name}>"
+        return head if found is None else f"{head}\n{found.rows}"
+
+    def _repr_html_(self) -> str:
+        from headrace.core.errors import HeadraceError
+
+        title = f"{self.reference} of {self.pipeline.name}"
+        found = self.pipeline._previews.find(self.reference)
+        try:
+            schema = stream_schema(self.pipeline.to_dict(), self.reference) if found is None else found.schema
+        except HeadraceError as error:
+            # a notebook must show the stream also while its pipeline is not right yet
+            return problem_html(title, str(error))
+        columns = [(field.name, field.type_text) for field in schema]
+        return stream_html(title, columns, None if found is None else found.rows._repr_html_())
+
+    def preview(self, *, rows: int = 10, seconds: float = 10.0) -> pl.DataFrame:
+        """Returns the first `rows` rows, read from the real sources in this process; ends with them, with enough rows,
+        or after `seconds`. Opens no sink, and commits no offsets. Of updating rows it has every update, but no deletes.
+
+        Raises UserError, InvalidPipelineError for the nodes that the rows come from, and the errors of the sources.
+        """
+        found = first_rows(self.pipeline.to_dict(), self.reference, rows=rows, seconds=seconds)
+        self.pipeline._previews.keep(self.reference, found)
+        return found.rows
+
+    def collect(self, *, rows_max: int = 10_000_000) -> pl.DataFrame:
+        """Returns all rows, once the sources have ended; of updating rows the last one of each key. Opens no sink, and
+        commits no offsets.
+
+        Raises UserError for a source that does not end and for more than `rows_max` rows; else as `preview`.
+        """
+        return all_rows(self.pipeline.to_dict(), self.reference, rows_max=rows_max)
 
     @property
     def late(self) -> Stream:

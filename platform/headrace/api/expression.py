@@ -279,7 +279,7 @@ def sql(text: str) -> Expr:
 
 
 def fn(name: str, *arguments: Operand) -> Expr:
-    """A function of docs/expressions.md by name: `fn("lower", col("x"))`. Plain values are literals."""
+    """A function that `headrace functions` lists, by name: `fn("lower", col("x"))`. Plain values are literals."""
     return Expr(f"{call_name(name)}({', '.join(operand(item).sql for item in arguments)})")
 
 

@@ -50,10 +50,15 @@ PyFiles = Annotated[
     list[str] | None,
     typer.Option("--py-files", metavar="PATH,..", help="Modules (.py, .zip, .whl, folders) that travel with the job."),
 ]
-Archive = Annotated[
+Archives = Annotated[
     list[str] | None,
-    typer.Option("--archive", metavar="PATH,..", help="Archives (.zip, .tar.gz) that slots unpack and import from."),
+    typer.Option("--archives", metavar="PATH,..", help="Archives (.zip, .tar.gz) that slots unpack and import from."),
 ]
+
+OldArchive = Annotated[list[str] | None, typer.Option("--archive", hidden=True)]
+OldFinal = Annotated[bool, typer.Option("--final", hidden=True)]
+OldProperties = Annotated[list[str] | None, typer.Option("--properties", hidden=True)]
+"""Earlier spellings of --archives, --drain and --property. They are accepted, and shown nowhere."""
 
 
 def renames_of(given: Sequence[str] | None) -> dict[str, str]:
@@ -104,8 +109,3 @@ def print_table(head: Sequence[str], rows: Sequence[Sequence[str]], left: int = 
 def print_json(document: object) -> None:
     """Prints one document to stdout."""
     typer.echo(json.dumps(document, ensure_ascii=False))
-
-
-def plural(count: int, word: str) -> str:
-    """`1 row`, `2 rows`."""
-    return f"{count} {word}" if count == 1 else f"{count} {word}s"

@@ -25,7 +25,11 @@ class HoldRequest(Request):
 
 
 class WorkerInfo(Answer):
-    """A worker that is registered."""
+    """A worker that is registered.
+
+    cpu           cores that it and its slots use, since the heartbeat before; None: not reported
+    memory_bytes  resident memory of it and its slots; None: not reported
+    """
 
     worker: str
     host: str
@@ -34,6 +38,15 @@ class WorkerInfo(Answer):
     slots_free: int
     version: str
     registered_at: Moment | None = None
+    cpu: float | None = None
+    memory_bytes: int | None = None
+
+
+class WorkerStacks(Answer):
+    """The stacks of all threads of a worker and of its slots, as text."""
+
+    worker: str
+    text: str
 
 
 class ExpectedWorkerInfo(Answer):

@@ -42,7 +42,7 @@ def own_code(folder: Path, modules: Iterable[str]) -> CodeArchive | None:
 
 
 def given_code(py_files: Sequence[str], archives: Sequence[str]) -> tuple[CodeArchive, ...]:
-    """The code named by `--py-files` (modules, zips, wheels, folders) and `--archive` (zips and tars, unpacked), in
+    """The code named by `--py-files` (modules, zips, wheels, folders) and `--archives` (zips and tars, unpacked), in
     order."""
     named = [_py_file(Path(text)) for given in py_files for text in given.split(",") if text]
     return (*named, *(_archive(Path(text)) for given in archives for text in given.split(",") if text))
@@ -109,12 +109,12 @@ def _py_file(path: Path) -> CodeArchive:
 
 
 def _archive(path: Path) -> CodeArchive:
-    content = _read(path, "--archive")
+    content = _read(path, "--archives")
     if path.suffix == ".zip":
         return _code(f"{path.stem}.tar.gz", _unzipped(content, path), path)
     if not path.name.endswith(tuple(end for end in CODE_ENDINGS if end not in _IMPORTABLE)):
         raise UserError(
-            f"--archive {path} is no archive", remedy="give a .zip, .tar, .tar.gz, .tar.bz2 or .tar.xz file"
+            f"--archives {path} is no archive", remedy="give a .zip, .tar, .tar.gz, .tar.bz2 or .tar.xz file"
         )
     return _code(path.name, content, path)
 
@@ -148,7 +148,7 @@ def _unzipped(content: bytes, path: Path) -> bytes:
             members = [each for each in archive.infolist() if not each.is_dir()]
             return _tar((each.filename, archive.read(each)) for each in members)
     except zipfile.BadZipFile as error:
-        raise UserError(f"--archive {path} is no zip file: {error}") from error
+        raise UserError(f"--archives {path} is no zip file: {error}") from error
 
 
 def _tar(members: Iterable[tuple[str, bytes]]) -> bytes:

@@ -18,11 +18,13 @@ from urllib.parse import quote
 import httpx
 from pydantic import BaseModel, ValidationError
 
-from headrace.client.cluster_models import ApplicationEnd, ClusterInfo, Health, HoldRequest
+from headrace.client.cluster_models import ApplicationEnd, ClusterInfo, Health, HoldRequest, WorkerStacks
 from headrace.client.connection import Connection
 from headrace.client.errors import error_of
+from headrace.client.figure_models import JobFigures, JobFiguresList
 from headrace.client.models import (
     FINAL_STATES,
+    Bottleneck,
     CheckpointInfo,
     CheckpointList,
     ErrorBody,
@@ -117,9 +119,22 @@ class Client:
         """Running jobs and the history, newest first."""
         return self._ask(JobList, "GET", "/jobs").jobs
 
+    def figures(self) -> tuple[JobFigures, ...]:
+        """Running jobs and the history, newest first, with their figures."""
+        return self._ask(JobFiguresList, "GET", "/figures").jobs
+
     def status(self, job: str) -> JobStatus:
         """The status of a job."""
         return self._ask(JobStatus, "GET", _job(job))
+
+    def bottleneck(self, job: str) -> Bottleneck:
+        """Why a job is slow."""
+        return self._ask(Bottleneck, "GET", f"{_job(job)}/bottleneck")
+
+    def status_of_nodes(self, job: str, detailed: str | None = None) -> JobStatus:
+        """The status of a job; only the node `detailed` has its subtasks and partitions. None: no node has."""
+        node = "" if detailed is None else f"&node={quote(detailed, safe='')}"
+        return self._ask(JobStatus, "GET", f"{_job(job)}?subtasks=false{node}")
 
     def checkpoints(self, job: str) -> tuple[CheckpointInfo, ...]:
         """A job's checkpoints, newest first."""
@@ -188,6 +203,10 @@ class Client:
         """Workers and slots."""
         return self._ask(ClusterInfo, "GET", "/cluster")
 
+    def stacks(self, worker: str) -> str:
+        """The stacks of all threads of a worker and of its slots."""
+        return self._ask(WorkerStacks, "POST", f"/workers/{quote(worker, safe='')}/stacks").text
+
     def end_application(self, exit_code: int) -> ClusterInfo:
         """Records that the program of the cluster's application has ended."""
         body = ApplicationEnd(exit_code=exit_code)
@@ -200,6 +219,13 @@ class Client:
     def health(self) -> Health:
         """Whether the coordinator answers."""
         return self._ask(Health, "GET", "/health")
+
+    def dated_health(self) -> tuple[Health, str | None]:
+        """As `health`, with the coordinator's time as HTTP's `Date` has it (whole seconds); None: it sent none."""
+        response = self._connection.request("GET", "/v1/health", None, {}, repeatable=True)
+        if not response.is_success:
+            raise error_of(self._read(ErrorBody, response))
+        return self._read(Health, response), response.headers.get("Date")
 
     def shutdown(self) -> ClusterInfo:
         """Shuts down the coordinator and its workers; returns the cluster's last state."""
@@ -234,6 +260,15 @@ class Client:
             return is_open or status.state in FINAL_STATES or time.monotonic() > deadline_s
 
         return self._poll(lambda: self.status(job), is_settled, f"job {job}", None)
+
+    def wait_bottleneck(self, job: str, *, timeout_s: float) -> Bottleneck:
+        """Why a job is slow; waits at most `timeout_s` for the figures of a job that has just begun."""
+        deadline_s = time.monotonic() + timeout_s
+
+        def has_figures(found: Bottleneck) -> bool:
+            return found.kind != "too-early" or time.monotonic() > deadline_s
+
+        return self._poll(lambda: self.bottleneck(job), has_figures, f"job {job}", None)
 
     def wait_trigger(
         self, trigger: Trigger, *, timeout_s: float | None = None, on_look: Callable[[Trigger], object] | None = None

@@ -250,6 +250,7 @@ class NodeStatus(Answer):
     watermark_delay_ms    how far the watermark is behind the clock; None: not known, or at its end
     state_bytes, state_rows   of the files of the newest complete checkpoint; None: it has no state there
     partitions     of a source: those of each subtask that are furthest behind; partitions_total: how many there are
+    inputs         the nodes whose rows it receives; a coordinator of an earlier version does not report them
     """
 
     node: str
@@ -277,6 +278,7 @@ class NodeStatus(Answer):
     state_rows: int | None = None
     partitions: tuple[PartitionState, ...] = ()
     partitions_total: int = 0
+    inputs: tuple[str, ...] = ()
 
 
 class CompletedCheckpoint(Answer):
@@ -314,6 +316,43 @@ class CheckpointSubtask(Answer):
     bytes: int = 0
 
 
+class DataWarningState(Answer):
+    """Data of a job that looks wrong. node: whose; since: when that was seen, or, of a partition that holds time back,
+    when its last row was.
+
+    kind   null-column, times-in-1970, times-in-future, late-rows, quiet-partition or filter-passes-nothing
+    """
+
+    node: str
+    kind: str
+    text: str
+    since: Moment
+
+
+class Bottleneck(Answer):
+    """Why a job is slow, from the figures of its last seconds.
+
+    kind       not-running, too-early, skewed-keys, skewed-partitions, slow-subtask, slow-sink, small-batches,
+               slow-node, held-time, slow-checkpoints, slow-fetch or keeps-up
+    verdict    in one line; evidence: lines; remedy: one, or None
+    node, subtask, key, topic, partition   that the verdict names
+    window_ms  the time that the figures cover
+    """
+
+    job_id: str
+    name: str
+    kind: str
+    verdict: str
+    evidence: tuple[str, ...] = ()
+    remedy: str | None = None
+    node: str | None = None
+    subtask: int | None = None
+    key: str | None = None
+    topic: str | None = None
+    partition: int | None = None
+    window_ms: int = 0
+
+
 class JobStatus(Answer):
     """The status of a job. `failure`: the failure that ended it, or after which it restarts; `message`: what it waits
     for, as text; `alarm`: a condition that an operator should check before the job fails; `opened`: its sources and
@@ -324,6 +363,7 @@ class JobStatus(Answer):
     transactions   open ones as of the last reports, the oldest first, a bounded number of each subtask
     ended_by     as in JobSummary
     checkpoint_running   the checkpoint in flight; checkpoint_failed: the last that failed, if none was complete since
+    warnings     data of this attempt that looks wrong, the oldest first
     """
 
     job_id: str
@@ -350,6 +390,7 @@ class JobStatus(Answer):
     ended_by: EndedBy | None = None
     checkpoint_running: CheckpointInfo | None = None
     checkpoint_failed: CheckpointInfo | None = None
+    warnings: tuple[DataWarningState, ...] = ()
 
 
 class CheckpointInfo(Answer):

@@ -28,6 +28,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, runtime_checkable
 
+from headrace.connect.access import AccessCheck
 from headrace.connect.sink_batch import SinkBatch
 from headrace.core.config import Config
 
@@ -374,6 +375,10 @@ class SinkConfig(Config):
 
         encode   rows to messages, if the sink takes messages: for rows that can be judged only by their message
         """
+        return None
+
+    def open_access_check(self, context: SinkContext) -> AccessCheck | None:
+        """Returns a check of the external system, for `headrace doctor`; None: the connector has none."""
         return None
 
     def prepare(self, context: SinkContext) -> None:

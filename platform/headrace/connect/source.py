@@ -16,6 +16,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
+from headrace.connect.access import AccessCheck
 from headrace.core.config import Config
 
 if TYPE_CHECKING:
@@ -247,6 +248,10 @@ class SourceConfig(Config):
     def describe_position(self, split: SplitId, position: int) -> str:
         """A position as text: `flights[2] offset 17`."""
         return f"{split} offset {position}"
+
+    def open_access_check(self, context: SourceContext) -> AccessCheck | None:
+        """Returns a check of the external system, for `headrace doctor`; None: the connector has none."""
+        return None
 
     def dead_letter_sink(
         self, topic: str, *, exactly_once: bool = False, commit_within_ms: int | None = None

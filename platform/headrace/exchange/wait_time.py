@@ -1,4 +1,5 @@
-"""The time that a sender has waited for room: its backpressure. Other threads read it while the sender waits."""
+"""The time that a thread has waited: a sender for room (its backpressure), a sink for its writer. Other threads read it
+while the thread waits."""
 
 from __future__ import annotations
 

@@ -8,11 +8,14 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator, Sequence
 
+from headrace.expr.functions.aggregate_forms import AGGREGATE_FORMS
+from headrace.expr.functions.examples import EXAMPLES
 from headrace.expr.functions.numeric import NUMERIC
 from headrace.expr.functions.overload import Function, Overload
 from headrace.expr.functions.table import FORMS
 from headrace.expr.functions.temporal import TEMPORAL
 from headrace.expr.functions.text import TEXT
+from headrace.expr.reference import result_text
 
 _HEAD = """\
 # Expressions
@@ -21,7 +24,8 @@ _HEAD = """\
 
 Expressions are SQL in DuckDB's words: `filter: dep_delay > 15 and carrier in ('UA', 'DL')`. An expression is checked
 against the schema before anything runs: unknown columns and functions and types that do not fit are errors with their
-place, and what to write instead. What is not on this page does not exist: no subquery, no window function (`over`), no
+place, and what to write instead. `headrace functions` lists the functions of this page, `headrace functions round`
+shows one. What is not on this page does not exist: no subquery, no window function (`over`), no
 `*` (but in `count(*)`), no second statement, no parameter.
 
 ## Values
@@ -103,14 +107,9 @@ In `aggregate:` of a step, an expression is made of aggregate calls, columns of 
 
 | call | result |
 |---|---|
-| `count(*)`, `count(x)` | `int64`, never NULL |
-| `sum(x)` | `int64` of integers, `decimal(38,s)` of decimals, `float64` of floats; NULL of none; a sum that does not fit fails |
-| `avg(x)`, `mean(x)` | `float64` |
-| `min(x)`, `max(x)` | the type of x; not for lists and structs |
-| `var(x)`, `variance(x)`, `var_samp(x)`, `var_pop(x)` | `float64`; the sample form of one value is NULL |
-| `stddev(x)`, `stddev_samp(x)`, `stddev_pop(x)` | `float64`; the sample form of one value is NULL |
-| `first(x)`, `last(x)` | the type of x; by the total order of rows, not by arrival |
+"""
 
+_DIFFERENCES = """\
 ## Where it differs from DuckDB
 
 The function tests run every function over a grid of awkward values against DuckDB 2.0. On purpose it is otherwise here:
@@ -133,7 +132,7 @@ The function tests run every function over a grid of awkward values against Duck
 * Times lie in the years 1 to 9999.
 * Conversions of a string to `binary` take its UTF-8 bytes as they are, without escapes.
 * `first` and `last` skip NULLs.
-"""  # noqa: E501 - a row of a table is one line
+"""
 
 
 def document() -> str:
@@ -142,18 +141,19 @@ def document() -> str:
     for title, functions in (("Numbers", NUMERIC), ("Strings and lists", TEXT), ("Times", TEMPORAL)):
         parts.append("\n".join(_table(title, functions)))
     parts.append("\n".join(_form_table()))
-    parts.append(_AGGREGATES)
+    parts.append("\n".join((_AGGREGATES.rstrip("\n"), *_aggregate_rows())))
+    parts.append(_DIFFERENCES)
     return "\n".join(parts)
 
 
 def _table(title: str, functions: Sequence[Function]) -> Iterator[str]:
     yield f"## Functions: {title.lower()}\n"
-    yield "| function | takes | gives | |"
-    yield "|---|---|---|---|"
+    yield "| function | takes | gives | | example |"
+    yield "|---|---|---|---|---|"
     for function in functions:
         takes = " · ".join(_parameters(item) for item in function.overloads)
-        gives = " · ".join(dict.fromkeys(_result(item) for item in function.overloads))
-        yield f"| `{function.name}` | {takes} | {gives} | {function.describes} |"
+        gives = " · ".join(dict.fromkeys(result_text(item) for item in function.overloads))
+        yield f"| `{function.name}` | {takes} | {gives} | {function.describes} | {_example(function.name)} |"
     yield ""
 
 
@@ -162,19 +162,28 @@ def _form_table() -> Iterator[str]:
     yield "Names of kinds above: `int` is int32 or int64, `float` any number taken as float64, `timestamp` also a date,"
     yield "`n` an integer literal, `'text'` a string literal. A result is NULL where an argument is, if nothing else"
     yield "is said.\n"
-    yield "| function | |"
-    yield "|---|---|"
+    yield "| function | | example |"
+    yield "|---|---|---|"
     for form in FORMS.values():
-        yield f"| `{form.signature}` | {form.describes} |"
+        yield f"| `{form.signature}` | {form.describes} | {_example(form.name)} |"
     yield ""
+
+
+def _aggregate_rows() -> Iterator[str]:
+    for form in AGGREGATE_FORMS:
+        calls = ", ".join(f"`{signature}`" for signature in form.signatures)
+        yield f"| {calls} | {form.describes} |"
+    yield ""
+
+
+def _example(name: str) -> str:
+    text, result = EXAMPLES[name]
+    shown = f"`{text}`" if result is None else f"`{text}` = `{result}`"
+    return shown.replace("|", "\\|")
 
 
 def _parameters(overload: Overload) -> str:
     return ", ".join(str(kind) for kind in overload.parameters) or "nothing"
-
-
-def _result(overload: Overload) -> str:
-    return "decimal" if callable(overload.result) else str(overload.result)
 
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
 
+from headrace.core.errors import ExternalError, UserError
 from headrace.operator.decisions.results import Delayed, Result
 from headrace.operator.decisions.steps import Step, Wait
 
@@ -19,16 +20,18 @@ DELAYED_SECONDS = 2.0
 """Before a step is repeated that did not succeed."""
 Status = TypeVar("Status")
 S_co = TypeVar("S_co", covariant=True)
+AStep = TypeVar("AStep", bound=Step)
+AStep_co = TypeVar("AStep_co", bound=Step, covariant=True)
 
 
 @dataclass(frozen=True, slots=True)
-class Decision(Generic[S_co]):
+class Decision(Generic[S_co, AStep_co]):
     """status: as recorded; after: as it should be recorded; step: that `status` asks for; keeps_result: whether the
     result of the last step still means something after the record."""
 
     status: S_co
     after: S_co
-    step: Step
+    step: AStep_co
     keeps_result: bool = True
 
 
@@ -42,23 +45,23 @@ class Round:
     has_recorded: bool = False
 
 
-class World(Protocol[Status]):
-    """One object and what surrounds it. Methods block; they raise HeadraceError."""
+class World(Protocol[Status, AStep]):
+    """One object of a kind, with its steps, and what surrounds it. Methods block; they raise HeadraceError."""
 
-    def decide(self, result: Result | None) -> Decision[Status] | None:
+    def decide(self, result: Result | None) -> Decision[Status, AStep] | None:
         """Observes, and decides; None: the object is gone. result: of the last step."""
         ...
 
-    def record(self, decision: Decision[Status]) -> None:
+    def record(self, decision: Decision[Status, AStep]) -> None:
         """Writes the new status. Raises ConflictError if the object has changed since `decide`."""
         ...
 
-    def act(self, step: Step) -> Result | None:
-        """Takes a step, once."""
+    def act(self, step: AStep) -> Result | None:
+        """Takes a step, once. Raises ExternalError, UserError: it is to be repeated."""
         ...
 
 
-def one_round(world: World[Status], result: Result | None) -> Round:
+def one_round(world: World[Status, AStep], result: Result | None) -> Round:
     """Makes one round. result: of the step before. Raises HeadraceError."""
     decision = world.decide(result)
     if decision is None:
@@ -68,5 +71,12 @@ def one_round(world: World[Status], result: Result | None) -> Round:
         return Round(result if decision.keeps_result else None, 0.0, has_recorded=True)
     if isinstance(decision.step, Wait):
         return Round(None, decision.step.pause_s)
-    outcome = world.act(decision.step)
+    outcome = _acted(world, decision.step)
     return Round(outcome, DELAYED_SECONDS if isinstance(outcome, Delayed) else 0.0)
+
+
+def _acted(world: World[Status, AStep], step: AStep) -> Result | None:
+    try:
+        return world.act(step)
+    except (ExternalError, UserError) as error:
+        return Delayed(str(error))

@@ -23,7 +23,8 @@ from typing import Protocol, assert_never
 import polars as pl
 
 from headrace.core.signals import TIME_MIN, Barrier, EndOfInput, Signal, Watermark
-from headrace.operators.operator import Operator
+from headrace.operators.late_rows import LateRows
+from headrace.operators.operator import LATE, Operator
 from headrace.state.snapshot import StateSnapshot
 
 MAIN = ""
@@ -76,6 +77,8 @@ class Link:
         self._every = (*self._main, *(receiver for side in self._sides.values() for receiver in side))
         self._passed_on = TIME_MIN
         self.counters = counters
+        self.late = LateRows()
+        """How late the rows of the side output `late` were."""
 
     def on_batch(self, batch: pl.DataFrame) -> None:
         """Runs the operator on the rows."""
@@ -118,6 +121,8 @@ class Link:
     def emit_side(self, output: str, batch: pl.DataFrame) -> None:
         """Passes rows of a side output on. Without a receiver they are dropped; the operator has counted them."""
         if batch.height:
+            if output == LATE:
+                self.late.add(batch)
             for receiver in self._sides.get(output, ()):
                 receiver.on_batch(batch)
 

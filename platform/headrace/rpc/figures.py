@@ -17,23 +17,40 @@ PARTITIONS_MAX = 64
 """Most partitions of one source subtask in a report: those that are furthest behind."""
 TRANSACTIONS_MAX = 8
 """Most open transactions of one sink subtask in a report: the oldest ones."""
+FIRST_ROWS_MAX = 20_000
+"""Rows of a source subtask that `FirstRows` looks at; the batch that reaches this number is looked at as a whole."""
+HEAVY_MAX = 8
+"""Most keys, and most key groups, of one subtask in a report: those with the most rows."""
 
 
 class NodeFigures(Document):
-    """Bytes that entered and left the subtask at a node; None where rows stay inside of the chain."""
+    """One node in one subtask.
+
+    bytes_in, bytes_out   that entered and left the subtask at the node; None where rows stay inside of the chain
+    own_ms     time of the subtask's thread inside of the node itself, without the nodes behind it
+    write_ms   of a sink: the part of `own_ms` in which its writer took rows; None: the node is no sink
+    flush_ms   of a sink: the part of `own_ms` in which its writer flushed at barriers
+    """
 
     node: str
     bytes_in: int | None = None
     bytes_out: int | None = None
+    own_ms: int = 0
+    write_ms: int | None = None
+    flush_ms: int | None = None
 
 
 class TimeFigures(Document):
-    """How a subtask of a task has spent its time since it began, in ms. The three add up to that time."""
+    """How a subtask of a task has spent its time since it began, in ms. The three add up to that time.
+
+    batches   how many batches its head has received
+    """
 
     task: str
     busy_ms: int
     idle_ms: int
     backpressured_ms: int
+    batches: int = 0
 
 
 class PartitionFigures(Document):
@@ -43,6 +60,7 @@ class PartitionFigures(Document):
     lag        messages behind the end of the partition, None: not known
     watermark  the partition's own watermark (epoch ms), None before its first row
     idle       it does not hold back the watermark
+    quiet_ms   time since its last row, or since its assignment; None: not known
     """
 
     topic: str
@@ -51,6 +69,21 @@ class PartitionFigures(Document):
     lag: int | None = None
     watermark: int | None = None
     idle: bool = False
+    quiet_ms: int | None = None
+
+
+class FirstRows(Document):
+    """What the first rows of a source subtask look like (`worker.task.first_rows`).
+
+    rows       how many of them have been looked at
+    all_null   columns that are NULL in all of them
+    in_1970    rows whose event time is in 1970; greatest_1970: the latest of these times (epoch ms)
+    """
+
+    rows: int
+    all_null: tuple[str, ...] = ()
+    in_1970: int = 0
+    greatest_1970: int | None = None
 
 
 class SourceFigures(Document):
@@ -59,6 +92,42 @@ class SourceFigures(Document):
     source: str
     total: int
     partitions: tuple[PartitionFigures, ...] = ()
+    first: FirstRows | None = None
+
+
+class HeavyKey(Document):
+    """A key with many rows. key: its values as text, cut; rows: estimated, of `KeyFigures.rows`."""
+
+    key: str
+    group: int
+    rows: int
+
+
+class HeavyGroup(Document):
+    """A key group with many rows of `KeyFigures.rows`."""
+
+    group: int
+    rows: int
+
+
+class KeyFigures(Document):
+    """The heaviest keys of a subtask among `rows` sampled rows of the last seconds (`worker.task.key_sample`).
+
+    columns   of the key; keys, groups: at most `HEAVY_MAX`, the heaviest first
+    """
+
+    task: str
+    columns: tuple[str, ...]
+    rows: int
+    keys: tuple[HeavyKey, ...] = ()
+    groups: tuple[HeavyGroup, ...] = ()
+
+
+class LateFigures(Document):
+    """How late the late rows of a node were: (bucket, rows) of `core.late_buckets`, ascending."""
+
+    node: str
+    buckets: tuple[tuple[int, int], ...] = ()
 
 
 class TransactionFigures(Document):
@@ -78,6 +147,8 @@ class SlotFigures(Document):
     times: tuple[TimeFigures, ...] = ()
     sources: tuple[SourceFigures, ...] = ()
     transactions: tuple[TransactionFigures, ...] = ()
+    keys: tuple[KeyFigures, ...] = ()
+    late: tuple[LateFigures, ...] = ()
 
 
 class SubtaskBarrier(Document):

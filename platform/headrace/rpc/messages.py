@@ -292,7 +292,37 @@ class WorkerDraining:
     """
 
 
-FromWorker = Register | Heartbeat | SlotUp | SlotDown | SlotMessage | WorkerLeaving | WorkerDraining
+@dataclass(frozen=True, slots=True)
+class WorkerLoad:
+    """What the worker and its slots use; shown to users, and never decided upon.
+
+    cpu_millicores  thousandths of a core, over the time since the message before
+    memory_bytes    resident memory
+    """
+
+    cpu_millicores: int
+    memory_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Stacks:
+    """The answer to DumpStacks. text: the stacks of all threads, of the worker and of its slots."""
+
+    request: str
+    text: str
+
+
+FromWorker = (
+    Register
+    | Heartbeat
+    | SlotUp
+    | SlotDown
+    | SlotMessage
+    | WorkerLeaving
+    | WorkerDraining
+    | WorkerLoad
+    | Stacks
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -349,4 +379,11 @@ class ReplaceSecret:
     content: bytes = field(repr=False)
 
 
-ToWorker = Registered | Refused | Heartbeat | SlotCommand | KillSlot | StopWorker | ReplaceSecret
+@dataclass(frozen=True, slots=True)
+class DumpStacks:
+    """Write the stacks of all threads down, for users; answered by Stacks."""
+
+    request: str
+
+
+ToWorker = Registered | Refused | Heartbeat | SlotCommand | KillSlot | StopWorker | ReplaceSecret | DumpStacks

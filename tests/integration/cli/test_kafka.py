@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 import socket
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka import Consumer, Producer, TopicPartition
 
 from headrace_dev.broker import EmbeddedBroker
 from support.kafka.broker import consume_all, create_topic, produce, unique_topic
@@ -101,9 +102,47 @@ def test_infer_reads_a_topic_of_csv(headrace: Headrace, broker: EmbeddedBroker) 
     json_of_csv = headrace("infer", topic, "--brokers", broker.bootstrap)
 
     document = json.loads(csv.stdout)
-    assert document["schema"] == {"c1": "string not null", "c2": "int64 not null"}
+    assert document["schema"] == {"column_1": "string", "column_2": "int64"}
     assert document["format"] == '{csv: {delimiter: ";"}}'
     assert "--format csv" in json_of_csv.stderr
+
+
+def test_consume_begins_at_a_time(headrace: Headrace, broker: EmbeddedBroker) -> None:
+    topic = create_topic(broker, unique_topic(), 2)
+    producer = Producer({"bootstrap.servers": broker.bootstrap})
+    for minute in range(3):
+        at = datetime(2026, 11, 1, 12, minute, tzinfo=UTC)
+        producer.produce(topic, f"{minute}", partition=0, timestamp=int(at.timestamp() * 1_000))
+    producer.produce(topic, "early", partition=1, timestamp=1_000)
+    assert producer.flush(WAIT_SECONDS) == 0
+
+    def consumed(start: str) -> list[str]:
+        return headrace("kafka", "consume", topic, "--from", start, "--brokers", broker.bootstrap).stdout.split()
+
+    assert consumed("2026-11-01T12:01:00") == ["1", "2"]
+    assert consumed("2026-11-01T13:02:00+01:00") == ["2"]
+    assert consumed("2027-01-01") == []
+    assert sorted(consumed("earliest")) == ["0", "1", "2", "early"]
+    wrong = headrace("kafka", "consume", topic, "--from", "noon", "--brokers", broker.bootstrap)
+    assert wrong.exit_code == 2
+    assert "a time such as" in wrong.stderr
+
+
+def test_a_missing_topic_of_dead_letters_has_one_remedy(
+    headrace: Headrace, broker: EmbeddedBroker, tmp_path: Path
+) -> None:
+    topic = create_topic(broker, unique_topic())
+    dead = f"{topic}-bad"
+    file = written(tmp_path, broker.bootstrap, topic)
+
+    run = headrace("run", file)
+    listed = headrace("dead-letters", "list", file)
+
+    assert run.exit_code == 2, run.output
+    assert f"topic '{dead}' for the dead letters of rides does not exist" in run.stderr
+    assert f"headrace kafka create {dead}" in run.stderr
+    assert "create_topic" not in run.stderr
+    assert (listed.exit_code, listed.stdout, listed.stderr) == (0, "", "no dead letters\n")
 
 
 def test_a_topic_that_is_not_there_is_wrong_use(headrace: Headrace, broker: EmbeddedBroker, tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ import pytest
 
 from headrace.connect.registry import connector_names
 from support.processes.running import WAIT_SECONDS
+from support.repository import ROOT
 
 from .conftest import PATIENTLY, Headrace
 
@@ -82,17 +83,17 @@ def test_preview_of_an_endless_source_ends(headrace: Headrace, tmp_path: Path) -
 
 
 def test_infer_makes_a_schema_that_the_pipeline_takes(headrace: Headrace, pipeline: Path, tmp_path: Path) -> None:
-    result = headrace("infer", str(tmp_path / "rides.jsonl"))
+    result = headrace("infer", str(tmp_path / "rides.jsonl"), "--key", "station")
 
     assert result.exit_code == 0
     assert result.stdout.splitlines() == [
         "schema:",
         "  station: string not null",
         "  minutes: float64",
-        "  started: timestamp not null",
+        "  started: timestamp",
         "time:",
         "  column: started",
-        "  out_of_orderness: 0s  # how late a row may come",
+        "  out_of_orderness: 1m  # 0 of 5 sampled rows would be late",
     ]
 
 
@@ -106,13 +107,15 @@ def test_infer_reads_csv_and_parquet(headrace: Headrace, tmp_path: Path) -> None
     parquet = json.loads(headrace("infer", str(tmp_path / "a.parquet"), "--json").stdout)
 
     assert csv["schema"] == {
-        "id": "int64 not null",
-        "code": "string not null",
-        "at": "timestamp not null",
+        "id": "int64",
+        "code": "string",
+        "at": "timestamp",
         "x": "float64",
     }
+    assert csv["format"] == "{csv: {header: true}}"
+    assert (csv["out_of_orderness_ms"], csv["late"]) == (0, 0)
     assert (csv["rows"], csv["time"]) == (2, "at")
-    assert parquet["schema"] == {"id": "int64 not null", "tags": ["string"], "small": "int32 not null"}
+    assert parquet["schema"] == {"id": "int64", "tags": ["string"], "small": "int32"}
 
 
 @pytest.mark.parametrize(
@@ -154,6 +157,60 @@ def test_connectors(headrace: Headrace) -> None:
     assert inner["headers"]["description"]
     for name in connector_names():
         assert headrace("connectors", name).exit_code == 0
+
+
+def test_functions(headrace: Headrace) -> None:
+    listed = json.loads(headrace("functions", "--json").stdout)["functions"]
+    assert {"round", "coalesce", "sum"} <= {item["name"] for item in listed}
+    lines = headrace("functions").stdout.splitlines()
+    assert [item["name"] for item in listed] == [line.split()[0] for line in lines if line.startswith("  ")]
+
+    (upper,) = json.loads(headrace("functions", "upper", "--json").stdout)["functions"]
+    assert upper["signatures"] == ["upper(string) -> string"]
+    assert (upper["example"], upper["result"]) == ("upper('jfk')", "'JFK'")
+    assert "example: sum(x) = 7 for x = 3, NULL, 1, 3" in headrace("functions", "sum").stdout
+    assert "date_trunc(" in headrace("functions", "date_").stdout
+
+    unknown = headrace("functions", "uper")
+    assert unknown.exit_code == 2
+    assert "nearest: upper" in unknown.stderr
+
+
+def test_steps(headrace: Headrace) -> None:
+    listed = json.loads(headrace("steps", "--json").stdout)["steps"]
+    assert {("filter", "verb"), ("aggregate", "verb"), ("sliding", "window")} <= {
+        (e["name"], e["kind"]) for e in listed
+    }
+    assert len(headrace("steps").stdout.splitlines()) == len(listed)
+
+    aggregate = json.loads(headrace("steps", "aggregate", "--json").stdout)
+    assert "allowed_lateness" in {field["name"] for field in aggregate["fields"]}
+    assert "window: {tumbling: 1h}" in aggregate["example"]
+    assert "example, in a step:" in headrace("steps", "sliding").stdout
+    assert "explode: codes" in headrace("steps", "explode").stdout
+
+    unknown = headrace("steps", "agregate")
+    assert unknown.exit_code == 2
+    assert "did you mean 'aggregate'?" in unknown.stderr
+
+
+def test_docs(headrace: Headrace) -> None:
+    listed = json.loads(headrace("docs", "--json").stdout)["pages"]
+    assert {path.relative_to(ROOT / "docs").with_suffix("").as_posix() for path in (ROOT / "docs").rglob("*.md")} == {
+        page["page"] for page in listed
+    }
+    assert {"page": "exactly-once", "title": "Exactly once"} in listed
+    assert len(headrace("docs").stdout.splitlines()) == len(listed)
+
+    text = (ROOT / "docs/concepts/event-time.md").read_text()
+    assert headrace("docs", "concepts/event-time").stdout == text
+    assert headrace("docs", "docs/concepts/event-time.md").stdout == text
+    assert json.loads(headrace("docs", "event-t", "--json").stdout)["text"] == text
+
+    for name, remedy in (("exatly-once", "nearest: exactly-once"), ("tutorial", "tutorial-first"), ("x", "lists all")):
+        unknown = headrace("docs", name)
+        assert unknown.exit_code == 2
+        assert remedy in unknown.stderr
 
 
 def test_connectors_shows_a_format(headrace: Headrace) -> None:

@@ -9,7 +9,9 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from headrace.client.discovery import recorded_token
+from headrace.client.figure_models import JobFigures
 from headrace.coordinator.monitoring.definitions import METRICS
+from headrace.core.errors import UserError
 from headrace.core.settings import Home
 from support.clusters.kafka_flow import Flow
 from support.clusters.session import Cluster
@@ -102,6 +104,49 @@ def test_status_has_the_figures_of_nodes_subtasks_and_partitions(cluster: Cluste
         lambda: next(n for n in cluster.client.status(flow.job).nodes if n.node == "events").rows_in > rows_before,
         "more rows",
     )
+
+
+def test_all_jobs_have_figures_in_one_document_and_a_node_its_inputs(cluster: Cluster, flow: Flow) -> None:
+    def figures() -> JobFigures:
+        return next(each for each in cluster.client.figures() if each.job_id == flow.job)
+
+    wait_until(lambda: figures().rows_in_per_s > 0 and figures().watermark_delay_ms is not None, "figures of the job")
+    wait_until(lambda: figures().checkpoint_ms is not None and len(figures().partitions) == 4, "lags and a checkpoint")
+    found = figures()
+    assert {each.topic for each in found.partitions} == set(flow.inputs)
+    assert found.checkpoint_age_ms is not None and found.checkpoint_bytes
+    assert (found.state, found.parallelism, found.failure) == ("RUNNING", 2, None)
+
+    nodes = {node.node: node for node in cluster.client.status_of_nodes(flow.job, "events").nodes}
+    assert nodes["events"].inputs == ()
+    assert nodes["per_key"].inputs == ("events",)
+    assert nodes["doubled"].inputs == ("kept",)
+    assert nodes["late_rows"].inputs == ("per_key",)
+    assert len(nodes["events"].subtasks) == 2 and len(nodes["events"].partitions) == 4
+    assert not nodes["per_key"].subtasks
+
+
+def test_workers_report_what_they_and_their_slots_use(cluster: Cluster, flow: Flow) -> None:
+    def reported() -> bool:
+        return all(each.memory_bytes and each.cpu for each in cluster.client.cluster().workers)
+
+    wait_until(reported, "the load of each worker")
+    # a supervisor and its slots: each is an interpreter with the engine
+    assert all((each.memory_bytes or 0) > 100 << 20 for each in cluster.client.cluster().workers)
+
+
+def test_the_stacks_of_a_worker_are_those_of_its_slots_too(cluster: Cluster, flow: Flow) -> None:
+    busy = cluster.wait_busy_slots(flow.job)
+    texts = [cluster.client.stacks(each.worker) for each in cluster.client.cluster().workers]
+    assert all("supervisor" in text and "_check_slots" in text for text in texts)
+    whole = "\n".join(texts)
+    for pid in busy:
+        own = whole.partition(f"pid {pid}\n")[2].partition("== ")[0]
+        assert "Thread 0x" in own and "subtask" in own, own
+    assert cluster.state(flow.job) == "RUNNING"
+    assert set(busy) <= set(cluster.slots()), "no slot has ended"
+    with pytest.raises(UserError, match="no worker 'nobody'"):
+        cluster.client.stacks("nobody")
 
 
 def test_checkpoints_have_their_slowest_subtasks(cluster: Cluster, flow: Flow) -> None:

@@ -132,6 +132,7 @@ def test_workers_without_a_certificate_of_the_authority_do_not_join(cluster: Clu
     assert {each.worker for each in cluster.client.cluster().workers} == {"worker-1", "worker-2"}
 
 
+@pytest.mark.full
 def test_the_files_of_a_running_cluster_stay(cluster: Cluster, authority: Authority) -> None:
     refused = cluster.headrace("cluster", "start", *tls_files_of(authority, "new").arguments())
     assert refused.code == 2 and "headrace cluster stop" in refused.err, refused

@@ -1,4 +1,4 @@
-"""The deployment suite on pods of two nodes. Five scenarios, and a cluster of one job, are in the commit tier."""
+"""The deployment suite on pods of two nodes. Five scenarios are in the commit tier."""
 
 from __future__ import annotations
 
@@ -27,18 +27,18 @@ from support.deployed.scenarios import (
     worker_killed,
 )
 from support.kafka.broker import broker_config
-from support.kubernetes.coordinator_account import make_account
-from support.kubernetes.node_cluster import NodeCluster, node_cluster
+from support.kubernetes.nodes.cluster import NodeCluster, node_cluster
+from support.kubernetes.pods.coordinator_account import make_account
 from support.patience import BROKER_SESSION
 
 pytestmark = pytest.mark.broker
 WITH_EACH_COMMIT: Collection[Scenario] = {leader_killed, rescaled, savepoint, worker_drained, worker_killed}
 
 
-def in_tiers(scenarios: Sequence[Scenario], with_each_commit: Collection[Scenario]) -> list[ParameterSet]:
+def in_tiers(scenarios: Sequence[Scenario]) -> list[ParameterSet]:
     """The others belong to the full tier."""
     return [
-        pytest.param(each, marks=() if each in with_each_commit else pytest.mark.full, id=each.__name__)
+        pytest.param(each, marks=() if each in WITH_EACH_COMMIT else pytest.mark.full, id=each.__name__)
         for each in scenarios
     ]
 
@@ -78,12 +78,13 @@ def launch(nodes: NodeCluster, broker_here: EmbeddedBroker, tmp_path_factory: py
     return launched
 
 
-@pytest.mark.parametrize("scenario", in_tiers([*WITH_SHORT_LEASES, *ON_A_SESSION], WITH_EACH_COMMIT))
+@pytest.mark.parametrize("scenario", in_tiers([*WITH_SHORT_LEASES, *ON_A_SESSION]))
 def test_on_a_session(scenario: Scenario, session: Deployed) -> None:
     scenario(session)
 
 
-@pytest.mark.parametrize("scenario", in_tiers([*OF_ITS_OWN, drained_and_gone], {leader_killed, drained_and_gone}))
+@pytest.mark.full
+@pytest.mark.parametrize("scenario", [*OF_ITS_OWN, drained_and_gone])
 def test_on_a_cluster_of_one_job(scenario: Scenario, own: Deployed) -> None:
     scenario(own)
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
+import subprocess
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -15,7 +17,7 @@ from headrace.cli.app import app
 from headrace_dev.broker import EmbeddedBroker
 from headrace_dev.demo.flights import load_flights
 from support.kafka.broker import consume_all, create_topic, produce, unique_topic
-from support.processes.running import RUN_TIMES
+from support.processes.running import RUN_TIMES, WAIT_SECONDS
 from support.repository import ROOT
 
 EXAMPLES = ROOT / "examples"
@@ -162,3 +164,17 @@ def test_flights(headrace: Headrace, broker: EmbeddedBroker, monkeypatch: pytest
     too_late = len(rows_of(broker, late))
     assert too_late > 0
     assert sum(number for number in counted if isinstance(number, int)) + too_late == departed
+
+
+def test_an_example_whose_broker_is_away_ends_soon_with_one_line() -> None:
+    ended = subprocess.run(
+        [sys.executable, str(EXAMPLES / "backfill" / "expire.py"), "flights", "7"],
+        env=os.environ | {"KAFKA_BROKERS": "127.0.0.1:1"},
+        capture_output=True,
+        text=True,
+        timeout=WAIT_SECONDS,
+        check=False,
+    )
+    assert ended.returncode == 1
+    (line,) = ended.stderr.splitlines()
+    assert line.startswith("no Kafka broker answers at 127.0.0.1:1")

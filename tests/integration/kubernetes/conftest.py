@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from support.kubernetes.control_cluster import ControlCluster, control_cluster
-from support.kubernetes.node_cluster import NodeCluster, node_cluster
+from support.kubernetes.control.cluster import ControlCluster, control_cluster
+from support.kubernetes.nodes.cluster import NodeCluster, node_cluster
 
 
 @pytest.fixture(scope="module")

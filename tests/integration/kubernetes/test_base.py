@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from support.kubernetes.coordinator_account import require_account
-from support.kubernetes.kubernetes import Kubernetes
+from support.kubernetes.control.kubernetes import Kubernetes
+from support.kubernetes.pods.coordinator_account import require_account
 from support.repository import ROOT
 
 BASE, OPERATOR = ROOT / "deploy/k8s/base", ROOT / "deploy/k8s/operator"

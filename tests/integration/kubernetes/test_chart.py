@@ -17,9 +17,9 @@ from headrace.deployment.kubernetes.deployer import Deployer
 from headrace.kubernetes.collection import Collection
 from headrace.kubernetes.connection import open_connection
 from headrace.kubernetes.refusals import ForbiddenError
-from support.kubernetes.chart import CHART, ChartError, documents, rendered_chart
-from support.kubernetes.coordinator_account import ACCOUNT, require_account
-from support.kubernetes.kubernetes import Kubernetes
+from support.kubernetes.control.kubernetes import Kubernetes
+from support.kubernetes.documents.chart import CHART, ChartError, documents, rendered_chart
+from support.kubernetes.pods.coordinator_account import ACCOUNT, require_account
 from support.processes.running import wait_until
 from support.repository import ROOT
 

@@ -11,9 +11,9 @@ import pytest
 from headrace_dev.broker import EmbeddedBroker
 from support.clusters.kafka_flow import Flow, exact_flow
 from support.kafka.broker import broker_config
-from support.kubernetes.coordinator_account import make_account
-from support.kubernetes.node_cluster import NodeCluster
-from support.kubernetes.pod_cluster import PodCluster, pod_cluster
+from support.kubernetes.nodes.cluster import NodeCluster
+from support.kubernetes.pods.cluster import PodCluster, pod_cluster
+from support.kubernetes.pods.coordinator_account import make_account
 from support.patience import BROKER_SESSION
 from support.processes.running import wait_until
 
@@ -47,6 +47,7 @@ def flow(cluster: PodCluster, broker_here: EmbeddedBroker) -> Iterator[Flow]:
     wait_until(lambda: not cluster.workers(), "all workers are released")
 
 
+@pytest.mark.full
 @pytest.mark.broker
 def test_a_job_gets_the_pods_that_it_needs(cluster: PodCluster, flow: Flow) -> None:
     assert len(cluster.workers()) == SLOTS

@@ -15,10 +15,10 @@ import httpx
 import psutil
 import pytest
 
-from support.kubernetes.control_cluster import API_SERVER, CONTROLLER_MANAGER, ETCD, ControlCluster
-from support.kubernetes.kubernetes import Kubernetes
-from support.kubernetes.recipe import CONTROL
-from support.kubernetes.requirements import require_binaries
+from support.kubernetes.control.cluster import API_SERVER, CONTROLLER_MANAGER, ETCD, ControlCluster
+from support.kubernetes.control.kubernetes import Kubernetes
+from support.kubernetes.programs.recipe import CONTROL
+from support.kubernetes.programs.requirements import require_binaries
 from support.processes.running import wait_until
 from support.repository import ROOT
 
@@ -88,7 +88,7 @@ def test_a_suspended_api_server_answers_nobody_until_it_is_resumed(own_control_c
 STARTS = """
 import os, sys
 from pathlib import Path
-from support.kubernetes.control_cluster import control_cluster
+from support.kubernetes.control.cluster import control_cluster
 with control_cluster(Path(sys.argv[1])) as cluster:
     print(*(server.pid for server in cluster.servers.values()), flush=True)
     sys.stdin.read()

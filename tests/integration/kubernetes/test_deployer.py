@@ -29,8 +29,8 @@ from headrace.resources.worker_order import WorkerOrder
 from headrace.tls import issuing
 from headrace.tls.issuing import is_due
 from headrace.tls.named_server import NamedServer
-from support.kubernetes.coordinator_account import ACCOUNT, make_account
-from support.kubernetes.kubernetes import Kubernetes
+from support.kubernetes.control.kubernetes import Kubernetes
+from support.kubernetes.pods.coordinator_account import ACCOUNT, make_account
 from support.processes.running import wait_until
 from support.repository import ROOT
 

@@ -17,10 +17,10 @@ import pytest
 from headrace_dev.broker import EmbeddedBroker
 from support.clusters.kafka_flow import Flow, exact_flow
 from support.kafka.broker import broker_config
-from support.kubernetes.control_cluster import API_SERVER
-from support.kubernetes.coordinator_account import make_account
-from support.kubernetes.node_cluster import NodeCluster
-from support.kubernetes.pod_cluster import PodCluster
+from support.kubernetes.control.cluster import API_SERVER
+from support.kubernetes.nodes.cluster import NodeCluster
+from support.kubernetes.pods.cluster import PodCluster
+from support.kubernetes.pods.coordinator_account import make_account
 from support.patience import BROKER_SESSION
 from support.processes.running import wait_until
 

@@ -12,8 +12,8 @@ import headrace
 from headrace.kubernetes.collection import Collection
 from support.containers.engine import engine
 from support.containers.headrace_image import headrace_image, run_image, save_image
-from support.kubernetes.image_cluster import ImageCluster
-from support.kubernetes.node_cluster import NodeCluster
+from support.kubernetes.nodes.cluster import NodeCluster
+from support.kubernetes.pods.image_cluster import ImageCluster
 from support.repository import ROOT
 from support.storage.s3_server import BUCKET, s3_server
 

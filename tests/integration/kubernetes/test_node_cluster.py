@@ -17,9 +17,9 @@ import pytest
 import headrace
 from headrace_dev.broker import EmbeddedBroker
 from support.kafka.broker import broker_config, consume_all, create_topic, produce, unique_topic
-from support.kubernetes.control_cluster import API_SERVER
-from support.kubernetes.machine_pod import machine_container, machine_pod, machine_volumes
-from support.kubernetes.node_cluster import NodeCluster
+from support.kubernetes.control.cluster import API_SERVER
+from support.kubernetes.nodes.cluster import NodeCluster
+from support.kubernetes.pods.machine_pod import machine_container, machine_pod, machine_volumes
 from support.patience import BROKER_SESSION
 from support.processes.running import wait_until
 from support.repository import ROOT
@@ -257,7 +257,7 @@ def test_a_pod_that_was_replaced_runs_on_while_its_node_is_cut_off(two_nodes: No
 STARTS = """
 import sys
 from pathlib import Path
-from support.kubernetes.node_cluster import node_cluster
+from support.kubernetes.nodes.cluster import node_cluster
 with node_cluster(Path(sys.argv[1])) as cluster:
     print(cluster.network.wire_here, flush=True)
     print(*(server.pid for each in (cluster, *cluster.nodes.values()) for server in each.servers.values()), flush=True)

@@ -17,9 +17,9 @@ from headrace.operator.resources.kinds import JOB
 from headrace_dev.broker import EmbeddedBroker
 from support.clusters.kafka_flow import Flow, running_flow
 from support.kafka.broker import broker_config
-from support.kubernetes.coordinator_account import make_account
-from support.kubernetes.node_cluster import NodeCluster
-from support.kubernetes.pod_cluster import NAME, PodCluster
+from support.kubernetes.nodes.cluster import NodeCluster
+from support.kubernetes.pods.cluster import NAME, PodCluster
+from support.kubernetes.pods.coordinator_account import make_account
 from support.operator.definitions import install_definitions
 from support.operator.operators import Resources, operators
 from support.patience import BROKER_SESSION

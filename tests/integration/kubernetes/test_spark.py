@@ -14,8 +14,14 @@ import pytest
 
 from support.containers.engine import engine
 from support.flows.sent import check_results, write_project
-from support.kubernetes.node_cluster import NodeCluster
-from support.kubernetes.spark_pods import ROLES, host_volume, import_spark_image, make_spark_account, spark_settings
+from support.kubernetes.nodes.cluster import NodeCluster
+from support.kubernetes.pods.spark_pods import (
+    ROLES,
+    host_volume,
+    import_spark_image,
+    make_spark_account,
+    spark_settings,
+)
 from support.patience import SPARK_SECONDS
 from support.processes.running import Finished, finish, start, wait_until
 from support.storage.s3_server import BUCKET, S3Server, s3_server

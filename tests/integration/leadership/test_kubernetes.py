@@ -42,6 +42,7 @@ def flow(cluster: StandbyCluster, broker: EmbeddedBroker) -> Iterator[Flow]:
         yield running
 
 
+@pytest.mark.full
 def test_a_leader_that_is_killed(cluster: StandbyCluster, flow: Flow, api: LeaseApi) -> None:
     leader, term = cluster.leader(), cluster.term()
     holder = api.lease(LEASE).holder

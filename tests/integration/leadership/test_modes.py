@@ -45,6 +45,7 @@ def flow(cluster: StandbyCluster, broker: EmbeddedBroker) -> Iterator[Flow]:
         yield running
 
 
+@pytest.mark.full
 def test_the_cluster_of_one_job(cluster: StandbyCluster, flow: Flow) -> None:
     hosts = [join(cluster, flow.file(), "per-job") for _ in range(2)]
     flow.job, again = (host.printed for host in hosts)
@@ -63,7 +64,7 @@ def test_the_cluster_of_one_program(cluster: StandbyCluster, flow: Flow) -> None
     (cluster.folder / "app.py").write_text(PROGRAM)
     hosts = [join(cluster, "app.py", "application") for _ in range(2)]
     job = cluster.folder / "job.txt"
-    wait_until(job.exists, "the program has submitted its job")
+    wait_until(lambda: job.exists() and bool(job.read_text()), "the program has submitted its job")
     flow.job = job.read_text()
     flow.wait_checkpoint()
     starts = cluster.folder / "starts.txt"

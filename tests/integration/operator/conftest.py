@@ -12,7 +12,7 @@ from headrace.kubernetes.connection import Connection
 from headrace_dev.broker import EmbeddedBroker
 from support.clusters.kafka_flow import Flow, running_flow
 from support.clusters.standbys import StandbyCluster, standby_cluster
-from support.kubernetes.kubernetes import Kubernetes
+from support.kubernetes.control.kubernetes import Kubernetes
 from support.operator.definitions import install_definitions
 from support.operator.flow_job import CLUSTER_NAME, NAME
 

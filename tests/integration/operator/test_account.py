@@ -12,7 +12,7 @@ from headrace.kubernetes.documents import text_at
 from headrace.kubernetes.refusals import ForbiddenError
 from headrace.operator.resources.kinds import JOB
 from headrace.operator.shell.resource_store import collection_of
-from support.kubernetes.kubernetes import Kubernetes
+from support.kubernetes.control.kubernetes import Kubernetes
 from support.operator.account import apply_operator, operator_kubeconfig
 from support.processes.running import wait_until
 

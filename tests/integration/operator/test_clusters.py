@@ -11,7 +11,7 @@ from headrace.kubernetes.collection import Collection
 from headrace.kubernetes.connection import Connection
 from headrace.kubernetes.documents import metadata_of, value_at
 from headrace.operator.resources.kinds import CLUSTER, JOB
-from support.kubernetes.kubernetes import Kubernetes
+from support.kubernetes.control.kubernetes import Kubernetes
 from support.operator.operators import Resources, operators, owners, pod_names
 from support.operator.page import shown_resources
 from support.processes.running import wait_until
@@ -62,7 +62,7 @@ def test_a_cluster_is_applied_changed_and_deleted(resources: Resources, connecti
     fail_image(connection, resources.namespace, "session-")
     message = resources.wait_condition(CLUSTER, "session", "Degraded", "PodsDoNotRun")
     assert 'image "headrace:1" is not there' in message
-    wait_until(lambda: "PodsDoNotRun" in {each[1] for each in resources.events("session")}, "an event says so")
+    resources.wait_event("session", "PodsDoNotRun", warns=True)
 
     resources.apply(CLUSTER, "session", {**SPEC, "image": "headrace:2", "coordinator": {"replicas": 2}})
     wait_until(lambda: _deployed(resources, connection)["session"] == ("headrace:2", 2), "the change is applied")

@@ -14,7 +14,7 @@ from headrace.operator.definitions.definitions import DEFINITIONS
 from headrace.operator.definitions.schema import structural_schema
 from headrace.operator.resources.kinds import API, CLUSTER, JOB, SNAPSHOT, Kind
 from headrace.operator.shell.resource_store import collection_of
-from support.kubernetes.kubernetes import Kubernetes
+from support.kubernetes.control.kubernetes import Kubernetes
 
 Spec = dict[str, Any]
 PODS = {"cpu": "500m", "memory": "1Gi", "podTemplate": {"spec": {"tolerations": [{"key": "spot"}]}}}

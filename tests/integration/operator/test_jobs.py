@@ -15,7 +15,7 @@ from headrace.operator.resources.kinds import JOB, SNAPSHOT
 from support.clusters.kafka_flow import Flow
 from support.clusters.session import frozen
 from support.clusters.standbys import StandbyCluster
-from support.kubernetes.kubernetes import Kubernetes
+from support.kubernetes.control.kubernetes import Kubernetes
 from support.operator.flow_job import CLUSTER_NAME, NAME, SMALL, spec_of
 from support.operator.operators import Operators, Resources, operators
 from support.operator.page import shown_resources
@@ -68,7 +68,7 @@ def test_a_job_runs(resources: Resources, flow: Flow, kubernetes: Kubernetes) ->
     listed = kubernetes.kubectl("-n", resources.namespace, "get", "hrj", NAME)
     assert "RUNNING" in listed
     assert flow.job in listed
-    assert ("Normal", "Ready", "Running") in resources.events(NAME)
+    resources.wait_event(NAME, "Ready", warns=False, says="Running")
 
 
 def test_an_upgrade_by_savepoint(resources: Resources, flow: Flow) -> None:
@@ -113,6 +113,7 @@ def test_an_operator_that_is_killed_amid_an_upgrade(
     replicas.start("o3")
 
 
+@pytest.mark.full
 def test_an_upgrade_that_is_refused_goes_back(resources: Resources, flow: Flow) -> None:
     before, spec = flow.job, spec_of(flow, added="positive")
     wrong = spec["pipeline"].replace("filter: value % 3 <> 0", "filter: valu % 3 <> 0")
@@ -123,7 +124,7 @@ def test_an_upgrade_that_is_refused_goes_back(resources: Resources, flow: Flow) 
     assert f"pipeline:{line}:" in message
     assert "valu" in message
     assert resources.condition(JOB, NAME, "Ready")["status"] == "True"
-    assert any(each[:2] == ("Warning", "UpgradeFailed") for each in resources.events(NAME))
+    resources.wait_event(NAME, "UpgradeFailed", warns=True)
     # the same job goes on once the spec is as before
     resources.apply(JOB, NAME, spec)
     resources.wait_condition(JOB, NAME, "Degraded", "AsDescribed")
@@ -168,7 +169,7 @@ def test_an_invalid_pipeline_is_said_with_its_place(resources: Resources) -> Non
     message = resources.wait_condition(JOB, "wrong", "Degraded", "InvalidPipeline")
     assert "pipeline:3:1: unknown key 'sinkz'" in message
     assert resources.wait_condition(JOB, "wrong", "Ready", "InvalidPipeline") == message
-    assert any(each[:2] == ("Warning", "InvalidPipeline") for each in resources.events("wrong"))
+    resources.wait_event("wrong", "InvalidPipeline", warns=True)
     resources.delete(JOB, "wrong")
     resources.wait_gone(JOB, "wrong")
 

@@ -11,10 +11,10 @@ import pytest
 from headrace.kubernetes.collection import Collection
 from headrace.kubernetes.connection import Connection
 from headrace.operator.resources.kinds import JOB
-from support.kubernetes.coordinator_account import make_account
-from support.kubernetes.image_archive import MACHINE_IMAGE
-from support.kubernetes.node_cluster import NodeCluster, node_cluster
-from support.kubernetes.pod_cluster import LEDGER, machine_template
+from support.kubernetes.nodes.cluster import NodeCluster, node_cluster
+from support.kubernetes.nodes.image_archive import MACHINE_IMAGE
+from support.kubernetes.pods.cluster import LEDGER, machine_template
+from support.kubernetes.pods.coordinator_account import make_account
 from support.operator.definitions import install_definitions
 from support.operator.flow_job import SMALL
 from support.operator.operators import Resources, operators, pod_names
@@ -108,8 +108,7 @@ def test_coordinators_that_crash_again_and_again_are_said(
     """The ledger is that of another cluster, with another key."""
     resources.apply(JOB, "crashing", spec_of(ledger))
     resources.wait_condition(JOB, "crashing", "Degraded", "PodsDoNotRun")
-    told = [each for each in resources.events("crashing") if each[:2] == ("Warning", "PodsDoNotRun")]
-    assert any("it was encrypted with another key" in message for _, _, message in told)
+    resources.wait_event("crashing", "PodsDoNotRun", warns=True, says="it was encrypted with another key")
     delete(resources, connection, "crashing")
 
 
@@ -118,7 +117,7 @@ def test_workers_whose_image_is_missing_are_said(resources: Resources, connectio
     resources.apply(JOB, "stuck", spec_of(shared_folder(tmp_path), image="nowhere:1"))
     message = resources.wait_condition(JOB, "stuck", "Degraded", "WorkersDoNotRun")
     assert "ErrImageNeverPull" in message
-    assert any(each[:2] == ("Warning", "WorkersDoNotRun") for each in resources.events("stuck"))
+    resources.wait_event("stuck", "WorkersDoNotRun", warns=True)
     delete(resources, connection, "stuck")
 
 

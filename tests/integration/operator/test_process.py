@@ -11,7 +11,7 @@ import pytest
 
 from headrace.kubernetes.connection import Connection
 from headrace.operator.resources.kinds import CLUSTER
-from support.kubernetes.control_cluster import API_SERVER, ControlCluster, control_cluster
+from support.kubernetes.control.cluster import API_SERVER, ControlCluster, control_cluster
 from support.operator.account import apply_operator, bind_everywhere, operator_kubeconfig
 from support.operator.definitions import install_definitions
 from support.operator.operators import Operators, Resources

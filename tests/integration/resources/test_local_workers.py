@@ -92,6 +92,7 @@ def test_a_job_that_is_rescaled_gets_more_workers_and_gives_them_back(cluster: S
     flow.settle()
 
 
+@pytest.mark.full
 def test_a_job_that_waits_says_what_keeps_its_workers_from_coming(broker: EmbeddedBroker, tmp_path: Path) -> None:
     """The folder of the workers is a file at first."""
     with standby_cluster(

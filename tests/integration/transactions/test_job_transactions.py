@@ -22,7 +22,7 @@ def test_the_decided_one_is_committed_and_the_other_aborted(broker: EmbeddedBrok
     assert left.look() == {DECIDED: "commit", OPEN: "abort"}
 
     dry = left.end("commit")
-    assert dry.note == "1 transactions would be committed; --yes does it"
+    assert dry.note == "1 transaction would be committed; --yes does it"
     (first,) = [each for each in dry.transactions if each.name == DECIDED]
     assert (first.epoch, first.holds_back, first.attempt, first.subtask) == (4, (f"{left.topic}[0]",), 1, 0)
     assert first.age_ms is not None
@@ -48,7 +48,7 @@ def test_a_decided_one_that_is_gone_is_told_as_lost(broker: EmbeddedBroker, tmp_
     left.decide()
     left.producers[0].abort_transaction(WAIT_SECONDS)
     done = left.end("commit", yes=True)
-    assert "1 are lost" in (done.note or "")
+    assert "lost 1 transaction" in (done.note or "")
     waiting = left.held.journal().uncommitted
     assert waiting is not None
     left.end("abort", yes=True)

@@ -121,6 +121,15 @@ def test_it_tells_its_version(installed: Path, tmp_path: Path) -> None:
     assert run(installed / "headrace", "--version", cwd=tmp_path).stdout == f"headrace {headrace.__version__}\n"
 
 
+def test_it_has_the_reference_and_the_pages(installed: Path, tmp_path: Path) -> None:
+    for page in ("README", "concepts/event-time", "coming-from/flink", "errors"):
+        shown = run(installed / "headrace", "docs", page, cwd=tmp_path).stdout
+        assert shown == (ROOT / f"docs/{page}.md").read_text()
+    assert "round(float, n) -> float64" in run(installed / "headrace", "functions", "round", cwd=tmp_path).stdout
+    assert "brokers" in run(installed / "headrace", "connectors", "kafka", cwd=tmp_path).stdout
+    assert "explode" in run(installed / "headrace", "steps", cwd=tmp_path).stdout
+
+
 def test_it_makes_a_project_and_runs_its_tests(installed: Path, tmp_path: Path) -> None:
     run(installed / "headrace", "init", "rides", cwd=tmp_path)
     run(installed / "headrace", "test", "pipeline.yaml", cwd=tmp_path / "rides")

@@ -128,6 +128,7 @@ def test_a_queue_without_room_is_named(cluster: YarnSession, broker: EmbeddedBro
         assert cluster.headrace("cancel", job).code == 0
 
 
+@pytest.mark.full
 def test_what_yarn_refuses_is_shown_in_its_words(cluster: YarnSession) -> None:
     for more, words in (
         ({"queue": "nowhere"}, "unknown queue"),

@@ -97,7 +97,7 @@ def test_the_cluster_of_one_program(cluster: YarnSession, flow: Flow, monkeypatc
     application = cluster.submit_alone(str(cluster.folder / "app.py"), "application", **described)
     assert application == cluster.application
     job, starts = folder / "job.txt", folder / "starts.txt"
-    wait_until(job.exists, "the program has submitted its job")
+    wait_until(lambda: job.exists() and bool(job.read_text()), "the program has submitted its job")
     prefix, secret, helped = (folder / "seen.txt").read_text().split()
     assert (Path(prefix).name, secret, helped) == ("environment", SECRET, "helped")
     # the node's scripts, which everybody who may read the logs can read

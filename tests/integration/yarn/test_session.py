@@ -65,6 +65,7 @@ def test_the_next_attempt_keeps_the_workers_of_one_that_is_killed(cluster: YarnS
     assert len(cluster.coordinators()) == 1
 
 
+@pytest.mark.full
 @pytest.mark.broker
 def test_a_jvm_that_is_killed_is_replaced_within_the_attempt(cluster: YarnSession, flow: Flow) -> None:
     attempt, coordinator, jvm = cluster.wait_state(flow.job, "RUNNING").attempt, cluster.coordinator(), cluster.jvm()

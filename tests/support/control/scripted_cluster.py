@@ -17,9 +17,11 @@ from starlette.types import ASGIApp
 from headrace import __version__
 from headrace.client.cluster_models import ClusterInfo, WorkerInfo
 from headrace.client.errors import error_body
+from headrace.client.figure_models import JobFigures, PartitionLag
 from headrace.client.http import Client
 from headrace.client.models import (
     AuditReport,
+    Bottleneck,
     CheckpointInfo,
     CompletedCheckpoint,
     ExceptionInfo,
@@ -118,7 +120,14 @@ class ScriptedCluster:
             for job, found in reversed(self.jobs_by_id.items())
         )
 
-    async def job(self, reference: str) -> JobStatus:
+    async def figures(self) -> tuple[JobFigures, ...]:
+        lag = PartitionLag(source="numbers", topic="in", partition=0, lag=5)
+        return tuple(
+            JobFigures(**each.model_dump(), rows_in_per_s=100.0, rows_out_per_s=50.0, lag=5, partitions=(lag,))
+            for each in await self.jobs()
+        )
+
+    async def job(self, reference: str, *, detailed: frozenset[str] | None = None) -> JobStatus:
         self._refuse()
         self.before_status()
         job = self._id(reference)
@@ -164,6 +173,17 @@ class ScriptedCluster:
         self._look(operation)
         return operation.trigger
 
+    async def bottleneck(self, reference: str) -> Bottleneck:
+        return Bottleneck(
+            job_id=self._id(reference),
+            name="flights",
+            kind="slow-sink",
+            verdict="sink out (kafka) is slow",
+            evidence=("events waits for room",),
+            remedy="raise its parallelism",
+            node="out",
+        )
+
     async def checkpoints(self, reference: str) -> tuple[CheckpointInfo, ...]:
         self._id(reference)
         return (
@@ -194,6 +214,10 @@ class ScriptedCluster:
             application_exit_code=self.application_exit_code,
             held=self.held_s > 0,
         )
+
+    async def stacks(self, worker: str) -> str:
+        self._refuse()
+        return f"== supervisor of {worker}"
 
     async def end_application(self, exit_code: int) -> None:
         self._refuse()

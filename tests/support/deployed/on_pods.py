@@ -8,9 +8,9 @@ from pathlib import Path
 
 from support.clusters.session import COORDINATOR, SLOT, frozen, kill
 from support.deployed.deployment import PARALLELISM, Deployment, Mode
-from support.kubernetes.coordinator_account import make_account
-from support.kubernetes.node_cluster import NodeCluster
-from support.kubernetes.pod_cluster import LEDGER, PodCluster
+from support.kubernetes.nodes.cluster import NodeCluster
+from support.kubernetes.pods.cluster import LEDGER, PodCluster
+from support.kubernetes.pods.coordinator_account import make_account
 from support.processes.running import wait_until
 
 WORKERS_MAX = 4

@@ -1,8 +1,8 @@
 """Real Kubernetes clusters for tests, from binaries that are built once from Go modules: no registry, no image pull.
 
-    recipe, go_toolchain, compiling, binaries    what is built, with which Go, how, and the cache of the result
-    control_cluster                              etcd, API server, controller manager: any number, without root
-    node_cluster                                 scheduler and nodes beside them, whose pods run: one, by root
-
-`binaries` and what it imports use the standard library only: it also runs before an environment is set up.
+programs     what is built, with which Go, how, and the cache of the result
+control      etcd, API server, controller manager: any number of clusters, without root
+nodes        scheduler and nodes beside them, whose pods run: one cluster, by root
+pods         clusters of headrace and of Spark as pods there
+documents    what manifests say, without a cluster
 """

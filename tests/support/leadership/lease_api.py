@@ -12,7 +12,7 @@ from headrace.kubernetes.connection import Connection
 from headrace.kubernetes.documents import text_at
 from headrace.kubernetes.transport import Request
 from headrace.leadership.lease_record import API, PLURAL, LeaseRecord
-from support.kubernetes.control_cluster import API_SERVER, ControlCluster, control_cluster
+from support.kubernetes.control.cluster import API_SERVER, ControlCluster, control_cluster
 from support.patience import WAIT_SECONDS
 from support.processes.running import wait_until
 

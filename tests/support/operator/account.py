@@ -9,7 +9,7 @@ from ruamel.yaml import YAML
 
 from headrace.kubernetes.collection import Collection
 from headrace.kubernetes.connection import Connection
-from support.kubernetes.kubernetes import Kubernetes
+from support.kubernetes.control.kubernetes import Kubernetes
 from support.repository import ROOT
 
 ACCOUNT = "headrace-operator"

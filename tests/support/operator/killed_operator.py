@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from headrace.kubernetes.refusals import ConflictError
 from headrace.operator.decisions.results import Result
-from headrace.operator.decisions.steps import Step, Wait
+from headrace.operator.decisions.steps import JobStep, Wait
 from headrace.operator.resources.job_status import JobResourceStatus
 from headrace.operator.rounds import Decision, World, one_round
 
@@ -19,7 +19,7 @@ class KilledError(Exception):
 class Operator:
     """One process, which works on a world, simulated or real. dies_at: the moment at which it is killed; 0: never."""
 
-    def __init__(self, world: World[JobResourceStatus], *, dies_at: int = 0) -> None:
+    def __init__(self, world: World[JobResourceStatus, JobStep], *, dies_at: int = 0) -> None:
         self._world = world
         self._dies_at = dies_at
         self.moments = 0
@@ -34,15 +34,15 @@ class Operator:
         self._result = done.result
         return done.pause_s is not None and done.pause_s < 1.0
 
-    def decide(self, result: Result | None) -> Decision[JobResourceStatus] | None:
+    def decide(self, result: Result | None) -> Decision[JobResourceStatus, JobStep] | None:
         return self._world.decide(result)
 
-    def record(self, decision: Decision[JobResourceStatus]) -> None:
+    def record(self, decision: Decision[JobResourceStatus, JobStep]) -> None:
         self._moment()
         self._world.record(decision)
         self._moment()
 
-    def act(self, step: Step) -> Result | None:
+    def act(self, step: JobStep) -> Result | None:
         assert not isinstance(step, Wait), "nobody acts to wait"
         self._moment()
         result = self._world.act(step)

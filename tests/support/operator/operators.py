@@ -16,7 +16,7 @@ from headrace.kubernetes.documents import documents_at, metadata_of, text_at, va
 from headrace.kubernetes.refusals import NotFoundError
 from headrace.operator.resources.kinds import API, KINDS, Kind
 from headrace.operator.shell.resource_store import collection_of
-from support.kubernetes.kubernetes import Kubernetes
+from support.kubernetes.control.kubernetes import Kubernetes
 from support.operator.account import apply_operator, operator_kubeconfig
 from support.patience import SHORT_STANDBY_LEASES, WAIT_SECONDS
 from support.processes.running import wait_until
@@ -161,6 +161,15 @@ class Resources:
         listed = self._connection.list(Collection("v1", "events", self.namespace)).items
         about = [each for each in listed if text_at(each, "involvedObject", "name") == name]
         return [(str(each["type"]), str(each["reason"]), str(each.get("message", ""))) for each in about]
+
+    def wait_event(self, name: str, reason: str, *, warns: bool, says: str = "") -> None:
+        """Waits for an event about an object, which follows its status. says: part of its message."""
+        sought = ("Warning" if warns else "Normal", reason)
+
+        def is_there() -> bool:
+            return any(each[:2] == sought and says in each[2] for each in self.events(name))
+
+        wait_until(is_there, f"an event {reason} about {name}")
 
     def wait(self, is_so: Any, what: str, kind: Kind, name: str) -> None:
         """Waits; a failure shows the status and what the operators have logged."""

@@ -23,7 +23,7 @@ from headrace.operator.decisions.job_view import (
     Moment,
 )
 from headrace.operator.decisions.results import Refused, Result, StopFailed, Submitted
-from headrace.operator.decisions.steps import AddFinalizer, CancelJob, RemoveFinalizer, Step, StopJob, Submit, Wait
+from headrace.operator.decisions.steps import AddFinalizer, CancelJob, JobStep, RemoveFinalizer, StopJob, Submit, Wait
 from headrace.operator.decisions.times import time_text
 from headrace.operator.resources.job_spec import JobSpec
 from headrace.operator.resources.job_status import JobResourceStatus
@@ -141,7 +141,7 @@ class SimulatedWorld:
         self._clock = clock
         self._version = 0
 
-    def decide(self, result: Result | None) -> Decision[JobResourceStatus] | None:
+    def decide(self, result: Result | None) -> Decision[JobResourceStatus, JobStep] | None:
         if self._object.is_gone:
             return None
         self._clock[0] += 1
@@ -153,14 +153,14 @@ class SimulatedWorld:
         after = next_status(status, view)
         return Decision(status, after, next_step(status, view), keeps_result=after.phase == status.phase)
 
-    def record(self, decision: Decision[JobResourceStatus]) -> None:
+    def record(self, decision: Decision[JobResourceStatus, JobStep]) -> None:
         self._require_version()
         # as it comes back from the API server
         dumped = decision.after.model_dump(mode="json", by_alias=True, exclude_none=True)
         self._object.status = JobResourceStatus.model_validate(dumped)
         self._object.version += 1
 
-    def act(self, step: Step) -> Result | None:
+    def act(self, step: JobStep) -> Result | None:
         match step:
             case AddFinalizer() | RemoveFinalizer():
                 self._require_version()

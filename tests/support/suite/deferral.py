@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from support.kubernetes.binaries import missing
-from support.kubernetes.recipe import CHARTS, CONTROL, NODE, Component
+from support.kubernetes.programs.binaries import missing
+from support.kubernetes.programs.recipe import CHARTS, CONTROL, NODE, Component
 
 _NEEDS: tuple[tuple[str, tuple[Component, ...]], ...] = (
     ("tests/conformance/test_electors.py", CONTROL),

@@ -17,7 +17,7 @@ from support.suite.answering_socket import Answer, asked
 from support.suite.shared_server import SharedServer
 
 if TYPE_CHECKING:
-    from support.kubernetes.kubernetes import Credentials, Kubernetes
+    from support.kubernetes.control.kubernetes import Credentials, Kubernetes
 
 _ADDRESS = "kubernetes_socket"
 
@@ -31,7 +31,7 @@ class SharedKubernetes(SharedServer):
 
     def credentials(self) -> Credentials:
         """Starts the cluster at the first call."""
-        from support.kubernetes.control_cluster import control_cluster
+        from support.kubernetes.control.cluster import control_cluster
 
         with self._lock:
             if self._credentials is None:
@@ -66,9 +66,9 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 @pytest.fixture(scope="session")
 def kubernetes(pytestconfig: pytest.Config) -> Iterator[Kubernetes]:
     """The run's control plane, which all test processes share; no pod runs there. Tests use `namespace`."""
-    from support.kubernetes.kubernetes import Credentials, Kubernetes
-    from support.kubernetes.recipe import CONTROL
-    from support.kubernetes.requirements import require_binaries
+    from support.kubernetes.control.kubernetes import Credentials, Kubernetes
+    from support.kubernetes.programs.recipe import CONTROL
+    from support.kubernetes.programs.requirements import require_binaries
 
     binaries = require_binaries(CONTROL)
     if is_controller(pytestconfig):

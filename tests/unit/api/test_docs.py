@@ -24,6 +24,8 @@ def test_the_code_of_the_page_makes_pipelines_that_plan() -> None:
     built = names["p"].build()
     assert {"departed", "hourly", "some", "same", "more", "totals"} == set(built.steps)
     assert compile_pipeline(built).physical.tasks
+    assert names["thirds"].preview(rows=2).get_column("n").to_list() == [0, 3]
+    assert names["total"].get_column("n").to_list() == [1_683]
     assert built.steps["some"].verb == built.steps["same"].verb
 
 

@@ -281,6 +281,21 @@ class TestLooking:
         cluster.before_status = say
         assert headrace("logs", job, "-n", "1", "--follow").stdout == "two\nthree\nfour\n"
 
+    def test_explain_live(self, cluster: ScriptedCluster) -> None:
+        job = submitted(cluster)
+        assert headrace("explain", job, "--live").stdout.splitlines() == [
+            f"{job}  flights",
+            "sink out (kafka) is slow",
+            "  events waits for room",
+            "remedy: raise its parallelism",
+        ]
+        assert document("explain", job, "--live")["node"] == "out"
+
+    @pytest.mark.parametrize("option", ["--set=a=b", "--against=x", "--rename=a=b"])
+    def test_explain_live_takes_no_option_of_a_file(self, cluster: ScriptedCluster, option: str) -> None:
+        refused = headrace("explain", submitted(cluster), "--live", option, code=2)
+        assert option.partition("=")[0] in refused.stderr and "--live" in refused.stderr
+
     def test_checkpoints(self, cluster: ScriptedCluster) -> None:
         job = submitted(cluster)
         _, failed, committed = headrace("checkpoints", job).stdout.splitlines()

@@ -52,6 +52,9 @@ def test_a_job_from_submission_to_its_end(client: Client, cluster: ScriptedClust
     assert cluster.jobs_by_id[job].request.renames == {"a": "b"}
     assert [(each.job_id, each.name, each.state) for each in client.jobs()] == [(job, "counting", "RUNNING")]
     assert client.status("counting").parallelism == 2
+    assert [(each.job_id, each.rows_in_per_s) for each in client.figures()] == [(job, 100.0)]
+    assert [len(node.subtasks) for node in client.status_of_nodes(job).nodes] == [0]
+    assert [len(node.subtasks) for node in client.status_of_nodes(job, "numbers").nodes] == [2]
     assert client.wait_trigger(client.savepoint(job, "/here")).path == "/here/savepoint-1"
     assert client.wait_trigger(client.rescale(job, 3)).status == "completed"
     assert client.status(job).parallelism == 3
@@ -67,6 +70,7 @@ def test_a_job_from_submission_to_its_end(client: Client, cluster: ScriptedClust
     assert cluster.jobs_by_id[again].request.from_savepoint == "/checkpoints/7"
     assert client.wait_trigger(client.cancel(again)).status == "completed"
     assert client.cluster().slots_free == 3
+    assert client.stacks("worker-1") == "== supervisor of worker-1"
     assert client.shutdown().workers[0].worker == "worker-1"
 
 

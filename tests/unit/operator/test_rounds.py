@@ -15,14 +15,14 @@ SAID = Delayed("not yet")
 class World:
     """One that decides what a test says, and notes what is asked of it."""
 
-    decision: Decision[str] | None
+    decision: Decision[str, Step] | None
     outcome: Result | None = None
     seen: list[object] = field(default_factory=list)
 
-    def decide(self, result: Result | None) -> Decision[str] | None:
+    def decide(self, result: Result | None) -> Decision[str, Step] | None:
         return self.decision
 
-    def record(self, decision: Decision[str]) -> None:
+    def record(self, decision: Decision[str, Step]) -> None:
         self.seen.append(decision.after)
 
     def act(self, step: Step) -> Result | None:

@@ -50,7 +50,7 @@ MISTAKES = [
     ("per_country", "per-country", 15, "'per-country' is not a node's name", "did you mean 'per_country'?"),
     ("sum(amount)", "'percentile(amount, 0.9)'", 19, "no function 'percentile'", "percentiles are not in this version"),
     ("sum(amount)", "xyzzyxyzzy(amount)", 19, "no function 'xyzzyxyzzy'", "aggregates: avg, count, first"),
-    ("amount > 10", "xyzzyxyzzy(amount)", 14, "no function 'xyzzyxyzzy'", "functions: "),
+    ("amount > 10", "xyzzyxyzzy(amount)", 14, "no function 'xyzzyxyzzy'", "`headrace functions` lists all"),
     ("{tumbling: 1h}", "{session: 5m}", 18, "not in this version", "tumbling"),
     ("filter: amount > 10", "join: other", 14, "not in this version", "verbs: filter"),
     ("filter: amount > 10", "where: amount > 10", 14, "unknown key 'where'", "did you mean 'filter'?"),

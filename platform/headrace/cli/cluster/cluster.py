@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from headrace.cli.arguments import Json, plural, print_json, print_table
+from headrace.cli.arguments import Json, print_json, print_table
 from headrace.cli.cluster import kubernetes, yarn
 from headrace.cli.cluster.cluster_target import (
     ClusterConfig,
@@ -20,8 +21,10 @@ from headrace.cli.cluster.cluster_target import (
 from headrace.cli.cluster.election_options import Ha, Host, KeyFile, Ledger, election_of
 from headrace.cli.cluster.tls_options import TlsCa, TlsCert, TlsKey
 from headrace.cli.errors import NOT_REACHABLE, reporting_errors
+from headrace.core.plural import plural
 
 if TYPE_CHECKING:
+    from headrace.core.settings import Home
     from headrace.local.cluster import ClusterRecord, ClusterStatus
 
 app = typer.Typer(
@@ -51,6 +54,9 @@ def start(
     ledger: Ledger = None,
     key_file: KeyFile = None,
     host: Host = None,
+    ui: Annotated[
+        bool, typer.Option("--ui", help="Also start the page, on 127.0.0.1; its address is printed.")
+    ] = False,
     target: ClusterTargetOption = ClusterTarget.LOCAL,
     name: ClusterName = None,
     namespace: Namespace = None,
@@ -69,18 +75,25 @@ def start(
     if target is ClusterTarget.YARN:
         yarn.start(name, config, as_json=as_json)
         return
+    from headrace.cli.cluster.page_extra import require_page_extra
     from headrace.core.settings import Home
+    from headrace.local.cluster import page_link
     from headrace.local.cluster import start as start_cluster
     from headrace.tls.checks import checked_files
 
     tls = checked_files(tls_cert, tls_key, tls_ca)
     election = election_of(ha, ledger, key_file, host)
-    record, started = start_cluster(Home.from_environment(), workers, slots, port=port, tls=tls, election=election)
+    if ui:
+        require_page_extra()
+    home = Home.from_environment()
+    record, started = start_cluster(home, workers, slots, port=port, tls=tls, election=election, page=ui)
     if as_json:
-        print_json({"started": list(started), **_fields(record)})
+        print_json({"started": list(started), **_fields(home, record)})
         return
     shape = f"{plural(len(record.workers), 'worker')} with {plural(record.slots, 'slot')} each"
     typer.echo(f"the cluster {'runs' if started else 'already runs'} at {record.url}, {shape}")
+    if record.page is not None:
+        typer.echo(f"its page: {page_link(home, record)}")
     if started:
         typer.echo(f"started {', '.join(started)}", err=True)
 
@@ -114,6 +127,24 @@ def stop(
         typer.echo("no cluster was running" if record is None else f"stopped the cluster at {record.url}")
 
 
+@app.command("list", short_help="list the clusters of this home, also those of one job")
+@reporting_errors()
+def list_(as_json: Json = False) -> None:
+    """List the clusters on this host and on YARN that HEADRACE_HOME knows: its session cluster, and those that serve
+    one job or one application. --coordinator URL reaches any of them."""
+    from headrace.core.settings import Home
+    from headrace.local.cluster.known_clusters import known_clusters
+
+    found = known_clusters(Home.from_environment())
+    if as_json:
+        print_json({"clusters": [asdict(each) for each in found]})
+    elif not found:
+        typer.echo("no clusters", err=True)
+    else:
+        rows = [(each.name, each.kind, each.state, str(each.jobs_running), each.url) for each in found]
+        print_table(("NAME", "KIND", "STATE", "JOBS", "COORDINATOR"), rows, left=5)
+
+
 @app.command(short_help="print what runs; exit code 3 if it does not answer")
 @reporting_errors()
 def status(
@@ -133,11 +164,13 @@ def status(
         yarn.status(name, as_json=as_json)
         return
     from headrace.core.settings import Home
+    from headrace.local.cluster import page_link
     from headrace.local.cluster import status as cluster_status
 
-    found = cluster_status(Home.from_environment())
+    home = Home.from_environment()
+    found = cluster_status(home)
     if as_json:
-        print_json(_status_fields(found))
+        print_json(_status_fields(home, found))
     elif found.record is None:
         typer.echo("not running; start it with: headrace cluster start")
     else:
@@ -149,14 +182,20 @@ def status(
             for member in found.record.members
         ]
         print_table(("PROCESS", "STATE", "PID", "LOG"), rows, left=4)
+        if found.record.page is not None:
+            typer.echo(f"its page: {page_link(home, found.record)}")
         if found.dead:
             typer.echo("headrace cluster start starts what is missing", err=True)
     if not found.answering:
         raise typer.Exit(NOT_REACHABLE)
 
 
-def _fields(record: ClusterRecord) -> dict[str, object]:
+def _fields(home: Home, record: ClusterRecord) -> dict[str, object]:
+    from headrace.local.cluster import page_link
+
+    page = record.page
     return {
+        "ui": None if page is None else {"pid": page.pid, "log": str(page.log), "url": page_link(home, record)},
         "url": record.url,
         "slots": record.slots,
         "coordinator": {"pid": record.coordinator.pid, "log": str(record.coordinator.log)}
@@ -166,7 +205,7 @@ def _fields(record: ClusterRecord) -> dict[str, object]:
     }
 
 
-def _status_fields(found: ClusterStatus) -> dict[str, object]:
+def _status_fields(home: Home, found: ClusterStatus) -> dict[str, object]:
     document: dict[str, object] = {
         "answering": found.answering,
         "running": list(found.running),
@@ -174,7 +213,7 @@ def _status_fields(found: ClusterStatus) -> dict[str, object]:
     }
     if found.record is None:
         return document
-    document |= _fields(found.record)
+    document |= _fields(home, found.record)
     return document | {
         "slots_total": found.slots,
         "slots_free": found.slots_free,

@@ -48,7 +48,7 @@ WithSecret = Annotated[
 ]
 _OF_SYSTEMS = ("name", "namespace", "config", "with_secret")
 _OF_KUBERNETES = ("namespace",)
-_OF_THIS_HOST = ("workers", "slots", "ha", "ledger", "key_file", "host", "tls_cert", "tls_key", "tls_ca")
+_OF_THIS_HOST = ("workers", "slots", "ha", "ledger", "key_file", "host", "ui", "tls_cert", "tls_key", "tls_ca")
 
 
 def require_target_options(context: typer.Context, target: ClusterTarget) -> None:

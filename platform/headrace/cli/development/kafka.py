@@ -175,7 +175,7 @@ def delete(
     address = broker_address(brokers)
     names = list(dict.fromkeys(targets))
     details = [describe_topic(address, name) for name in names]
-    if not yes and address != _own_broker():
+    if not yes and address != own_broker():
         held = sum(part.end - part.start for detail in details for part in detail.partitions)
         subject = (
             f"topic {names[0]} at {address} holds" if len(names) == 1 else f"{len(names)} topics at {address} hold"
@@ -226,7 +226,9 @@ def produce(
 @reporting_errors()
 def consume(
     topic: Topic,
-    start: Annotated[str, typer.Option("--from", metavar="earliest|latest|OFFSET")] = "earliest",
+    start: Annotated[
+        str, typer.Option("--from", metavar="WHERE", help="earliest, latest, a time, or an offset of every partition.")
+    ] = "earliest",
     limit: Annotated[int | None, typer.Option("-n", "--limit", min=0, help="Most messages to print.")] = None,
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Continue with messages that arrive later.")] = False,
     keys: Annotated[bool, typer.Option("--keys", help="KEY, a tab, before the value.")] = False,
@@ -300,10 +302,10 @@ def fetch_progress() -> Iterator[Callable[[FetchProgress], None]]:
 
 def broker_address(brokers: str | None) -> str:
     """Returns the given brokers (or KAFKA_BROKERS), else the home's running broker, else Kafka's default port."""
-    return brokers or _own_broker() or "localhost:9092"
+    return brokers or own_broker() or "localhost:9092"
 
 
-def _own_broker() -> str | None:
+def own_broker() -> str | None:
     """Returns the home's broker, if it runs."""
     from headrace.core.settings import Home
     from headrace_dev.broker.record import read_record

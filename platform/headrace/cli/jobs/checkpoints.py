@@ -12,8 +12,9 @@ from headrace.cli.jobs.jobs import time_text
 @reporting_errors()
 def checkpoints(job: Job, coordinator: Coordinator = None, as_json: Json = False) -> None:
     """List the checkpoints and savepoints of a job, newest first: also those that run, and those that failed."""
-    from headrace.cli.jobs.status_text import slowest_text, span_text
+    from headrace.cli.jobs.status_text import slowest_text
     from headrace.client.discovery import connect
+    from headrace.core.span_text import span_text
 
     with connect(coordinator) as client:
         found = client.checkpoints(job)

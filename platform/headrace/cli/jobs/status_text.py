@@ -7,10 +7,12 @@ from dataclasses import dataclass
 
 import typer
 
-from headrace.cli.arguments import plural, print_table
+from headrace.cli.arguments import print_table
 from headrace.cli.jobs.jobs import state_text, time_text
 from headrace.client.models import CheckpointInfo, ExceptionInfo, JobStatus, NodeStatus, PartitionState, SubtaskState
+from headrace.core.plural import plural
 from headrace.core.signals import TIME_MIN
+from headrace.core.span_text import span_text
 from headrace.local.runs.number_text import count_text, watermark_text
 
 HEAD = (
@@ -47,21 +49,6 @@ def print_status(found: JobStatus, failures: Iterable[ExceptionInfo], shown: Sho
         typer.echo(_failure(failure))
 
 
-def span_text(ms: int) -> str:
-    """`850 ms`, `12.3 s`, `5 min 3 s`, `2 h 10 min`, `3 d 4 h`; a negative one has a sign."""
-    if ms < 0:
-        return f"-{span_text(-ms)}"
-    if ms < 1_000:
-        return f"{ms} ms"
-    if ms < 60_000:
-        return f"{ms / 1_000:.1f} s"
-    seconds = ms // 1_000
-    for size, name, part, below in ((86_400, "d", 3_600, "h"), (3_600, "h", 60, "min"), (60, "min", 1, "s")):
-        if seconds >= size:
-            return f"{seconds // size:,} {name} {seconds % size // part} {below}"
-    raise AssertionError("a minute is the smallest of them")
-
-
 def bytes_text(size: int | None) -> str:
     """`950 B`, `12.3 kB`; `-` if it is not known."""
     if size is None:
@@ -85,6 +72,8 @@ def _lines(found: JobStatus) -> Iterator[str]:
         yield f"  {found.message}"
     if found.alarm:
         yield f"  {typer.style('alarm', bold=True)}: {found.alarm}"
+    for each in found.warnings:
+        yield f"  {typer.style('warning', bold=True)}: {each.text}"
     yield from _checkpoint_lines(found)
     if found.transactions:
         oldest = found.transactions[0]

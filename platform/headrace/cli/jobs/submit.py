@@ -10,10 +10,11 @@ from headrace.cli.arguments import (
     AllowDrained,
     AllowDroppedState,
     AllowLostOutput,
-    Archive,
+    Archives,
     Coordinator,
     File,
     Json,
+    OldArchive,
     PyFiles,
     Rename,
     Set,
@@ -64,7 +65,8 @@ def submit(
     rename: Rename = None,
     parallelism: Parallelism = None,
     py_files: PyFiles = None,
-    archive: Archive = None,
+    archives: Archives = None,
+    old_archive: OldArchive = None,
     set_: Set = None,
     allow_duplicate: AllowDuplicate = False,
     wait: Wait = False,
@@ -90,7 +92,7 @@ def submit(
         allow_lost_output=allow_lost_output,
     )
     if target is Target.SPARK:
-        place = SparkPlace(master, conf=conf, py_files=py_files, archives=archive)
+        place = SparkPlace(master, conf=conf, py_files=py_files, archives=[*(archives or ()), *(old_archive or ())])
         _follow_on_spark(file, set_, origin, place, parallelism=parallelism, as_json=as_json)
         return
     election = election_of(ha, ledger, key_file, host)
@@ -119,7 +121,9 @@ def submit(
         tell_verdicts(plan.compiled, from_savepoint, origin.renames, allow_dropped_state=allow_dropped_state)
     request = _request(loaded, origin).model_copy(
         update={
-            "code": travelling_code(loaded, file, py_files=py_files, archives=archive),
+            "code": travelling_code(
+                loaded, file, py_files=py_files, archives=[*(archives or ()), *(old_archive or ())]
+            ),
             "claim": claim,
             "take_over": take_over,
             "allow_duplicate": allow_duplicate,

@@ -8,11 +8,12 @@ import typer
 
 from headrace.cli.arguments import (
     AllowDroppedState,
-    Archive,
+    Archives,
     Coordinator,
     File,
     Job,
     Json,
+    OldArchive,
     PyFiles,
     Rename,
     Set,
@@ -40,7 +41,8 @@ def upgrade(
     rename: Rename = None,
     parallelism: Annotated[int | None, typer.Option(min=1, help="Subtasks of a node that sets none itself.")] = None,
     py_files: PyFiles = None,
-    archive: Archive = None,
+    archives: Archives = None,
+    old_archive: OldArchive = None,
     set_: Set = None,
     coordinator: Coordinator = None,
     as_json: Json = False,
@@ -57,7 +59,7 @@ def upgrade(
     compiled = compile_loaded(loaded)
     request = SubmitRequest(
         pipeline=file_form(compiled.pipeline),
-        code=travelling_code(loaded, file, py_files=py_files, archives=archive),
+        code=travelling_code(loaded, file, py_files=py_files, archives=[*(archives or ()), *(old_archive or ())]),
         renames=renames,
         allow_dropped_state=allow_dropped_state,
     )

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from headrace.cli.arguments import Json
+from headrace.cli.arguments import Json, OldProperties
 from headrace.cli.development.kafka import Brokers, broker_address
 from headrace.cli.errors import reporting_errors
 
@@ -61,8 +61,11 @@ def archive(
     name: Annotated[str | None, typer.Option(help="The pipeline's name. Default: archive-TOPIC.")] = None,
     properties: Annotated[
         list[str] | None,
-        typer.Option("--properties", metavar="KEY=VALUE", help="A Kafka client setting; ${VARIABLES} are replaced."),
+        typer.Option(
+            "--property", metavar="KEY=VALUE", help="A Kafka client setting; ${VARIABLES} are replaced; repeatable."
+        ),
     ] = None,
+    old_properties: OldProperties = None,
     parallelism: Annotated[
         int, typer.Option(min=1, help="Number of subtasks; each archives some of the partitions.")
     ] = 1,
@@ -78,7 +81,7 @@ def archive(
         brokers=_quoted(broker_address(brokers)),
         topics="[" + ", ".join(_quoted(topic) for topic in topics) + "]",
         start=_quoted(begin),
-        more=_optional_fields(begin, until, _place(to), properties or []),
+        more=_optional_fields(begin, until, _place(to), [*(properties or ()), *(old_properties or ())]),
         path=_quoted(_place(to)),
     )
     if show:
@@ -102,7 +105,7 @@ def _optional_fields(begin: str, until: str | None, place: str, properties: list
     for text in properties:
         key, equals, value = text.partition("=")
         if not key or not equals:
-            raise UserError(f"--properties takes KEY=VALUE, not {text!r}")
+            raise UserError(f"--property takes KEY=VALUE, not {text!r}")
         lines.append(f"  {_quoted(key)}: {_quoted(value)}")
     return "".join(f"      {line}\n" for line in lines)
 

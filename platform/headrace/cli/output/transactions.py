@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from headrace.cli.arguments import Coordinator, Json, plural, print_json, print_table
+from headrace.cli.arguments import Coordinator, Json, print_json, print_table
 from headrace.cli.errors import reporting_errors
+from headrace.core.plural import plural
 
 if TYPE_CHECKING:
     from headrace.client.output_models import TransactionInfo, TransactionList

@@ -27,7 +27,7 @@ def tell_verdicts(
     try:
         found = find(path)
     except (UserError, ExternalError) as error:
-        typer.echo(f"{path} is judged by the coordinator: from here, {error.message}", err=True)
+        typer.echo(f"{path}: this host cannot read it ({error.message}); the coordinator judges it", err=True)
         return ()
     verdicts = judge(found.manifest, compiled.physical, renames)
     typer.echo(f"from {found.url}:", err=True)

@@ -8,10 +8,10 @@ import typer
 
 from headrace.cli.arguments import Json, print_json
 from headrace.cli.errors import reporting_errors
+from headrace.cli.reference.fields import field_dict, print_fields
 
 if TYPE_CHECKING:
     from headrace.connect.registry import Connector, Format
-    from headrace.spec.config_fields import ConfigField
 
 
 @reporting_errors()
@@ -69,22 +69,7 @@ def _format_dict(used: Format) -> dict[str, Any]:
 def _field_dicts(model: Any) -> list[dict[str, Any]]:
     from headrace.spec.config_fields import config_fields
 
-    return [_field_dict(field) for field in config_fields(model)]
-
-
-def _field_dict(field: ConfigField) -> dict[str, Any]:
-    return {
-        "name": field.name,
-        "type": field.type,
-        "required": field.required,
-        "default": field.default,
-        "secret": field.secret,
-        "description": field.description,
-        "words": list(field.words),
-        "limits": field.limits,
-        "fields": [_field_dict(inner) for inner in field.fields],
-        "keyed": field.keyed,
-    }
+    return [field_dict(field) for field in config_fields(model)]
 
 
 def _parts(connector: Connector) -> list[tuple[str, Any, str]]:
@@ -108,15 +93,5 @@ def _print_format(used: Format) -> None:
 
 def _print_fields(model: Any, example: str) -> None:
     from headrace.spec.config_fields import config_fields
-    from headrace.spec.reference.field_tables import notes
 
-    fields = [found for field in config_fields(model) for found in ((field.name, field), *field.inner)]
-    rows = [(path, field.type, "required" if field.required else field.default_text) for path, field in fields]
-    widths = [max((len(row[i]) for row in rows), default=0) for i in range(3)]
-    for (_, field), row in zip(fields, rows, strict=True):
-        cells = "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True))
-        typer.echo(f"  {cells}  {notes(field)}".rstrip())
-    if example:
-        typer.echo("\n  example, under the node's name:\n")
-        for line in example.rstrip().splitlines():
-            typer.echo(f"    {line}")
+    print_fields(config_fields(model), example, heading="example, under the node's name")

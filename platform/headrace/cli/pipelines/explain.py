@@ -1,16 +1,20 @@
-"""`headrace explain`: the logical and the physical plan of a pipeline, or its verdicts on a savepoint."""
+"""`headrace explain`: the plan of a pipeline, its verdicts on a savepoint, or why a job is slow."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from headrace.cli.arguments import File, Json, Rename, Set, print_json, renames_of
+from headrace.cli.arguments import Coordinator, File, Json, Rename, Set, print_json, renames_of
 from headrace.cli.errors import WRONG_USE, reporting_errors
 
 if TYPE_CHECKING:
     from headrace.local.engine.compile import Compiled
+
+LIVE_SECONDS = 10.0
+"""Longest wait for the first figures of a job that has just begun."""
 
 
 @reporting_errors()
@@ -27,9 +31,20 @@ def explain(
         ),
     ] = None,
     rename: Rename = None,
+    live: Annotated[
+        bool,
+        typer.Option(
+            "--live", help="Instead: FILE is a JOB that runs. Say why it is slow, with evidence and a remedy."
+        ),
+    ] = False,
+    coordinator: Coordinator = None,
     as_json: Json = False,
 ) -> None:
     """Show what a pipeline does: columns, time, append or updating, replayable or why not; tasks and edges."""
+    if live:
+        _check_live({"--set": set_, "--against": against, "--rename": rename})
+        _explain_live(file, coordinator, as_json=as_json)
+        return
     from headrace.local.engine.compile import compile_loaded
     from headrace.local.pipeline_file import load_file
     from headrace.plan.explain import explain_dict, explain_lines
@@ -45,6 +60,33 @@ def explain(
     for line in explain_lines(compiled.logical, compiled.physical):
         # click drops the style if stdout is no terminal
         typer.echo(line if line.startswith(" ") else typer.style(line, bold=True))
+
+
+def _check_live(given: Mapping[str, object]) -> None:
+    """Raises UserError for options that need a file."""
+    from headrace.core.errors import UserError
+
+    wrong = next((name for name, value in given.items() if value), None)
+    if wrong is not None:
+        raise UserError(
+            f"{wrong} does not go with --live", remedy=f"--live looks at a job that runs: leave {wrong} out"
+        )
+
+
+def _explain_live(job: str, coordinator: str | None, *, as_json: bool) -> None:
+    from headrace.client.discovery import connect
+
+    with connect(coordinator) as client:
+        found = client.wait_bottleneck(job, timeout_s=LIVE_SECONDS)
+    if as_json:
+        print_json(found.model_dump(mode="json"))
+        return
+    typer.echo(f"{found.job_id}  {found.name}")
+    typer.echo(typer.style(found.verdict, bold=True))
+    for line in found.evidence:
+        typer.echo(f"  {line}")
+    if found.remedy is not None:
+        typer.echo(f"remedy: {found.remedy}")
 
 
 def _explain_against(compiled: Compiled, path: str, renames: dict[str, str], *, as_json: bool) -> None:

@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from headrace.cli.arguments import File, Json, Set, plural, print_json
+from headrace.cli.arguments import File, Json, Set, print_json
 from headrace.cli.errors import FAILED, reporting_errors
 from headrace.cli.row_differences import print_diff
+from headrace.core.plural import plural
 
 if TYPE_CHECKING:
     from headrace.local.engine.testcases import CaseResult, Mismatch

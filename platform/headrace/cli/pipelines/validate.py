@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import typer
 
-from headrace.cli.arguments import File, Json, Set, plural, print_json
-from headrace.cli.errors import WRONG_USE, reporting_errors
-
-if TYPE_CHECKING:
-    from headrace.core.errors import Problem
+from headrace.cli.arguments import File, Json, Set, print_json
+from headrace.cli.errors import WRONG_USE, problem_dict, reporting_errors
+from headrace.core.plural import plural
 
 
 @reporting_errors()
@@ -45,16 +41,3 @@ def validate(file: File, set_: Set = None, as_json: Json = False) -> None:
     typer.echo(f"{file}: valid, {plural(len(logical.nodes), 'node')}, {kind}")
     for warning in warnings:
         typer.echo(f"warning: {warning}", err=True)
-
-
-def problem_dict(problem: Problem) -> dict[str, object]:
-    """Returns a problem as `--json` shows it; file, line and column are null if they are unknown."""
-    place = problem.location
-    return {
-        "file": place.file if place else None,
-        "line": place.line if place else None,
-        "column": place.column if place else None,
-        "path": ".".join(problem.path),
-        "message": problem.message,
-        "remedy": problem.remedy,
-    }

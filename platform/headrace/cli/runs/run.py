@@ -21,17 +21,18 @@ from headrace.cli.arguments import (
     AllowLostOutput,
     File,
     Json,
+    OldFinal,
     Rename,
     Set,
-    plural,
     renames_of,
 )
 from headrace.cli.errors import reporting_errors
 from headrace.cli.runs.floors import read_floors
 from headrace.cli.runs.meter import Meter
-from headrace.cli.runs.run_result import Ran, print_summary, report_failure
+from headrace.cli.runs.run_result import Ran, print_summary, report_failure, require_savepoint
 from headrace.cli.signals import handled, leaving_at_once, let_go_of_terminal, write_line
 from headrace.core.files.named_file import named_file
+from headrace.core.plural import plural
 
 if TYPE_CHECKING:
     from headrace.cli.runs.resumption import Allowed, TakenUp
@@ -40,6 +41,8 @@ if TYPE_CHECKING:
     from headrace.core.source_state import AppliedFloor
     from headrace.local.engine.compile import Compiled
     from headrace.local.engine.job import Progress
+    from headrace.local.runs.runs import RecordedRun
+    from headrace.local.runs.slot_run import RunOutcome
     from headrace.processes.spawning import Starter
 
 
@@ -67,7 +70,10 @@ def run(
     savepoint: Annotated[
         str | None, typer.Option(metavar="DIR", help="End with a savepoint in this folder: windows stay open in it.")
     ] = None,
-    final: Annotated[bool, typer.Option("--final", help="With --savepoint: close every window first.")] = False,
+    final: Annotated[
+        bool, typer.Option("--drain", help="With --savepoint: set time to its end first: every window fires.")
+    ] = False,
+    old_final: OldFinal = False,
     floors: Annotated[Path | None, typer.Option(help="Floors of an earlier run, to get the same rows again.")] = None,
     record_floors: Annotated[Path | None, typer.Option(help="Write the floors of this run to this file.")] = None,
     allow_dropped_state: AllowDroppedState = False,
@@ -90,8 +96,9 @@ def run(
     from headrace.local.engine.compile import compile_loaded
     from headrace.local.pipeline_file import load_file
 
+    final = final or old_final
     if final and savepoint is None:
-        raise UserError("--final says how to end with a savepoint", remedy="give --savepoint DIR too")
+        raise UserError("--drain says how to end with a savepoint", remedy="give --savepoint DIR too")
     if threads and (resume or savepoint or from_savepoint):
         raise UserError(
             "--threads keeps no state", remedy="leave it out for --resume, --savepoint and --from-savepoint"
@@ -120,6 +127,8 @@ def run(
     print_summary(ran, seconds, as_json=as_json)
     if ran.resumable:
         typer.echo(f"state is kept; go on with: headrace run {_again(file, name)} --resume", err=True)
+    if savepoint is not None:
+        require_savepoint(ran)
 
 
 def _again(file: str, name: str | None) -> str:
@@ -222,7 +231,7 @@ def _alone_in_slots(compiled: Compiled, wish: _Wish, home: Home, started_s: floa
             with suppress(HeadraceError):
                 forget_if_nothing_kept(home, name, recorded)
         raise
-    kept = outcome.checkpoint is not None and (outcome.cut_short or outcome.failure is not None)
+    kept = (outcome.cut_short or outcome.failure is not None) and _has_state(outcome, taken, recorded)
     if not kept:
         forget_run(home, name, recorded)
     state = "CANCELED" if outcome.cut_short and outcome.failure is None else outcome.state.value
@@ -235,6 +244,15 @@ def _alone_in_slots(compiled: Compiled, wish: _Wish, home: Home, started_s: floa
         outcome.savepoint,
         resumable=kept and outcome.savepoint is None,
     )
+
+
+def _has_state(outcome: RunOutcome, taken: TakenUp, recorded: RecordedRun) -> bool:
+    """Whether there is a checkpoint. A resumed run that ended before it read its journal knows of none, and must not
+    delete the one that it was to resume.
+    """
+    from headrace.local.runs.runs import has_checkpoint
+
+    return outcome.checkpoint is not None or (taken.job is not None and not outcome.ran and has_checkpoint(recorded))
 
 
 def _taken_up(compiled: Compiled, wish: _Wish, home: Home) -> TakenUp:

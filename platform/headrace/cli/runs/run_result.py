@@ -84,9 +84,22 @@ def print_summary(ran: Ran, seconds: float, *, as_json: bool) -> None:
     progress = ran.progress
     rate = _rate(progress)
     speed = "" if rate is None else f", {count_text(rate)} rows/s in the {progress.running_ms / 1000:.1f} s that it ran"
+    rows = "row" if progress.rows_in == 1 else "rows"
     typer.echo(
-        f"{'STOPPED' if ran.stopped else ran.state}: {progress.rows_in:,} rows in, {progress.rows_out:,} out, "
+        f"{'STOPPED' if ran.stopped else ran.state}: {progress.rows_in:,} {rows} in, {progress.rows_out:,} out, "
         f"{progress.late:,} late, {progress.bad:,} bad, {seconds:.1f} s{speed}"
     )
     if ran.savepoint is not None:
         typer.echo(f"savepoint {ran.savepoint}")
+
+
+def require_savepoint(ran: Ran) -> None:
+    """Exits with 1 if a run that was to end with a savepoint has none: it was stopped before its subtasks ran."""
+    if ran.savepoint is not None:
+        return
+    typer.echo(
+        "error: there is no savepoint: the run was stopped before it began to read\n"
+        "  run it again, and stop it once rows are shown; what it started from is unchanged",
+        err=True,
+    )
+    raise typer.Exit(FAILED)

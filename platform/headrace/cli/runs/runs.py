@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from headrace.cli.arguments import Json, plural, print_json, print_table
+from headrace.cli.arguments import Json, print_json, print_table
 from headrace.cli.errors import reporting_errors
+from headrace.core.plural import plural
 
 if TYPE_CHECKING:
     from headrace.core.settings import Home

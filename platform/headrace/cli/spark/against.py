@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from headrace.cli.arguments import plural, print_json
+from headrace.cli.arguments import print_json
 from headrace.cli.errors import FAILED
 from headrace.cli.row_differences import print_comparison
+from headrace.core.plural import plural
 
 if TYPE_CHECKING:
     from headrace.api.against import ComparedWithTopic, TopicRange
@@ -81,7 +82,7 @@ def _explanations(compared: ComparedWithTopic, *, closed: bool) -> list[str]:
     if compared.rows.missing:
         lines.append("  missing: the live job has not come so far yet, or wrote them to another topic")
         if closed:
-            lines.append("  missing: --final closes windows that are still open live: leave it out")
+            lines.append("  missing: --drain closes windows that are still open live: leave it out")
     if compared.rows.extra:
         lines.append("  extra: they are of rows before --from or after --until, or the live job began with other state")
         lines.append("  extra: a row twice is what at-least-once delivery gives after a failure")

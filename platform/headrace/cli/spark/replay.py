@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from headrace.cli.arguments import AllowDrained, AllowDroppedState, AllowLostOutput, File, Json, Rename, Set
+from headrace.cli.arguments import AllowDrained, AllowDroppedState, AllowLostOutput, File, Json, OldFinal, Rename, Set
 from headrace.cli.errors import reporting_errors
 from headrace.cli.origin_options import OriginOptions
 from headrace.cli.spark.replay_options import (
@@ -45,6 +45,7 @@ def replay(
     until: Until = None,
     savepoint: SavepointFolder = None,
     final: Final = False,
+    old_final: OldFinal = False,
     from_savepoint: FromSavepoint = None,
     floors: Floors = None,
     parallelism: Parallelism = None,
@@ -78,7 +79,7 @@ def replay(
     command = ReplayCommand(
         file=file,
         set_=set_ or [],
-        history=History(from_, until, savepoint, final, floors),
+        history=History(from_, until, savepoint, final or old_final, floors),
         origin=OriginOptions(
             path=from_savepoint,
             rename=rename,

@@ -29,7 +29,7 @@ Until = Annotated[
 SavepointFolder = Annotated[
     str | None, typer.Option(metavar="DIR", help="End with a savepoint in this folder: windows stay open in it.")
 ]
-Final = Annotated[bool, typer.Option("--final", help="With --savepoint or --against: close every window first.")]
+Final = Annotated[bool, typer.Option("--drain", help="With --savepoint or --against: every window fires first.")]
 FromSavepoint = Annotated[str | None, typer.Option(metavar="PATH", help="Start from this savepoint or checkpoint.")]
 Floors = Annotated[Path | None, typer.Option(help="Floors of an earlier run, to get the same rows again.")]
 Parallelism = Annotated[

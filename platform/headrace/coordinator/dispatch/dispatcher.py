@@ -16,7 +16,9 @@ from functools import partial
 
 from headrace import __version__
 from headrace.client.cluster_models import ClusterInfo, WorkerInfo
+from headrace.client.figure_models import JobFigures
 from headrace.client.models import (
+    Bottleneck,
     CheckpointInfo,
     ExceptionInfo,
     JobStatus,
@@ -27,7 +29,7 @@ from headrace.client.models import (
 )
 from headrace.coordinator.dispatch.accepted_job import Request, Surroundings
 from headrace.coordinator.dispatch.job_reference import NamedJob, find_job
-from headrace.coordinator.dispatch.known_job import KnownJob, monitored, running_status
+from headrace.coordinator.dispatch.known_job import KnownJob, bottleneck, monitored, running_figures, running_status
 from headrace.coordinator.dispatch.preparation import submitted_plans
 from headrace.coordinator.dispatch.registry_shell import RegistryShell
 from headrace.coordinator.dispatch.resubmission import request_again
@@ -46,11 +48,12 @@ from headrace.coordinator.output.job_handle import HeldJob, phase_of
 from headrace.coordinator.output.job_output import JobOutput
 from headrace.coordinator.registry import events as on
 from headrace.coordinator.registry.entry import Phase
-from headrace.coordinator.rest import checkpoint_status, job_status, waiting
+from headrace.coordinator.rest import checkpoint_status, job_figures, job_status, waiting
 from headrace.coordinator.rest.service import JobConflictError, JobNotFoundError
 from headrace.coordinator.store.job_store import JobStore
 from headrace.coordinator.store.ledger_store import LedgerReplacedError
 from headrace.core.errors import HeadraceError, UserError
+from headrace.core.plural import plural
 
 ANSWER_PATIENCE_S = 2.0
 """How long, in seconds, a cancel of a job without a driver waits for the job store before it returns a trigger that is
@@ -114,14 +117,26 @@ class Dispatcher:
 
     async def jobs(self) -> tuple[JobSummary, ...]:
         """Returns all jobs, newest first."""
-        newest = sorted(self._shell.jobs.values(), key=lambda known: known.submission.submitted_at_ms, reverse=True)
-        return tuple(job_status.summary(each.submission, each.state, _result(each), each.history) for each in newest)
+        return tuple(_summary(each) for each in self._newest())
 
-    async def job(self, reference: str) -> JobStatus:
+    async def figures(self) -> tuple[JobFigures, ...]:
+        """Returns all jobs with their figures, newest first."""
+        now_ms = self._clock.now_ms()
+        return tuple(
+            job_figures.ended_figures(_summary(each))
+            if each.driver is None
+            else running_figures(_summary(each), each.driver, now_ms)
+            for each in self._newest()
+        )
+
+    def _newest(self) -> list[KnownJob]:
+        return sorted(self._shell.jobs.values(), key=lambda known: known.submission.submitted_at_ms, reverse=True)
+
+    async def job(self, reference: str, *, detailed: frozenset[str] | None = None) -> JobStatus:
         """Returns one job's status."""
         known = self._known(reference)
         if known.driver is not None:
-            status = running_status(known.submission, known.driver, self._clock.now_ms())
+            status = running_status(known.submission, known.driver, self._clock.now_ms(), detailed=detailed)
             own = self._fleet.provisioning()
             return status if own is None else waiting.with_reason(self._with_ends(status), self._fleet.view(), own)
         left = job_status.left_status(known.submission, known.history, known.entry.why)
@@ -136,6 +151,13 @@ class Dispatcher:
                 return known.last or left
             case _:
                 return left
+
+    async def bottleneck(self, reference: str) -> Bottleneck:
+        """Returns why one job is slow."""
+        known = self._known(reference)
+        if known.driver is None:
+            return job_status.no_bottleneck(known.submission, known.state)
+        return bottleneck(known.submission, known.driver)
 
     async def checkpoints(self, reference: str) -> tuple[CheckpointInfo, ...]:
         """Returns the job's checkpoints, newest first: those of its journal, and those that its driver triggered."""
@@ -166,6 +188,7 @@ class Dispatcher:
         for each in view.workers:
             register = self._fleet.registered(each.worker)
             version = __version__ if register is None else register.version
+            load = self._fleet.load(each.worker)
             workers.append(
                 WorkerInfo(
                     worker=each.worker,
@@ -174,6 +197,8 @@ class Dispatcher:
                     slots=each.slots,
                     slots_free=each.free,
                     version=version,
+                    cpu=None if load is None else load.cpu_millicores / 1000,
+                    memory_bytes=None if load is None else load.memory_bytes,
                 )
             )
         return ClusterInfo(
@@ -187,6 +212,10 @@ class Dispatcher:
             held=time.monotonic() < self._held_until_s,
             provisioning=waiting.provisioning_info(self._fleet.provisioning()),
         )
+
+    async def stacks(self, worker: str) -> str:
+        """Returns the stacks of a worker's threads and of its slots'."""
+        return await self._fleet.stacks(worker)
 
     async def end_application(self, exit_code: int) -> None:
         """Records the end of the cluster's application."""
@@ -257,7 +286,7 @@ class Dispatcher:
         slots = self._fleet.slots_max
         if facts.slots > slots:
             raise JobConflictError(
-                f"parallelism {parallelism} takes {facts.slots} slots, and the cluster has {slots}",
+                f"parallelism {parallelism} takes {plural(facts.slots, 'slot')}, and the cluster has {slots}",
                 remedy="start more workers first",
             )
         trigger = self._triggers.begin(driver.job, "rescale")
@@ -294,6 +323,10 @@ class Dispatcher:
 
     def _driver(self, reference: str) -> JobDriver:
         return self._shell.require_driven(self._known(reference).job)
+
+
+def _summary(known: KnownJob) -> JobSummary:
+    return job_status.summary(known.submission, known.state, _result(known), known.history)
 
 
 def _result(known: KnownJob) -> JobResult | None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 from dataclasses import dataclass, field
 
-from headrace.client.models import JobStatus
+from headrace.client.figure_models import JobFigures
+from headrace.client.models import Bottleneck, JobStatus, JobSummary
 from headrace.coordinator.driver.driver import JobDriver
 from headrace.coordinator.driver.job_log import JobLog
 from headrace.coordinator.driver.job_setup import JobSetup
@@ -15,7 +16,7 @@ from headrace.coordinator.job.history import JobHistory
 from headrace.coordinator.ledger.records import JobResult
 from headrace.coordinator.monitoring.values import JobValues
 from headrace.coordinator.registry.entry import Entry
-from headrace.coordinator.rest import job_status
+from headrace.coordinator.rest import job_figures, job_status
 from headrace.coordinator.store.submission import JobSubmission
 
 
@@ -62,7 +63,21 @@ def monitored(submission: JobSubmission, driver: JobDriver, now_ms: int) -> JobV
     return job_status.monitored(submission, driver, plan, now_ms)
 
 
-def running_status(submission: JobSubmission, driver: JobDriver, now_ms: int) -> JobStatus:
-    """Returns the status of a driven job."""
+def running_status(
+    submission: JobSubmission, driver: JobDriver, now_ms: int, *, detailed: frozenset[str] | None = None
+) -> JobStatus:
+    """Returns the status of a driven job. detailed: nodes whose subtasks and partitions are wanted; None: of all."""
     plan = driver.setup.plans.plan(driver.machine.job.parallelism)
-    return job_status.running_status(submission, driver, plan, now_ms)
+    return job_status.running_status(submission, driver, plan, now_ms, detailed=detailed)
+
+
+def bottleneck(submission: JobSubmission, driver: JobDriver) -> Bottleneck:
+    """Returns why a driven job is slow."""
+    plan = driver.setup.plans.plan(driver.machine.job.parallelism)
+    return job_status.bottleneck(submission, driver, plan)
+
+
+def running_figures(summary: JobSummary, driver: JobDriver, now_ms: int) -> JobFigures:
+    """Returns the figures of a driven job."""
+    plan = driver.setup.plans.plan(driver.machine.job.parallelism)
+    return job_figures.running_figures(summary, driver, plan, now_ms)

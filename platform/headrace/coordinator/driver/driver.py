@@ -22,16 +22,13 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, assert_never
 
-from headrace.checkpoint.job_folder.journal_store import JournalStore
-from headrace.checkpoint.job_folder.orphans import GRACE_MS, delete_orphans
-from headrace.checkpoint.job_folder.usable import damaged_epochs
-from headrace.checkpoint.journal.journal import Replaced as JournalReplaced
-from headrace.checkpoint.journal.journal import Settled, Verdict, Written
 from headrace.checkpoint.journal.records import CheckpointRecord, Record
-from headrace.checkpoint.savepoints.savepoint import checkpoint_url, delete_savepoint, write_savepoint
+from headrace.checkpoint.savepoints.savepoint import write_savepoint
 from headrace.coordinator.connector_host.connector_host import ConnectorHost
 from headrace.coordinator.connector_host.lifecycle import JobHost
 from headrace.coordinator.driver.attempt_slots import AttemptSlots
+from headrace.coordinator.driver.data_watch import DataWatch
+from headrace.coordinator.driver.job_journal import Checkpointed, JobJournal, JournalWatch
 from headrace.coordinator.driver.job_setup import JobSetup
 from headrace.coordinator.driver.storage_lane import StorageLane
 from headrace.coordinator.figures.checkpoint_log import CheckpointLog
@@ -43,10 +40,10 @@ from headrace.coordinator.job import events as on
 from headrace.coordinator.job.effect_failures import failure_event
 from headrace.coordinator.job.history import STOPPED, JobHistory
 from headrace.coordinator.job.job_state import JobState
-from headrace.coordinator.job.journaling import draft_of, journal_read
+from headrace.coordinator.job.journaling import draft_of
 from headrace.coordinator.job.machine import Machine
 from headrace.core.clock import Clock
-from headrace.core.errors import Domain, ExternalError, HeadraceError, InternalError
+from headrace.core.errors import Domain, HeadraceError, InternalError
 from headrace.rpc.failure import failure_of
 from headrace.rpc.messages import Failure
 from headrace.rpc.status import SlotStatus
@@ -59,16 +56,6 @@ LEAVING_PATIENCE_S = 10.0
 SAVEPOINT_PATIENCE_S = 60.0
 """How long an unreachable savepoint folder may delay the job's own records, in seconds."""
 _LEAVING = frozenset({JobState.CANCELLING, JobState.FAILING, JobState.SUSPENDED})
-
-
-@dataclass(frozen=True, slots=True)
-class Checkpointed:
-    """The newest complete checkpoint, for the job's status."""
-
-    epoch: int
-    completed_at_ms: int
-    path: str
-    bytes: int
 
 
 @dataclass(slots=True)
@@ -97,8 +84,6 @@ class JobDriver:
         self._clock = clock
         self.machine = Machine(setup.config)
         self.history = history
-        self.checkpoint: Checkpointed | None = None
-        self._collected_at_ms: int | None = None
         self.broken: Failure | None = None
         """The failure of the machine or of this driver after which the machine is not called any more; None: none."""
         self._events: asyncio.Queue[on.Event] = asyncio.Queue(EVENTS_MAX)
@@ -107,8 +92,8 @@ class JobDriver:
         """The newest request to the committers."""
         self._asked: set[str] = set()
         """Ids of user requests that are not answered yet."""
-        self._journal = JournalStore(setup.store, "", setup.writer)
         self._lane = StorageLane(executor, f"job {setup.config.job}")
+        self._journal = JobJournal(setup, self._lane, clock, JournalWatch(self.post, self._on_written))
         self._tasks: set[asyncio.Task[None]] = set()
         self._releasing: set[asyncio.Task[None]] = set()
         self._task: asyncio.Task[None] | None = None
@@ -116,6 +101,8 @@ class JobDriver:
         folder = setup.log_folder
         log = None if folder is None else folder / "connector-host.log"
         self.attempt_slots = AttemptSlots(setup, fleet, self.post, self._is_deploying)
+        self.data = DataWatch(self.job, setup.plans, clock)
+        """The warnings about the job's data."""
         self._host = JobHost(self.job, setup.environment, log, self.post, self.over, setup.starter)
 
     @property
@@ -149,6 +136,11 @@ class JobDriver:
         return self.attempt_slots.checkpoints
 
     @property
+    def checkpoint(self) -> Checkpointed | None:
+        """The newest complete checkpoint."""
+        return self._journal.checkpoint
+
+    @property
     def message(self) -> str:
         """The text that users see about the current wait: trouble of the storage lane, else the machine's message."""
         return self._lane.trouble or self.machine.view.message
@@ -156,10 +148,7 @@ class JobDriver:
     @property
     def replaced_by(self) -> str | None:
         """The writer that has continued the journal, as far as this driver knows; its own name if none has."""
-        replaced, records = self._journal.replaced, self._journal.journal.records
-        if replaced is not None:
-            return replaced.writer
-        return records[-1].writer if records else None
+        return self._journal.replaced_by
 
     def start(self) -> None:
         """Starts the loop and joins the fleet."""
@@ -208,6 +197,8 @@ class JobDriver:
     def _handle(self, event: on.Event) -> None:
         for effect in self.machine.handle(event, self._clock.monotonic_ms()):
             self._perform(effect)
+        if isinstance(event, on.SlotReported):
+            self.data.look(self.figures, self.statuses, event.index, self.machine.job.parallelism)
 
     def _abandon(self, failure: Failure) -> None:
         """Ends the driver without its machine, as SUSPENDED. Writes no record: the job's next driver continues it from
@@ -291,12 +282,12 @@ class JobDriver:
     def _do(self, effect: do.Effect) -> None:  # noqa: PLR0912 - one line an effect
         match effect:
             case do.ReadJournal(ticket):
-                load = partial(self._load, ticket)
-                self._lane.put("reading the journal", load, self._on_loaded, self._on_storage_failed)
+                suspects = self.attempt_slots.suspects_files
+                self._journal.read(ticket, had_attempts=bool(self.history.attempts), suspects_files=suspects)
             case (
                 do.WriteAttempt() | do.WriteCheckpoint() | do.WriteCommitted() | do.WriteStopping() | do.WriteFinished()
             ):
-                self._append(effect.ticket, draft_of(effect, self._clock.now_ms()))
+                self._journal.append(effect.ticket, draft_of(effect, self._clock.now_ms()))
             case do.RequestSlots(attempt, count):
                 self._fleet.request(self.job, attempt, count)
             case do.ReleaseSlots():
@@ -333,10 +324,7 @@ class JobDriver:
                 write = partial(write_savepoint, manifest, folder)
                 self._lane.put(f"writing savepoint {folder}", write, done, failed, patience_s=SAVEPOINT_PATIENCE_S)
             case do.Prune(retained):
-                # best effort: files that could not be deleted are retried after the next checkpoint, so a slow delete
-                # never delays one
-                prune = partial(self._prune, retained)
-                self._lane.put("pruning", prune, _nothing, self._on_prune_failed, patience_s=0.0)
+                self._journal.prune(retained)
             case do.Answer(request, path, failure):
                 self._asked.discard(request)
                 self._notify(self._watch.answered, request, self._answer_path(path), failure)
@@ -417,92 +405,15 @@ class JobDriver:
         """Returns whether to retry a request: until a newer one is sent, or the job is over."""
         return lambda: self._requested is effect and not self.over.is_set()
 
-    # ---- journal -------------------------------------------------------------------------------------------------
+    # ---- storage -------------------------------------------------------------------------------------------------
 
-    def _append(self, ticket: int, draft: Record) -> None:
-        what = f"writing record `{draft.kind}`"
-        self._lane.put(
-            what, partial(self._journal.append, draft), partial(self._on_put, ticket), self._on_storage_failed
-        )
-
-    def _on_put(self, ticket: int, verdict: Verdict) -> None:
-        match verdict:
-            case Written(record):
-                self.checkpoints.follow(record, self._clock.now_ms())
-                if isinstance(record, CheckpointRecord):
-                    self._note_checkpoint(record)
-                self.post(on.RecordWritten(ticket))
-            case Settled(record):
-                # An earlier put, which seemed to fail, had succeeded. The machine acted as if it had failed, so it must
-                # read the journal again.
-                text = f"record {record.number} of its journal stands though its write seemed to fail"
-                self.post(on.JournalFailed(Failure(text, Domain.EXTERNAL.value, retry=True)))
-            case JournalReplaced():
-                self.post(on.Replaced(verdict.reason))
-            case _:
-                assert_never(verdict)
-
-    def _note_checkpoint(self, record: CheckpointRecord) -> None:
-        path = checkpoint_url(self._setup.storage, record)
-        manifest = record.manifest
-        self.checkpoint = Checkpointed(manifest.epoch, record.at_ms, path, manifest.bytes)
-        self._notify(self._watch.changed, self)
-
-    def _load(self, ticket: int) -> on.JournalRead:
-        """Reads the journal, and checks which of its checkpoints are complete. Runs in a storage thread."""
-        journal = self._journal.load()
-        if not journal.records and self.history.attempts:
-            # The job has had attempts, so it had records. Most likely a volume is not mounted. To start from scratch
-            # would write all output again.
-            raise ExternalError(
-                f"the journal of job {self.job} is gone: {self._setup.storage} is empty",
-                remedy="is that storage mounted? Bring it back, or cancel the job and submit it from a savepoint",
-                retry=True,
-            )
-        # `deep` compares contents, not only sizes: after a restore that failed permanently, the newest checkpoint is
-        # suspect
-        damaged = damaged_epochs(self._setup.store, journal, deep=self.attempt_slots.suspects_files)
-        return journal_read(ticket, journal, damaged)
-
-    def _on_loaded(self, read: on.JournalRead) -> None:
-        if (replaced := self._journal.replaced) is not None:
-            self.post(on.Replaced(replaced.reason))
-            return
-        checkpoints = self._journal.journal.checkpoints
-        if checkpoints:
-            self._note_checkpoint(checkpoints[-1])
-        if read.passed_over:
-            listed = ", ".join(str(epoch) for epoch in read.passed_over)
-            LOG.warning("job %s: checkpoint %s is damaged and passed over", self.job, listed)
-        self.post(read)
-
-    def _on_storage_failed(self, error: Exception) -> None:
-        self.post(on.JournalFailed(failure_of(error)))
-
-    def _prune(self, retained: int) -> None:
-        """Deletes checkpoints that are not retained and, once every `GRACE_MS`, orphaned files. Runs in a storage
-        thread.
-        """
-        if self._journal.prune(retained) is None:
-            # what it knows of the journal is out of date: another coordinator's files would count as orphans
-            return
-        now_ms = self._clock.now_ms()
-        if self._collected_at_ms is None or now_ms - self._collected_at_ms >= GRACE_MS:
-            delete_orphans(self._setup.store, self._journal.journal, now_ms)
-            self._collected_at_ms = now_ms
-            if self._setup.claimed is not None and self._journal.journal.uncommitted is None:
-                # the claimed savepoint is needed until a checkpoint of this job is committed
-                delete_savepoint(self._setup.claimed)
-
-    def _on_prune_failed(self, error: Exception) -> None:
-        LOG.warning("job %s: old checkpoints could not be deleted: %s", self.job, error)
+    def _on_written(self, record: Record) -> None:
+        self.checkpoints.follow(record, self._clock.now_ms())
+        if isinstance(record, CheckpointRecord):
+            self._notify(self._watch.changed, self)
 
     def _on_saved(self, epoch: int, _: object) -> None:
         self.post(on.SavepointWritten(epoch))
 
     def _on_save_failed(self, epoch: int, error: Exception) -> None:
         self.post(on.SavepointFailed(epoch, failure_of(error)))
-
-
-def _nothing(_: object) -> None:
-    """The callback after pruning: does nothing."""

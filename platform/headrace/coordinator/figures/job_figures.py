@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from headrace.checkpoint.manifest import Manifest
 from headrace.coordinator.figures.slot_series import NodeTotals, Rate, SlotSeries
-from headrace.rpc.figures import SourceFigures, TimeFigures, TransactionFigures
+from headrace.rpc.figures import LateFigures, SourceFigures, TimeFigures, TransactionFigures
 from headrace.rpc.status import SlotStatus
 
 NO_RATE = Rate()
@@ -28,6 +28,11 @@ class JobFigures:
     def running_ms(self) -> int:
         """How long the subtasks of the attempt have run, by the slot that reports the longest; 0: not yet."""
         return max((series.running_ms for series in self._series.values()), default=0)
+
+    @property
+    def series(self) -> Mapping[int, SlotSeries]:
+        """Slot index -> its reports."""
+        return self._series
 
     def totals(self, node: str) -> dict[int, NodeTotals]:
         """Subtask -> the node's totals there."""
@@ -63,6 +68,16 @@ class JobFigures:
             for each in series.figures.sources
             if each.source == source
         }
+
+    def late(self, node: str) -> list[LateFigures]:
+        """How late the late rows of a node were, by subtask."""
+        return [
+            each
+            for series in self._series.values()
+            if series.figures is not None
+            for each in series.figures.late
+            if each.node == node
+        ]
 
     def transactions(self) -> list[tuple[int, TransactionFigures]]:
         """(subtask, transaction) of all open transactions, the oldest first."""

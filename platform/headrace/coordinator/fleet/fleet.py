@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import secrets
 from collections.abc import Iterable, Sequence, Set
 from dataclasses import dataclass, field
 from typing import Protocol, assert_never
@@ -16,9 +17,11 @@ from typing import Protocol, assert_never
 from headrace.coordinator.fleet.shared_secrets import SharedSecrets
 from headrace.coordinator.fleet.slot_pool import Changed, Demand, Grant, PooledSlot, PoolView, SlotPool
 from headrace.coordinator.provisioning.provisioning import ProvisioningView
+from headrace.core.errors import ExternalError, UserError
 from headrace.rpc import codec
 from headrace.rpc.messages import (
     CancelSlot,
+    DumpStacks,
     FromWorker,
     Heartbeat,
     KillSlot,
@@ -27,10 +30,12 @@ from headrace.rpc.messages import (
     SlotDown,
     SlotMessage,
     SlotUp,
+    Stacks,
     StopWorker,
     ToSlot,
     WorkerDraining,
     WorkerLeaving,
+    WorkerLoad,
 )
 from headrace.rpc.server import ControlServer, WorkerConnected, WorkerDisconnected, WorkerEvent, WorkerMessage
 from headrace.rpc.time_settings import ClusterTimes
@@ -38,6 +43,8 @@ from headrace.tls.files import TlsFiles
 
 LOG = logging.getLogger("headrace.coordinator")
 
+STACKS_SECONDS_MAX = 30.0
+"""How long a worker may take for its stacks; each of its slots may take two seconds."""
 KILL_AFTER_CANCEL_MS = 5_000
 """How long a cancelled slot may exceed the cancel grace (`ClusterTimes.cancel`) before its worker is asked to kill it,
 in ms."""
@@ -98,6 +105,8 @@ class Fleet:
         self._holders: dict[str, SlotHolder] = {}
         self._by_slot: dict[str, str] = {}
         self._workers: dict[str, Register] = {}
+        self._loads: dict[str, WorkerLoad] = {}
+        self._stacks_asked: dict[str, asyncio.Future[str]] = {}
         self._retiring: dict[tuple[str, int], _Retiring] = {}
         self._released: set[str] = set()
         """Workers that are to end. Their ids are not used again."""
@@ -238,6 +247,28 @@ class Fleet:
         """Returns a worker's registration."""
         return self._workers.get(worker)
 
+    def load(self, worker: str) -> WorkerLoad | None:
+        """Returns what a worker used when it last reported; None: it has not reported yet."""
+        return self._loads.get(worker)
+
+    async def stacks(self, worker: str) -> str:
+        """Returns the stacks of a worker's threads and of its slots'. Raises UserError, ExternalError."""
+        if worker not in self._workers:
+            known = ", ".join(sorted(self._workers)) or "none"
+            raise UserError(f"no worker {worker!r} is registered", remedy=f"these are: {known}")
+        request = secrets.token_hex(8)
+        answer: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        self._stacks_asked[request] = answer
+        try:
+            self._server.send(worker, DumpStacks(request))
+            async with asyncio.timeout(STACKS_SECONDS_MAX):
+                return await answer
+        except TimeoutError as error:
+            text = f"worker {worker} did not answer within {STACKS_SECONDS_MAX:.0f} s"
+            raise ExternalError(text, remedy="it may be suspended, or cut off", retry=True) from error
+        finally:
+            del self._stacks_asked[request]
+
     # ---- events of workers ---------------------------------------------------------------------------------------
 
     def _on_event(self, event: WorkerEvent) -> None:
@@ -265,6 +296,7 @@ class Fleet:
             case WorkerDisconnected(worker, reason, clean):
                 LOG.log(logging.INFO if clean else logging.WARNING, "worker %s is gone: %s", worker, reason)
                 self._workers.pop(worker, None)
+                self._loads.pop(worker, None)
                 self._changed(self._pool.worker_lost(worker), f"worker {worker} is lost: {reason}", worker)
             case _:
                 assert_never(event)
@@ -294,6 +326,12 @@ class Fleet:
                     holder.slot_message(slot, payload)
             case WorkerDraining():
                 self._leaving(worker)
+            case WorkerLoad():
+                self._loads[worker] = message
+            case Stacks(request, text):
+                answer = self._stacks_asked.get(request)
+                if answer is not None and not answer.done():
+                    answer.set_result(text)
             case Register() | Heartbeat() | WorkerLeaving():
                 pass
             case _:

@@ -23,6 +23,7 @@ from headrace.coordinator.output.job_handle import HeldJob, ToolHosts
 from headrace.coordinator.output.transaction_safety import Action, JobStanding, Judgement, Phase, Plan, judged, planned
 from headrace.coordinator.rest.service import JobConflictError
 from headrace.core.clock import Clock
+from headrace.core.plural import plural
 
 Found = list[tuple[OpenTransaction, Judgement]]
 
@@ -72,14 +73,14 @@ class JobTransactions:
         if not items:
             return TransactionList(transactions=self._infos(held, found), note="nothing is to be committed")
         if not request.yes:
-            note = f"{len(items)} transactions would be committed; --yes does it"
+            note = f"{plural(len(items), 'transaction')} would be committed; --yes does it"
             return TransactionList(transactions=self._infos(held, found), note=note)
         lost = {each.name for each in await host.commit(standing.epoch or 0, items)}
         done = {item.name: "lost" if item.name in lost else "committed" for item in items}
-        note = f"{len(items) - len(lost)} transactions are committed"
+        note = f"committed {plural(len(items) - len(lost), 'transaction')}"
         whole = standing.epoch is not None and not lost and not request.names
         if lost:
-            note += f", {len(lost)} are lost: they had expired, their rows never become visible"
+            note += f"; lost {plural(len(lost), 'transaction')}: expired before, its rows never become visible"
         elif whole and held.phase is Phase.ENDED:
             assert standing.epoch is not None
             await asyncio.to_thread(_record_committed, held, standing.epoch, self._clock.now_ms())
@@ -92,11 +93,11 @@ class JobTransactions:
         if not plan.chosen:
             return TransactionList(transactions=self._infos(held, found), note="nothing may be aborted")
         if not request.yes:
-            note = f"{len(plan.chosen)} transactions would be aborted; --yes does it"
+            note = f"{plural(len(plan.chosen), 'transaction')} would be aborted; --yes does it"
             return TransactionList(transactions=self._infos(held, found), note=note)
         await host.fence(plan.names)
         done = {each.name: "aborted" for each in plan.chosen}
-        note = f"{len(plan.chosen)} transactions are aborted"
+        note = f"aborted {plural(len(plan.chosen), 'transaction')}"
         return TransactionList(transactions=self._infos(held, found, done), note=note)
 
     async def _found(self, host: ConnectorHost, standing: JobStanding) -> Found:

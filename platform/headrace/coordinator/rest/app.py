@@ -19,11 +19,13 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
 from headrace import __version__
-from headrace.client.cluster_models import ApplicationEnd, ClusterInfo, Health, HoldRequest
+from headrace.client.cluster_models import ApplicationEnd, ClusterInfo, Health, HoldRequest, WorkerStacks
 from headrace.client.errors import error_body
+from headrace.client.figure_models import JobFiguresList
 from headrace.client.models import (
     CODE_BYTES_MAX,
     LOG_LINES_MAX,
+    Bottleneck,
     CheckpointList,
     ErrorBody,
     ExceptionList,
@@ -104,15 +106,31 @@ def _jobs(service: ClusterService) -> APIRouter:
 
     @router.get("/jobs/{job}", operation_id="status")
     async def status(
-        job: str, *, subtasks: Annotated[bool, Query(description="false: nodes without subtasks and partitions")] = True
+        job: str,
+        *,
+        subtasks: Annotated[bool, Query(description="false: nodes without subtasks and partitions")] = True,
+        node: Annotated[list[str] | None, Query(description="with subtasks=false: nodes that have them still")] = None,
     ) -> JobStatus:
         """The status of a job. JOB: an id, a unique prefix of one, or the name of one running job."""
-        found = await service.job(job)
         if subtasks:
-            return found
+            return await service.job(job)
         # for those who look often: subtasks and partitions are most of the answer
-        nodes = tuple(node.model_copy(update={"subtasks": (), "partitions": ()}) for node in found.nodes)
-        return found.model_copy(update={"nodes": nodes})
+        detailed = frozenset(node or ())
+        found = await service.job(job, detailed=detailed)
+        # a job that has ended keeps its last status whole
+        bare = {"subtasks": (), "partitions": ()}
+        nodes = (each if each.node in detailed else each.model_copy(update=bare) for each in found.nodes)
+        return found.model_copy(update={"nodes": tuple(nodes)})
+
+    @router.get("/figures", operation_id="figures")
+    async def figures() -> JobFiguresList:
+        """Running jobs and the history, newest first, with their rates, lag and last checkpoint."""
+        return JobFiguresList(jobs=await service.figures())
+
+    @router.get("/jobs/{job}/bottleneck", operation_id="bottleneck")
+    async def bottleneck(job: str) -> Bottleneck:
+        """Why a job is slow: its bottleneck, with the evidence and a remedy."""
+        return await service.bottleneck(job)
 
     @router.post("/jobs/{job}/resubmit", operation_id="resubmit", status_code=201)
     async def resubmit(job: str, body: ResubmitRequest) -> Submitted:
@@ -197,6 +215,11 @@ def _cluster(service: ClusterService) -> APIRouter:
         """Announce another job: a cluster that serves one job does not end with it meanwhile."""
         await service.hold(body.seconds)
         return await service.cluster()
+
+    @router.post("/workers/{worker}/stacks", operation_id="stacks")
+    async def stacks(worker: str) -> WorkerStacks:
+        """What the threads of a worker and of its slots do now."""
+        return WorkerStacks(worker=worker, text=await service.stacks(worker))
 
     @router.delete("/cluster", operation_id="shutdown", status_code=ACCEPTED)
     async def shutdown() -> ClusterInfo:

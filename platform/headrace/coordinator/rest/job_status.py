@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Protocol
 
 from headrace.client.models import (
+    Bottleneck,
     CompletedCheckpoint,
+    DataWarningState,
     EndedBy,
     ExceptionInfo,
     JobStatus,
@@ -14,6 +17,11 @@ from headrace.client.models import (
     moment,
 )
 from headrace.coordinator.driver.driver import JobDriver
+from headrace.coordinator.figures.bottleneck.decide import decide
+from headrace.coordinator.figures.bottleneck.gather import JobNow, live_view
+from headrace.coordinator.figures.bottleneck.verdict import NotRunning
+from headrace.coordinator.figures.bottleneck.view import LiveView
+from headrace.coordinator.figures.bottleneck.wording import Report, report
 from headrace.coordinator.job.history import ExceptionEntry, JobHistory
 from headrace.coordinator.job.job_state import JobState
 from headrace.coordinator.ledger.records import JobResult
@@ -74,8 +82,15 @@ class Submitted(Protocol):
         ...
 
 
-def running_status(submission: Submitted, driver: JobDriver, plan: PhysicalPlan, now_ms: int) -> JobStatus:
-    """Returns the status of a job that has not ended."""
+def running_status(
+    submission: Submitted,
+    driver: JobDriver,
+    plan: PhysicalPlan,
+    now_ms: int,
+    *,
+    detailed: frozenset[str] | None = None,
+) -> JobStatus:
+    """Returns the status of a job that has not ended. detailed: as of `node_statuses`."""
     view = driver.machine.view
     failure = driver.machine.job.failure
     running, failed = checkpoint_states(driver.checkpoints)
@@ -87,7 +102,7 @@ def running_status(submission: Submitted, driver: JobDriver, plan: PhysicalPlan,
         attempt=view.attempt,
         parallelism=view.parallelism,
         opened=view.opened,
-        nodes=node_statuses(plan, driver, now_ms),
+        nodes=node_statuses(plan, driver, now_ms, detailed=detailed),
         checkpoint=completed(driver),
         failure=None if failure is None else failure_text(failure),
         started_at=moment(submission.submitted_at_ms),
@@ -108,7 +123,28 @@ def running_status(submission: Submitted, driver: JobDriver, plan: PhysicalPlan,
         ),
         checkpoint_running=running,
         checkpoint_failed=failed,
+        warnings=tuple(
+            DataWarningState(node=each.node, kind=each.kind, text=each.text, since=moment(each.since_ms))
+            for each in driver.data.warnings
+        ),
     )
+
+
+def bottleneck(submission: Submitted, driver: JobDriver, plan: PhysicalPlan) -> Bottleneck:
+    """Returns why a job that has not ended is slow."""
+    state = driver.machine.view
+    now = JobNow(state.state.value, driver.message, state.attempt, tuple(each.worker for each in driver.slots))
+    view = live_view(plan, driver.figures, driver.checkpoints.entries, now=now)
+    return _bottleneck(submission, report(view, decide(view)), view.window_ms)
+
+
+def no_bottleneck(submission: Submitted, state: str) -> Bottleneck:
+    """Returns that of a job without a driver: it does not run."""
+    return _bottleneck(submission, report(LiveView(state), NotRunning(state, "")), 0)
+
+
+def _bottleneck(submission: Submitted, found: Report, window_ms: int) -> Bottleneck:
+    return Bottleneck(job_id=submission.job, name=submission.name, window_ms=window_ms, **asdict(found))
 
 
 def monitored(submission: Submitted, driver: JobDriver, plan: PhysicalPlan, now_ms: int) -> JobValues:

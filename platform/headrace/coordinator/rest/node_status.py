@@ -30,6 +30,8 @@ class _Node:
     subtasks      the newest report of each of its subtasks, with its slot
     source        the same of a source
     totals, times, partitions, state   subtask -> figures of it
+    inputs        the nodes whose rows it receives
+    detailed      whether its subtasks and partitions are wanted
     """
 
     name: str
@@ -42,10 +44,17 @@ class _Node:
     times: Mapping[int, TimeFigures]
     partitions: Mapping[int, SourceFigures]
     state: Mapping[int | None, StateSize]
+    inputs: tuple[str, ...]
+    detailed: bool
 
 
-def node_statuses(plan: PhysicalPlan, driver: JobDriver, now_ms: int) -> tuple[NodeStatus, ...]:
-    """Returns every node of the plan, in flow order. Rows are those of all attempts, up to the restored checkpoint."""
+def node_statuses(
+    plan: PhysicalPlan, driver: JobDriver, now_ms: int, *, detailed: frozenset[str] | None = None
+) -> tuple[NodeStatus, ...]:
+    """Returns every node of the plan, in flow order. Rows are those of all attempts, up to the restored checkpoint.
+
+    detailed: nodes that get their subtasks and partitions, which cost most of the time; None: all do.
+    """
     # imported here: a coordinator without jobs loads no planning
     from headrace.execution.planning import node_kind
 
@@ -57,6 +66,7 @@ def node_statuses(plan: PhysicalPlan, driver: JobDriver, now_ms: int) -> tuple[N
             sources.setdefault(each.source, []).append(each)
     counters = total_counters([job.counted, *(status.counters for status in statuses.values())])
     states = state_sizes(job.restored, job.attempt)
+    inputs = _inputs(plan)
     nodes = (
         _Node(
             name=node.node,
@@ -71,11 +81,24 @@ def node_statuses(plan: PhysicalPlan, driver: JobDriver, now_ms: int) -> tuple[N
             times=figures.times(task.name),
             partitions=figures.sources(node.node),
             state=states.get(node.node, {}),
+            inputs=tuple(inputs.get(node.node, ())),
+            detailed=detailed is None or node.node in detailed,
         )
         for task in plan.tasks
         for node in task.nodes
     )
     return tuple(_node_status(node, now_ms) for node in nodes)
+
+
+def _inputs(plan: PhysicalPlan) -> dict[str, list[str]]:
+    """Node -> the nodes whose rows it receives, each once. The first node of a task reads what the task receives."""
+    inputs: dict[str, list[str]] = {}
+    inside = [(edge.target, edge.source) for task in plan.tasks for edge in task.edges]
+    for target, source in [*((edge.to_task, edge.source) for edge in plan.edges), *inside]:
+        known = inputs.setdefault(target, [])
+        if source not in known:
+            known.append(source)
+    return inputs
 
 
 def job_rates(plan: PhysicalPlan, figures: JobFigures) -> tuple[Rate, Rate]:
@@ -111,7 +134,7 @@ def _node_status(node: _Node, now_ms: int) -> NodeStatus:
         watermark=watermark,
         backpressured=max((each.backpressured for each, _ in node.subtasks), default=0.0),
         busy=max((each.busy for each, _ in node.subtasks), default=0.0),
-        subtasks=tuple(_subtask_state(node, each, slot, now_ms) for each, slot in node.subtasks),
+        subtasks=tuple(_subtask_state(node, each, slot, now_ms) for each, slot in node.subtasks if node.detailed),
         task=node.task.name,
         idle=min((_idle(each) for each, _ in node.subtasks), default=0.0),
         bytes_in=_sum(each.bytes_in for each in node.totals.values()),
@@ -123,8 +146,9 @@ def _node_status(node: _Node, now_ms: int) -> NodeStatus:
         watermark_delay_ms=watermark_delay_ms(watermark, now_ms),
         state_bytes=None if whole is None else whole.bytes,
         state_rows=None if whole is None else whole.rows,
-        partitions=_partitions(node, now_ms),
+        partitions=_partitions(node, now_ms) if node.detailed else (),
         partitions_total=sum(each.total for each in node.partitions.values()),
+        inputs=node.inputs,
     )
 
 

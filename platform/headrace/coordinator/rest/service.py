@@ -11,7 +11,9 @@ from __future__ import annotations
 from typing import Protocol
 
 from headrace.client.cluster_models import ClusterInfo
+from headrace.client.figure_models import JobFigures
 from headrace.client.models import (
+    Bottleneck,
     CheckpointInfo,
     ExceptionInfo,
     JobStatus,
@@ -52,8 +54,12 @@ class ClusterService(Protocol):
         """Returns all jobs, running and ended, newest first."""
         ...
 
-    async def job(self, reference: str) -> JobStatus:
-        """Returns one job's status."""
+    async def figures(self) -> tuple[JobFigures, ...]:
+        """Returns all jobs with their figures, newest first."""
+        ...
+
+    async def job(self, reference: str, *, detailed: frozenset[str] | None = None) -> JobStatus:
+        """Returns one job's status. detailed: nodes whose subtasks and partitions are wanted; None: those of all."""
         ...
 
     async def savepoint(self, reference: str, directory: str | None) -> Trigger:
@@ -77,6 +83,10 @@ class ClusterService(Protocol):
         """Returns the current state of an operation."""
         ...
 
+    async def bottleneck(self, reference: str) -> Bottleneck:
+        """Returns why one job is slow."""
+        ...
+
     async def checkpoints(self, reference: str) -> tuple[CheckpointInfo, ...]:
         """Returns the job's checkpoints, newest first."""
         ...
@@ -91,6 +101,10 @@ class ClusterService(Protocol):
 
     async def cluster(self) -> ClusterInfo:
         """Returns workers and slots."""
+        ...
+
+    async def stacks(self, worker: str) -> str:
+        """Returns the stacks of all threads of a worker and of its slots, as text."""
         ...
 
     async def end_application(self, exit_code: int) -> None:

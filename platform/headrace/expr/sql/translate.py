@@ -310,8 +310,8 @@ class Translator:
         hint = FOREIGN_NAMES.get(name) or did_you_mean(name, known)
         if hint:
             return hint
-        listed = AGGREGATES if self._aggregate else {**FUNCTIONS, **FORMS}
-        return f"{'aggregates' if self._aggregate else 'functions'}: {', '.join(sorted(listed))}"
+        listed = "`headrace functions` lists all functions"
+        return f"aggregates: {', '.join(sorted(AGGREGATES))}; {listed}" if self._aggregate else listed
 
     def _position(self, call: exp.Expr) -> Term:
         inner = call.expressions[0] if len(call.expressions) == 1 else None

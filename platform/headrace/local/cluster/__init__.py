@@ -7,6 +7,7 @@ status(home)      returns the recorded processes, and which of them run
 
 from headrace.local.cluster.election import Election
 from headrace.local.cluster.lifecycle import start, status, stop
+from headrace.local.cluster.page import page_link
 from headrace.local.cluster.record import ClusterRecord, ClusterStatus, Member
 
-__all__ = ["ClusterRecord", "ClusterStatus", "Election", "Member", "start", "status", "stop"]
+__all__ = ["ClusterRecord", "ClusterStatus", "Election", "Member", "page_link", "start", "status", "stop"]

@@ -19,6 +19,7 @@ from headrace.client.token_files import ensure_token
 from headrace.core.errors import ExternalError, HeadraceError, UserError
 from headrace.core.files.private_files import make_private_folder
 from headrace.core.network.hosts import host_port
+from headrace.core.plural import plural
 from headrace.core.settings import Home
 from headrace.local.cluster.commands import (
     SLOT_ROLE,
@@ -31,10 +32,12 @@ from headrace.local.cluster.commands import (
 )
 from headrace.local.cluster.election import Election
 from headrace.local.cluster.own_client import coordinator_client
+from headrace.local.cluster.page import PAGE_NAME, page_command, page_marks
 from headrace.local.cluster.record import ClusterRecord, ClusterStatus, Member, locked, read_record, write_record
-from headrace.local.cluster.shape import keep_shape, new_record, read_shape, with_port
+from headrace.local.cluster.shape import ClusterShape, keep_shape, new_record, page_port, read_shape, with_port
 from headrace.processes.detached import ModuleCommand, Surroundings
 from headrace.processes.marked_process import MarkedProcess, command_line, start_module
+from headrace.processes.ports import is_free
 from headrace.tls.files import TlsFiles
 
 START_SECONDS = 180.0
@@ -54,6 +57,7 @@ def start(
     port: int | None = None,
     tls: TlsFiles | None = None,
     election: Election | None = None,
+    page: bool = False,
 ) -> tuple[ClusterRecord, tuple[str, ...]]:
     """Starts what is missing. Returns when all workers are registered, with the names of the started processes.
 
@@ -62,6 +66,7 @@ def start(
                     free one
     tls             files for all connections; None: as recorded, without TLS if nothing is recorded
     election        this home's part of a cluster of several hosts; None: as recorded, without others if nothing is
+    page            also start the cluster's page; False: only if it is recorded
 
     Clients and workers need a token, which the first start writes into the home. Raises UserError if the cluster runs
     with another shape, ExternalError if a process does not start.
@@ -78,6 +83,8 @@ def start(
             earlier = shape.workers if before is None else len(before.workers)
             record = _start_missing(home, plan, earlier if workers is None else workers, started)
             _wait_registered(home, record)
+            if page or record.page is not None:
+                record = _start_page(home, record, shape, started)
             keep_shape(home, record)
         except BaseException:
             # only what this call started: processes that ran before stay
@@ -127,9 +134,9 @@ def _planned(before: ClusterRecord, workers: int | None, slots: int | None, port
     remedy = "stop it first: headrace cluster stop; or set another HEADRACE_HOME for the other cluster"
     alive = [member for member in before.workers if member.process.is_alive()]
     if slots not in {None, before.slots} and alive:
-        raise UserError(f"the cluster's workers have {before.slots} slots each, not {slots}", remedy=remedy)
+        raise UserError(f"the cluster's workers have {plural(before.slots, 'slot')} each, not {slots}", remedy=remedy)
     if workers is not None and any(int(member.name.rpartition("-")[2]) > workers for member in alive):
-        raise UserError(f"the cluster has {len(before.workers)} workers, not {workers}", remedy=remedy)
+        raise UserError(f"the cluster has {plural(len(before.workers), 'worker')}, not {workers}", remedy=remedy)
     return with_port(before, port).model_copy(update={"slots": slots or before.slots})
 
 
@@ -189,6 +196,19 @@ def _start_missing(home: Home, plan: ClusterRecord, workers: int, started: list[
     if coordinator is not None:
         ready = partial(_is_ready, home, coordinator)
         _wait(ready, list(record.members), "the coordinator to be ready")
+    return record
+
+
+def _start_page(home: Home, record: ClusterRecord, shape: ClusterShape, started: list[Member]) -> ClusterRecord:
+    """Starts the page unless it runs, and returns when it listens."""
+    if record.page is not None and record.page.process.is_alive():
+        return record
+    port = page_port(record, shape)
+    member = _begin(home, PAGE_NAME, page_command(home, port, record), page_marks(home))
+    started.append(member)
+    record = record.model_copy(update={"page": member, "page_port": port})
+    write_record(home, record)
+    _wait(lambda: not is_free(port), [member], "the page to listen")
     return record
 
 

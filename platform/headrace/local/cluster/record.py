@@ -42,7 +42,7 @@ class Member(BaseModel):
 
 class ClusterRecord(BaseModel):
     """A cluster as it was started. url: of the REST API; grpc: HOST:PORT of the control plane; tls: of all processes;
-    election: None unless other hosts run parts of the cluster, too.
+    election: None unless other hosts run parts of the cluster, too; page: its process and port, if it has one.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -54,11 +54,14 @@ class ClusterRecord(BaseModel):
     election: Election | None = None
     coordinator: Member | None = None
     workers: tuple[Member, ...] = ()
+    page: Member | None = None
+    page_port: int | None = None
 
     @property
     def members(self) -> tuple[Member, ...]:
         """All of its processes, the coordinator first."""
-        return (*(() if self.coordinator is None else (self.coordinator,)), *self.workers)
+        page = () if self.page is None else (self.page,)
+        return (*(() if self.coordinator is None else (self.coordinator,)), *self.workers, *page)
 
     def worker_id(self, number: int) -> str:
         """The id of this host's worker of that number, which ends with it."""

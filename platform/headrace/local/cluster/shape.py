@@ -24,7 +24,8 @@ WORKERS, SLOTS = 1, 4
 
 
 class ClusterShape(BaseModel):
-    """Size and ports of a cluster. slots: of each worker; port: of the REST API; grpc_port: of the control plane."""
+    """Size and ports of a cluster. slots: of each worker; port: of the REST API; grpc_port: of the control plane;
+    page_port: of its page, if it had one."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -32,6 +33,7 @@ class ClusterShape(BaseModel):
     slots: int = SLOTS
     port: int | None = None
     grpc_port: int | None = None
+    page_port: int | None = None
 
 
 def shape_file(home: Home) -> Path:
@@ -50,7 +52,11 @@ def read_shape(home: Home) -> ClusterShape:
 def keep_shape(home: Home, record: ClusterRecord) -> None:
     """Keeps the shape of a cluster that runs."""
     shape = ClusterShape(
-        workers=len(record.workers), slots=record.slots, port=port_of(record.url), grpc_port=port_of(record.grpc)
+        workers=len(record.workers),
+        slots=record.slots,
+        port=port_of(record.url),
+        grpc_port=port_of(record.grpc),
+        page_port=record.page_port or read_shape(home).page_port,
     )
     replace_file(shape_file(home), f"{shape.model_dump_json(indent=1)}\n".encode(), mode=PRIVATE_FILE)
 
@@ -68,6 +74,12 @@ def new_record(shape: ClusterShape, slots: int | None, port: int | None) -> Clus
     rest = port if port is not None else _kept_or_free(shape.port)
     grpc = _kept_or_free(None if shape.grpc_port == rest else shape.grpc_port, other_than=rest)
     return ClusterRecord(url=f"http://{LOOPBACK}:{rest}", grpc=f"{LOOPBACK}:{grpc}", slots=slots or shape.slots)
+
+
+def page_port(record: ClusterRecord, shape: ClusterShape) -> int:
+    """Returns the port of the cluster's page: as recorded, else as in its last cluster if nobody listens there, else a
+    free one."""
+    return record.page_port or _kept_or_free(shape.page_port)
 
 
 def with_port(record: ClusterRecord, port: int | None) -> ClusterRecord:

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import date
 
+from headrace.core.config import duration_text
 from headrace.core.ids import HIDDEN_PREFIX
 from headrace.core.types import (
     TIMESTAMP,
@@ -23,6 +24,7 @@ from headrace.core.types import (
     Timestamp,
     TimestampUnit,
 )
+from headrace.local.inspection.disorder import Disorder
 
 _INT64 = range(-(1 << 63), 1 << 63)
 _DECIMAL_MAX = 10**38
@@ -43,7 +45,8 @@ _TEXT_FLOAT = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 class Inferred:
     """An inferred schema; `notes`: column -> remark on its type; `time`: the column that may be the event time.
 
-    `format`: the source's format with its options, as YAML, if it was found in the data.
+    `format`: the source's format with its options, as YAML, if it was found in the data; `disorder`: of the column
+    `time`, if it was measured; `naming`: how columns got their names, if the data does not simply have them.
     """
 
     schema: Schema
@@ -51,6 +54,8 @@ class Inferred:
     time: str | None
     rows: int
     format: str | None = None
+    disorder: Disorder | None = None
+    naming: str | None = None
 
 
 @dataclass(slots=True)
@@ -129,10 +134,11 @@ def infer_rows(rows: Iterable[Mapping[str, object]]) -> Inferred:
 
 def infer_texts(rows: Iterable[Mapping[str, str | None]]) -> Inferred:
     """Returns the schema of CSV rows: every value is text, an empty one is null."""
-    return infer_rows({name: _from_text(text) for name, text in row.items()} for row in rows)
+    return infer_rows({name: text_value(text) for name, text in row.items()} for row in rows)
 
 
-def _from_text(text: str | None) -> object:
+def text_value(text: str | None) -> object:
+    """The value that a CSV field looks like: a bool, a number, or the text itself; None if it is empty."""
     if text is None or text == "":
         return None
     if text.lower() in ("true", "false"):
@@ -226,8 +232,16 @@ def schema_lines(inferred: Inferred) -> list[str]:
         if name not in inferred.schema:
             lines.append(f"  # {name}: {note}")
     if inferred.time is not None:
-        lines += ["time:", f"  column: {_name(inferred.time)}", "  out_of_orderness: 0s  # how late a row may come"]
+        lines += ["time:", f"  column: {_name(inferred.time)}", f"  {_out_of_orderness(inferred.disorder)}"]
     return lines
+
+
+def _out_of_orderness(disorder: Disorder | None) -> str:
+    if disorder is None:
+        return "out_of_orderness: 0s  # how late a row may come: not measured"
+    late = f"{disorder.late:,} of {disorder.rows:,} sampled rows would be late"
+    longest = f", the latest by {duration_text(disorder.longest_ms)}" if disorder.late else ""
+    return f"out_of_orderness: {duration_text(disorder.bound_ms)}  # {late}{longest}"
 
 
 def _field_lines(item: Field, depth: int, note: str | None) -> list[str]:

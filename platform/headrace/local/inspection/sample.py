@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import csv
 import glob
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from typing import Literal
@@ -13,9 +13,10 @@ from typing import Literal
 import polars as pl
 
 from headrace.core.errors import UserError
-from headrace.core.types import TIMESTAMP, DataType, Decimal, Field, ListOf, Primitive, Schema, Struct
-from headrace.local.inspection.csv_messages import infer_csv_messages
-from headrace.local.inspection.infer import Inferred, infer_rows, infer_texts, suggested_time
+from headrace.core.types import TIMESTAMP, DataType, Decimal, Field, ListOf, Primitive, Schema, Struct, Timestamp
+from headrace.local.inspection.csv_messages import CsvSample, file_sample, message_sample
+from headrace.local.inspection.disorder import measured, time_ms
+from headrace.local.inspection.infer import Inferred, infer_rows, infer_texts, suggested_time, text_value
 
 SampleFormat = Literal["json", "csv", "parquet"]
 _BY_SUFFIX: dict[str, SampleFormat] = {
@@ -34,8 +35,11 @@ def is_file(target: str) -> bool:
     return Path(target).exists() or any(mark in target for mark in _FILE_LIKE)
 
 
-def infer_file(target: str, form: SampleFormat | None, rows_max: int) -> Inferred:
-    """Returns the schema of the first rows of a file, or of a glob's first file. Raises UserError."""
+def infer_file(target: str, form: SampleFormat | None, rows_max: int, *, header: bool | None = None) -> Inferred:
+    """Returns the schema of the first rows of a file, or of a glob's first file. Raises UserError.
+
+    header: whether a CSV file's first line names the columns; None: found in the data.
+    """
     path = _first_file(target)
     chosen = form or _BY_SUFFIX.get(path.suffix.lower())
     match chosen:
@@ -45,11 +49,12 @@ def infer_file(target: str, form: SampleFormat | None, rows_max: int) -> Inferre
             return _of_parquet(path, rows_max)
         case "json":
             with _opened(path) as lines:
-                return infer_json((line.encode() for line in lines if line.strip()), str(path), rows_max)
+                messages = ((0, line.encode()) for line in lines if line.strip())
+                return infer_json(messages, str(path), rows_max)
         case "csv":
             with _opened(path) as lines:
-                delimiter = "\t" if path.suffix.lower() == ".tsv" else ","
-                return _of_csv(csv.reader(lines, delimiter=delimiter), str(path), rows_max)
+                sample = file_sample(list(islice(lines, rows_max + 1)), str(path), header=header)
+                return _of_csv(sample, [0] * len(sample.rows))
 
 
 def infer_topic(brokers: str, topic: str, form: SampleFormat | None, rows_max: int) -> Inferred:
@@ -58,19 +63,44 @@ def infer_topic(brokers: str, topic: str, form: SampleFormat | None, rows_max: i
 
     if form == "parquet":
         raise UserError("messages of a topic are no parquet files", remedy="write --format json or --format csv")
-    values = (record.value for record in consume(brokers, topic, limit=rows_max))
-    messages = (value for value in values if value)
+    records = ((record.partition, record.value) for record in consume(brokers, topic, limit=rows_max))
+    messages = ((partition, value) for partition, value in records if value)
     if form == "csv":
-        return infer_csv_messages(messages, f"topic {topic}")
+        taken = list(messages)
+        sample, places = message_sample([value for _, value in taken], f"topic {topic}")
+        return _of_csv(sample, [taken[place][0] for place in places])
     return infer_json(messages, f"topic {topic}", rows_max)
 
 
-def infer_json(messages: Iterable[bytes], where: str, rows_max: int) -> Inferred:
-    """Returns the schema of JSON objects. Raises UserError if there is none, or for a record that is no JSON object."""
-    inferred = infer_rows(_objects(islice(messages, rows_max), where))
-    if not inferred.rows:
+def infer_json(messages: Iterable[tuple[int, bytes]], where: str, rows_max: int) -> Inferred:
+    """Returns the schema of JSON objects, given with their partitions. Raises UserError if there is none, or for a
+    record that is no JSON object."""
+    taken = list(islice(messages, rows_max))
+    rows = list(_objects((value for _, value in taken), where))
+    if not rows:
         raise UserError(f"{where} holds no rows to infer from")
-    return inferred
+    return _with_disorder(infer_rows(rows), [partition for partition, _ in taken], rows)
+
+
+def _of_csv(sample: CsvSample, partitions: Sequence[int]) -> Inferred:
+    inferred = replace(infer_texts(sample.rows), format=sample.format, naming=sample.note)
+    rows = [{name: text_value(text) for name, text in row.items()} for row in sample.rows]
+    return _with_disorder(inferred, partitions, rows)
+
+
+def _with_disorder(inferred: Inferred, partitions: Sequence[int], rows: Sequence[Mapping[str, object]]) -> Inferred:
+    """Adds the disorder of the event-time column."""
+    column = inferred.time
+    if column is None:
+        return inferred
+    dtype = inferred.schema.field(column).type
+    assert isinstance(dtype, Timestamp), "the event time is a timestamp"
+    times = (
+        (partition, at)
+        for partition, row in zip(partitions, rows, strict=True)
+        if (at := time_ms(row.get(column), dtype)) is not None
+    )
+    return replace(inferred, disorder=measured(times))
 
 
 def _objects(messages: Iterable[bytes], where: str) -> Iterator[Mapping[str, object]]:
@@ -83,17 +113,6 @@ def _objects(messages: Iterable[bytes], where: str) -> Iterator[Mapping[str, obj
         if not isinstance(value, dict):
             raise UserError(f"{where}: record {number} is no JSON object but {type(value).__name__}")
         yield value
-
-
-def _of_csv(reader: Iterator[list[str]], where: str, rows_max: int) -> Inferred:
-    header = next(reader, None)
-    if not header or not all(header) or len(set(header)) != len(header):
-        raise UserError(f"{where}: the first line names no columns, or some twice", remedy="a CSV file has a header")
-    rows = (dict(zip(header, line, strict=False)) for line in islice(reader, rows_max) if line)
-    inferred = infer_texts(rows)
-    if not inferred.rows:
-        raise UserError(f"{where} holds no rows to infer from")
-    return inferred
 
 
 def _of_parquet(path: Path, rows_max: int) -> Inferred:
@@ -110,7 +129,9 @@ def _of_parquet(path: Path, rows_max: int) -> Inferred:
         else:
             fields.append(Field(name, dtype, nullable=column.null_count() > 0 or not rows.height))
     schema = Schema(tuple(fields))
-    return Inferred(schema, notes, suggested_time(schema), rows.height)
+    inferred = Inferred(schema, notes, suggested_time(schema), rows.height)
+    times = [] if inferred.time is None else rows.select(inferred.time).to_dicts()
+    return _with_disorder(inferred, [0] * len(times), times)
 
 
 _PLAIN: tuple[tuple[Callable[[pl.DataType], bool], DataType], ...] = (

@@ -7,14 +7,15 @@ the records to send by the client's queue, the records read at once by a small b
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from itertools import islice
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 
 from headrace.core.errors import ExternalError, UnreachableError, UserError
-from headrace.local.topics.topics import AWAY, client_settings, offset_ranges, partitions_of, translated
+from headrace.local.topics.topics import AWAY, client_settings, offset_ranges, offsets_at, partitions_of, translated
 
 _BATCH = 500
 _POLL_SECONDS = 0.1
@@ -98,14 +99,15 @@ def consume(
     follow: bool = False,
     on_open: Callable[[int, int], None] | None = None,
 ) -> Iterator[ConsumedRecord]:
-    """Returns records of a topic from `start` (earliest, latest, or an offset for every partition), at most `limit`.
+    """Returns records of a topic from `start` (earliest, latest, a time, or an offset for every partition), at most
+    `limit`. A time is ISO 8601, UTC unless it has an offset: the first record of each partition at or after it.
 
     Without `follow` it ends at the partitions' end offsets at the time of the call; with it, never. It returns only
     committed records: `on_open` receives partition and offset of an open transaction where reading stopped earlier.
     Records of one partition are in order. Raises UserError for an unknown topic.
     """
     ranges = offset_ranges(brokers, topic)
-    starts = {number: _start_offset(start, first, end) for number, (first, end) in ranges.items()}
+    starts = _starts(brokers, topic, start, ranges)
     ends = {number: end for number, (_, end) in ranges.items()}
     wanted = {number: at for number, at in starts.items() if follow or at < ends[number]}
     if not wanted or limit == 0:
@@ -243,6 +245,27 @@ def _bytes(value: str | bytes | None) -> bytes | None:
     return value.encode() if isinstance(value, str) else value
 
 
+def _starts(brokers: str, topic: str, start: str | int, ranges: Mapping[int, tuple[int, int]]) -> dict[int, int]:
+    """Partition -> the offset to start from."""
+    at_ms = _time_ms(start) if isinstance(start, str) else None
+    if at_ms is None:
+        return {number: _start_offset(start, first, end) for number, (first, end) in ranges.items()}
+    # a partition whose records are all earlier has no offset for the time: reading begins at its end
+    found = offsets_at(brokers, topic, at_ms)
+    return {number: found.get(number, end) for number, (_, end) in ranges.items()}
+
+
+def _time_ms(text: str) -> int | None:
+    """A time as epoch ms; None: it is none. Digits without a dash are an offset, not a day."""
+    if "-" not in text:
+        return None
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        return None
+    return int((moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)).timestamp() * 1_000)
+
+
 def _start_offset(start: str | int, first: int, end: int) -> int:
     """Returns the start offset in one partition; an offset out of range moves to the nearer end."""
     if start == "earliest":
@@ -251,4 +274,7 @@ def _start_offset(start: str | int, first: int, end: int) -> int:
         return end
     if isinstance(start, int):
         return min(max(start, first), end)
-    raise UserError(f"{start!r} is no place to start", remedy="one of: earliest, latest, or an offset such as 42")
+    raise UserError(
+        f"{start!r} is no place to start",
+        remedy="one of: earliest, latest, a time such as 2026-11-01T12:00, or an offset such as 42",
+    )

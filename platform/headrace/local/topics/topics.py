@@ -161,6 +161,15 @@ def offset_ranges(brokers: str, topic: str) -> dict[int, tuple[int, int]]:
     return {partition: ends for (_, partition), ends in _offset_ranges(brokers, [found]).items()}
 
 
+def offsets_at(brokers: str, topic: str, time_ms: int) -> dict[int, int]:
+    """Returns partition -> offset of its first record at or after a time; without partitions that have none."""
+    admin = AdminClient(client_settings(brokers))
+    found = _require(_metadata(admin, brokers), topic)
+    places = [TopicPartition(topic, number) for number in found.partitions]
+    spec: OffsetSpec = OffsetSpec.for_timestamp(time_ms)
+    return {number: offset for (_, number), offset in _offsets(brokers, places, spec).items() if offset >= 0}
+
+
 def create_topic(
     brokers: str, topic: str, *, partitions: int, replication: int = 1, config: Mapping[str, str] | None = None
 ) -> None:

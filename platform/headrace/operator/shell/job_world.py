@@ -8,7 +8,7 @@ from typing import assert_never
 
 from headrace.client.http import Client
 from headrace.client.models import JobStatus
-from headrace.core.errors import ExternalError, HeadraceError, InternalError, UserError
+from headrace.core.errors import HeadraceError, UserError
 from headrace.kubernetes.connection import Connection
 from headrace.kubernetes.documents import Document, metadata_of
 from headrace.kubernetes.refusals import AlreadyExistsError, NotFoundError
@@ -34,12 +34,10 @@ from headrace.operator.decisions.steps import (
     CreateSnapshot,
     DeleteCluster,
     DeleteSnapshot,
-    DisposeSavepoint,
+    JobStep,
     RemoveFinalizer,
-    Step,
     StopJob,
     Submit,
-    TakeSavepoint,
     Wait,
 )
 from headrace.operator.decisions.times import epoch_seconds
@@ -49,9 +47,9 @@ from headrace.operator.resources.kinds import API, JOB, JOB_LABEL, SNAPSHOT
 from headrace.operator.resources.snapshot_resource import SnapshotStatus
 from headrace.operator.rounds import Decision
 from headrace.operator.shell.cluster_access import ClusterAccess, Seen
-from headrace.operator.shell.event_log import EventLog
+from headrace.operator.shell.own_object import OwnObject
 from headrace.operator.shell.owner import Owner
-from headrace.operator.shell.resource_store import Key, ResourceStore, collection_of, created_at, identity_of, status_of
+from headrace.operator.shell.resource_store import Key, collection_of, created_at, identity_of, status_of
 from headrace.operator.shell.spec_reading import run_spec_of, spec_of, variables_of
 from headrace.operator.shell.submissions import submit
 
@@ -67,21 +65,18 @@ class JobWorld:
         self._key = key
         self._connection = connection
         self._clock = clock
-        self._store = ResourceStore(connection)
         self._clusters = ClusterAccess(connection)
-        self._events = EventLog(connection)
-        self._document: Document = {}
+        self._object = OwnObject(key, connection)
         self._stop: tuple[str, str] | None = None
         """Job and name of the stop that this operator has asked for: it is asked for once, and then looked at."""
 
     # ---- decide --------------------------------------------------------------------------------------------------
 
-    def decide(self, result: Result | None) -> Decision[JobResourceStatus] | None:
+    def decide(self, result: Result | None) -> Decision[JobResourceStatus, JobStep] | None:
         """Observes the object, its cluster, its job and its snapshots. Raises ExternalError."""
-        document = self._store.find(self._key)
+        document = self._object.read()
         if document is None:
             return None
-        self._document = document
         status = status_of(document, JobResourceStatus)
         view = self._view(document, status, result)
         after = next_status(status, view)
@@ -132,32 +127,24 @@ class JobWorld:
 
     # ---- record --------------------------------------------------------------------------------------------------
 
-    def record(self, decision: Decision[JobResourceStatus]) -> None:
+    def record(self, decision: Decision[JobResourceStatus, JobStep]) -> None:
         """Writes the status, then events about what has changed. Raises ConflictError, ExternalError."""
         before, after = decision.status, decision.after
-        self._store.write_status(self._key, self._document, after)
         said = announcements(before.conditions, after.conditions, phase_before=before.phase, phase=after.phase)
-        for each in said:
-            self._events.write(JOB, self._document, each, self._clock().text)
+        self._object.record(after, said, self._clock().text)
 
     # ---- act -----------------------------------------------------------------------------------------------------
 
-    def act(self, step: Step) -> Result | None:
-        """Takes a step. An external failure is a `Delayed`: the step is repeated."""
-        try:
-            return self._act(step)
-        except (ExternalError, UserError) as error:
-            return Delayed(str(error))
-
-    def _act(self, step: Step) -> Result | None:
+    def act(self, step: JobStep) -> Result | None:
+        """Takes a step. Raises ExternalError, UserError."""
         match step:
             case Wait():
                 return None
             case AddFinalizer() | RemoveFinalizer():
-                self._store.set_kept(self._key, self._document, is_kept=isinstance(step, AddFinalizer))
+                self._object.set_kept(is_kept=isinstance(step, AddFinalizer))
                 return None
             case ApplyCluster(name, spec, digest):
-                owner = Owner.of(JOB, self._document)
+                owner = Owner.of(JOB, self._object.document)
                 self._clusters.apply(name, self._key.namespace, spec, digest=digest, owner=owner)
                 return None
             case DeleteCluster(name):
@@ -177,8 +164,6 @@ class JobWorld:
             case CreateSnapshot() | DeleteSnapshot():
                 self._change_snapshots(step)
                 return None
-            case TakeSavepoint() | DisposeSavepoint():
-                raise InternalError("a job takes no step of a snapshot")
             case _:
                 assert_never(step)
 
@@ -208,7 +193,7 @@ class JobWorld:
         metadata = {
             "name": step.name,
             "labels": {JOB_LABEL: self._key.name},
-            "ownerReferences": [dict(Owner.of(JOB, self._document).reference())]
+            "ownerReferences": [dict(Owner.of(JOB, self._object.document).reference())]
             if step.spec.disposal == "delete"
             else [],
         }

@@ -33,7 +33,7 @@ RECORDS_FREE, RECORDS_SECONDS_MAX = 3, 5.0
 END_SECONDS = 10.0
 """How long `close` waits for rounds that are under way."""
 
-_WORLDS: dict[str, Callable[[Key, Connection, Callable[[], Moment]], World[Any]]] = {
+_WORLDS: dict[str, Callable[[Key, Connection, Callable[[], Moment]], World[Any, Any]]] = {
     CLUSTER.name: ClusterWorld,
     JOB.name: JobWorld,
     SNAPSHOT.name: SnapshotWorld,
@@ -109,7 +109,7 @@ class Reconcilers:
             await asyncio.sleep(min(records * CONFLICT_SECONDS, RECORDS_SECONDS_MAX) if records > RECORDS_FREE else 0)
             await _pause(changed, pause_s or 0.0)
 
-    async def _round(self, world: World[Any], result: Result | None) -> Round:
+    async def _round(self, world: World[Any, Any], result: Result | None) -> Round:
         self._under_way += 1
         try:
             return await asyncio.get_running_loop().run_in_executor(self._threads, one_round, world, result)

@@ -8,7 +8,7 @@ from typing import assert_never
 
 from headrace.checkpoint.savepoints.savepoint import delete_savepoint
 from headrace.client.http import Client
-from headrace.core.errors import ExternalError, HeadraceError, InternalError, UserError
+from headrace.core.errors import HeadraceError, UserError
 from headrace.kubernetes.connection import Connection
 from headrace.kubernetes.documents import Document
 from headrace.operator.decisions.announcements import announcements
@@ -23,25 +23,18 @@ from headrace.operator.decisions.snapshot_machine import (
 )
 from headrace.operator.decisions.steps import (
     AddFinalizer,
-    ApplyCluster,
-    CancelJob,
-    CreateSnapshot,
-    DeleteCluster,
-    DeleteSnapshot,
     DisposeSavepoint,
     RemoveFinalizer,
-    Step,
-    StopJob,
-    Submit,
+    SnapshotStep,
     TakeSavepoint,
     Wait,
 )
 from headrace.operator.resources.job_status import JobResourceStatus
-from headrace.operator.resources.kinds import JOB, SNAPSHOT
+from headrace.operator.resources.kinds import JOB
 from headrace.operator.resources.snapshot_resource import SnapshotSpec, SnapshotStatus
 from headrace.operator.rounds import Decision
 from headrace.operator.shell.cluster_access import ClusterAccess
-from headrace.operator.shell.event_log import EventLog
+from headrace.operator.shell.own_object import OwnObject
 from headrace.operator.shell.resource_store import Key, ResourceStore, identity_of, status_of
 from headrace.operator.shell.spec_reading import spec_of
 
@@ -50,21 +43,19 @@ class SnapshotWorld:
     """One HeadraceSnapshot. clock: the time now."""
 
     def __init__(self, key: Key, connection: Connection, clock: Callable[[], Moment]) -> None:
-        self._key = key
+        self._namespace = key.namespace
         self._clock = clock
         self._store = ResourceStore(connection)
         self._clusters = ClusterAccess(connection)
-        self._events = EventLog(connection)
-        self._document: Document = {}
+        self._object = OwnObject(key, connection)
 
     # ---- decide --------------------------------------------------------------------------------------------------
 
-    def decide(self, result: Result | None) -> Decision[SnapshotStatus] | None:
+    def decide(self, result: Result | None) -> Decision[SnapshotStatus, SnapshotStep] | None:
         """Observes the object, its job and its savepoint. Raises ExternalError."""
-        document = self._store.find(self._key)
+        document = self._object.read()
         if document is None:
             return None
-        self._document = document
         status = status_of(document, SnapshotStatus)
         view = self._view(document, status, result)
         after = next_snapshot_status(status, view)
@@ -91,7 +82,7 @@ class SnapshotWorld:
 
     def _with_job(self, bare: SnapshotView, status: SnapshotStatus, job_id: str) -> SnapshotView:
         try:
-            with self._clusters.client(bare.cluster, self._key.namespace) as client:
+            with self._clusters.client(bare.cluster, self._namespace) as client:
                 seen = replace(bare, job_state=client.status(job_id).state)
                 if status.phase == "InProgress" and status.job_id is not None:
                     seen = replace(seen, trigger=_trigger(client, status), taken=_taken(client, seen, status.job_id))
@@ -101,7 +92,7 @@ class SnapshotWorld:
 
     def _place_of_job(self, name: str) -> tuple[str, str | None]:
         """Cluster and id of the job that runs for a HeadraceJob."""
-        document = self._store.find(Key(JOB, self._key.namespace, name))
+        document = self._store.find(Key(JOB, self._namespace, name))
         status = None if document is None else status_of(document, JobResourceStatus)
         if status is None or status.target is None or status.phase not in {"Running", "Stopping", "Ended"}:
             return "", None
@@ -109,45 +100,27 @@ class SnapshotWorld:
 
     # ---- record and act ------------------------------------------------------------------------------------------
 
-    def record(self, decision: Decision[SnapshotStatus]) -> None:
+    def record(self, decision: Decision[SnapshotStatus, SnapshotStep]) -> None:
         """Writes the status, then events. Raises ConflictError, ExternalError."""
         before, after = decision.status, decision.after
-        self._store.write_status(self._key, self._document, after)
         said = announcements(before.conditions, after.conditions, phase_before=before.phase, phase=after.phase)
-        for each in said:
-            self._events.write(SNAPSHOT, self._document, each, self._clock().text)
+        self._object.record(after, said, self._clock().text)
 
-    def act(self, step: Step) -> Result | None:
-        """Takes a step. An external failure is a `Delayed`: the step is repeated."""
-        try:
-            return self._act(step)
-        except (ExternalError, UserError) as error:
-            return Delayed(str(error))
-
-    def _act(self, step: Step) -> Result | None:
+    def act(self, step: SnapshotStep) -> Result | None:
+        """Takes a step. Raises ExternalError, UserError."""
         match step:
             case Wait():
                 return None
             case AddFinalizer() | RemoveFinalizer():
-                self._store.set_kept(self._key, self._document, is_kept=isinstance(step, AddFinalizer))
+                self._object.set_kept(is_kept=isinstance(step, AddFinalizer))
                 return None
             case TakeSavepoint():
-                with self._clusters.client(step.cluster, self._key.namespace) as client:
+                with self._clusters.client(step.cluster, self._namespace) as client:
                     return _take(client, step)
             case DisposeSavepoint(location):
                 # no call of REST deletes a savepoint: this process needs access to the storage
                 delete_savepoint(location)
                 return Disposed()
-            case (
-                ApplyCluster()
-                | DeleteCluster()
-                | Submit()
-                | StopJob()
-                | CancelJob()
-                | CreateSnapshot()
-                | DeleteSnapshot()
-            ):
-                raise InternalError("a snapshot takes no step of a job")
             case _:
                 assert_never(step)
 

@@ -955,6 +955,58 @@ class WorkerDraining(_message.Message):
 Global___WorkerDraining: _TypeAlias = WorkerDraining  # noqa: Y015
 
 @_typing.final
+class WorkerLoad(_message.Message):
+    """What the worker and its slots use; shown to users, and never decided upon.
+
+    cpu_millicores  thousandths of a core, over the time since the message before
+    memory_bytes    resident memory
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CPU_MILLICORES_FIELD_NUMBER: _builtins.int
+    MEMORY_BYTES_FIELD_NUMBER: _builtins.int
+    cpu_millicores: _builtins.int
+    memory_bytes: _builtins.int
+    def __init__(
+        self,
+        *,
+        cpu_millicores: _builtins.int = ...,
+        memory_bytes: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["cpu_millicores", b"cpu_millicores", "memory_bytes", b"memory_bytes"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___WorkerLoad: _TypeAlias = WorkerLoad  # noqa: Y015
+
+@_typing.final
+class Stacks(_message.Message):
+    """The answer to DumpStacks. text: the stacks of all threads, of the worker and of its slots."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    REQUEST_FIELD_NUMBER: _builtins.int
+    TEXT_FIELD_NUMBER: _builtins.int
+    request: _builtins.str
+    text: _builtins.str
+    def __init__(
+        self,
+        *,
+        request: _builtins.str = ...,
+        text: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["request", b"request", "text", b"text"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Stacks: _TypeAlias = Stacks  # noqa: Y015
+
+@_typing.final
 class FromWorker(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -965,6 +1017,8 @@ class FromWorker(_message.Message):
     SLOT_MESSAGE_FIELD_NUMBER: _builtins.int
     WORKER_LEAVING_FIELD_NUMBER: _builtins.int
     WORKER_DRAINING_FIELD_NUMBER: _builtins.int
+    WORKER_LOAD_FIELD_NUMBER: _builtins.int
+    STACKS_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def register(self) -> Global___Register: ...
     @_builtins.property
@@ -979,6 +1033,10 @@ class FromWorker(_message.Message):
     def worker_leaving(self) -> Global___WorkerLeaving: ...
     @_builtins.property
     def worker_draining(self) -> Global___WorkerDraining: ...
+    @_builtins.property
+    def worker_load(self) -> Global___WorkerLoad: ...
+    @_builtins.property
+    def stacks(self) -> Global___Stacks: ...
     def __init__(
         self,
         *,
@@ -989,12 +1047,14 @@ class FromWorker(_message.Message):
         slot_message: Global___SlotMessage | None = ...,
         worker_leaving: Global___WorkerLeaving | None = ...,
         worker_draining: Global___WorkerDraining | None = ...,
+        worker_load: Global___WorkerLoad | None = ...,
+        stacks: Global___Stacks | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["heartbeat", b"heartbeat", "kind", b"kind", "register", b"register", "slot_down", b"slot_down", "slot_message", b"slot_message", "slot_up", b"slot_up", "worker_draining", b"worker_draining", "worker_leaving", b"worker_leaving"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["heartbeat", b"heartbeat", "kind", b"kind", "register", b"register", "slot_down", b"slot_down", "slot_message", b"slot_message", "slot_up", b"slot_up", "stacks", b"stacks", "worker_draining", b"worker_draining", "worker_leaving", b"worker_leaving", "worker_load", b"worker_load"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["heartbeat", b"heartbeat", "kind", b"kind", "register", b"register", "slot_down", b"slot_down", "slot_message", b"slot_message", "slot_up", b"slot_up", "worker_draining", b"worker_draining", "worker_leaving", b"worker_leaving"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["heartbeat", b"heartbeat", "kind", b"kind", "register", b"register", "slot_down", b"slot_down", "slot_message", b"slot_message", "slot_up", b"slot_up", "stacks", b"stacks", "worker_draining", b"worker_draining", "worker_leaving", b"worker_leaving", "worker_load", b"worker_load"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_kind: _TypeAlias = _typing.Literal["register", "heartbeat", "slot_up", "slot_down", "slot_message", "worker_leaving", "worker_draining"]  # noqa: Y015
+    _WhichOneofReturnType_kind: _TypeAlias = _typing.Literal["register", "heartbeat", "slot_up", "slot_down", "slot_message", "worker_leaving", "worker_draining", "worker_load", "stacks"]  # noqa: Y015
     _WhichOneofArgType_kind: _TypeAlias = _typing.Literal["kind", b"kind"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_kind) -> _WhichOneofReturnType_kind | None: ...
 
@@ -1153,6 +1213,27 @@ class ReplaceSecret(_message.Message):
 Global___ReplaceSecret: _TypeAlias = ReplaceSecret  # noqa: Y015
 
 @_typing.final
+class DumpStacks(_message.Message):
+    """Write the stacks of all threads down, for users; answered by Stacks."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    REQUEST_FIELD_NUMBER: _builtins.int
+    request: _builtins.str
+    def __init__(
+        self,
+        *,
+        request: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["request", b"request"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___DumpStacks: _TypeAlias = DumpStacks  # noqa: Y015
+
+@_typing.final
 class ToWorker(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -1163,6 +1244,7 @@ class ToWorker(_message.Message):
     KILL_SLOT_FIELD_NUMBER: _builtins.int
     STOP_WORKER_FIELD_NUMBER: _builtins.int
     REPLACE_SECRET_FIELD_NUMBER: _builtins.int
+    DUMP_STACKS_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def registered(self) -> Global___Registered: ...
     @_builtins.property
@@ -1177,6 +1259,8 @@ class ToWorker(_message.Message):
     def stop_worker(self) -> Global___StopWorker: ...
     @_builtins.property
     def replace_secret(self) -> Global___ReplaceSecret: ...
+    @_builtins.property
+    def dump_stacks(self) -> Global___DumpStacks: ...
     def __init__(
         self,
         *,
@@ -1187,12 +1271,13 @@ class ToWorker(_message.Message):
         kill_slot: Global___KillSlot | None = ...,
         stop_worker: Global___StopWorker | None = ...,
         replace_secret: Global___ReplaceSecret | None = ...,
+        dump_stacks: Global___DumpStacks | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["heartbeat", b"heartbeat", "kill_slot", b"kill_slot", "kind", b"kind", "refused", b"refused", "registered", b"registered", "replace_secret", b"replace_secret", "slot_command", b"slot_command", "stop_worker", b"stop_worker"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["dump_stacks", b"dump_stacks", "heartbeat", b"heartbeat", "kill_slot", b"kill_slot", "kind", b"kind", "refused", b"refused", "registered", b"registered", "replace_secret", b"replace_secret", "slot_command", b"slot_command", "stop_worker", b"stop_worker"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["heartbeat", b"heartbeat", "kill_slot", b"kill_slot", "kind", b"kind", "refused", b"refused", "registered", b"registered", "replace_secret", b"replace_secret", "slot_command", b"slot_command", "stop_worker", b"stop_worker"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["dump_stacks", b"dump_stacks", "heartbeat", b"heartbeat", "kill_slot", b"kill_slot", "kind", b"kind", "refused", b"refused", "registered", b"registered", "replace_secret", b"replace_secret", "slot_command", b"slot_command", "stop_worker", b"stop_worker"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_kind: _TypeAlias = _typing.Literal["registered", "refused", "heartbeat", "slot_command", "kill_slot", "stop_worker", "replace_secret"]  # noqa: Y015
+    _WhichOneofReturnType_kind: _TypeAlias = _typing.Literal["registered", "refused", "heartbeat", "slot_command", "kill_slot", "stop_worker", "replace_secret", "dump_stacks"]  # noqa: Y015
     _WhichOneofArgType_kind: _TypeAlias = _typing.Literal["kind", b"kind"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_kind) -> _WhichOneofReturnType_kind | None: ...
 

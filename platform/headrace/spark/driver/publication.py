@@ -13,6 +13,7 @@ from headrace.checkpoint.journal.records import CheckpointRecord
 from headrace.checkpoint.manifest import Manifest
 from headrace.core.clock import Clock
 from headrace.core.errors import ExternalError
+from headrace.core.plural import plural
 from headrace.execution.planning import JobPlans, plan_sinks
 from headrace.plan.physical import SinkSpec
 from headrace.spark.driver.manifest import share_of
@@ -65,7 +66,8 @@ class Publication:
         sinks = {sink.node: sink.config for _, sink in plan_sinks(plan)}
         orders = publish_orders(common, shares, _numbers(shares))
         in_tasks = [order for order in orders if sinks[order.share.sink].publishes_once]
-        self.say(f"publishing: {sum(share.rows for share in shares):,} rows in {len(orders)} shares")
+        rows = sum(share.rows for share in shares)
+        self.say(f"publishing: {rows:,} {'row' if rows == 1 else 'rows'} in {plural(len(orders), 'share')}")
         published = {order.share.sink for order in in_tasks}
         remembering = [spec for _, spec in plan_sinks(plan) if spec.node in published]
         self._publish([order.model_dump_json().encode() for order in in_tasks], remembering, record)

@@ -80,7 +80,7 @@ class ReplayOptions:
     def require_consistent(self) -> None:
         """Raises UserError if two options contradict each other."""
         if self.final and self.savepoint is None:
-            raise UserError("--final says how to end with a savepoint", remedy="give --savepoint DIR too")
+            raise UserError("--drain says how to end with a savepoint", remedy="give --savepoint DIR too")
         if self.origin is not None and self.begin is not None:
             raise UserError("--from and --from-savepoint both say where to begin", remedy="give one of them")
 

@@ -37,15 +37,18 @@ TOP_KEYS = (*file_keys(PipelineFields), *SECTIONS)
 _Node = TypeVar("_Node", SourceNode, StepNode, SinkNode)
 
 
-def pipeline_from_dict(data: object) -> Pipeline:
-    """A pipeline from plain data. Raises InvalidPipelineError whose problems carry paths."""
-    pipeline, findings = read_pipeline(data)
+def pipeline_from_dict(data: object, *, needs_sinks: bool = True) -> Pipeline:
+    """A pipeline from plain data. Raises InvalidPipelineError whose problems carry paths.
+
+    needs_sinks   a pipeline without sinks is a problem, except where somebody else takes its rows
+    """
+    pipeline, findings = read_pipeline(data, needs_sinks=needs_sinks)
     if findings or pipeline is None:
         raise InvalidPipelineError([Problem(item.message, item.path, None, item.remedy) for item in findings])
     return pipeline
 
 
-def read_pipeline(data: object) -> tuple[Pipeline | None, list[Finding]]:
+def read_pipeline(data: object, *, needs_sinks: bool = True) -> tuple[Pipeline | None, list[Finding]]:
     """A pipeline and its findings. With findings it holds the nodes that could be read, or is None if how they run is
     unknown.
     """
@@ -63,7 +66,7 @@ def read_pipeline(data: object) -> tuple[Pipeline | None, list[Finding]]:
     connections = read_connections(data.get("connections"), findings)
     sources = _read_group(data, "sources", lambda body: _read_source(body, connections), findings, required=True)
     steps = _read_group(data, "steps", _read_step, findings, required=False)
-    sinks = _read_group(data, "sinks", lambda body: _read_sink(body, connections), findings, required=True)
+    sinks = _read_group(data, "sinks", lambda body: _read_sink(body, connections), findings, required=needs_sinks)
     findings.extend(check_graph(data))
     if fields is not None:
         findings.extend(_too_parallel(fields, data, {**sources, **steps, **sinks}))

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
-from dataclasses import replace
 
-from headrace.spec.config_fields import ConfigField, config_fields
+from headrace.spec.config_fields import config_fields
 from headrace.spec.pipeline import StepFields
 from headrace.spec.reference.field_tables import example_block, field_table
+from headrace.spec.reference.step_entries import first_line, verb_fields
 from headrace.spec.reference.step_examples import PIPELINE, VERB_EXAMPLES, WINDOW_EXAMPLES
-from headrace.spec.verbs import VERBS, Aggregate, Map, Verb
+from headrace.spec.verbs import VERBS
 from headrace.spec.window import KINDS
 
 _HEAD = """\
@@ -48,30 +48,15 @@ def _lines() -> Iterator[str]:
     yield from field_table(config_fields(StepFields))
     for name, verb in VERBS.items():
         yield f"## {name}\n"
-        yield f"{_first_line(verb)}\n"
+        yield f"{first_line(verb)}\n"
         yield from field_table(verb_fields(name, verb))
         yield from example_block(VERB_EXAMPLES[name])
     yield _WINDOWS
     for kind, model in KINDS.items():
         yield f"### {kind}\n"
-        yield f"{_first_line(model)}\n"
+        yield f"{first_line(model)}\n"
         yield from field_table(config_fields(model))
         yield from example_block(WINDOW_EXAMPLES[kind])
-
-
-def verb_fields(name: str, verb: type[Verb]) -> tuple[ConfigField, ...]:
-    """The fields of a verb under the keys that they have in a step."""
-    fields = config_fields(verb)
-    if verb is Aggregate:
-        return fields
-    if verb is Map:
-        return tuple(replace(field, name=f"{name}.{field.name}") for field in fields)
-    # the value of the verb's key is its only field
-    return tuple(replace(field, name=name) for field in fields)
-
-
-def _first_line(model: type) -> str:
-    return (model.__doc__ or "").partition("\n")[0]
 
 
 if __name__ == "__main__":

@@ -16,8 +16,10 @@ runtime has its own.
 from __future__ import annotations
 
 import argparse
+import faulthandler
 import importlib
 import os
+import signal
 import socket
 import sys
 import threading
@@ -38,6 +40,8 @@ from headrace.worker.supervision.slot_pipe import SlotPipe
 if TYPE_CHECKING:
     from headrace.worker.slot.runtime import SlotRuntime
 
+STACKS_SIGNAL = signal.SIGUSR1
+"""At this signal the process writes the stacks of its threads to its log."""
 FAILED, SUPERVISOR_GONE, OVERRUN = 1, 71, 72
 """Exit codes, beside `lease.LEASE_EXPIRED`; 0: the attempt was left on command."""
 WAITING_MAX = 65_536
@@ -101,6 +105,8 @@ def main(arguments: list[str]) -> NoReturn:
     options = SlotOptions(**given, tls=tls)
     # the parent is the supervisor's thread that started this process, or its main thread if a template forked it
     die_with_parent(options.parent, SUPERVISOR_GONE)
+    # before the supervisor knows that the slot is up: without a handler the signal would end it
+    faulthandler.register(STACKS_SIGNAL, sys.stderr)
     # children of this process (started by a user's map function, say) must not hold the pipe open
     os.set_inheritable(options.fd, False)  # noqa: FBT003 - its only form
     _Slot(options).run()

@@ -16,6 +16,8 @@ from headrace.exchange.mailbox import ChannelBounds, Mailbox
 from headrace.exchange.outlet import Outlet
 from headrace.exchange.output import Channel, EdgeOutput
 from headrace.exchange.traffic import NodeBytes
+from headrace.operators.chain import Link
+from headrace.plan.partitioning import Hash
 from headrace.plan.physical import PhysicalPlan, SourceSpec, Task
 from headrace.state.snapshot import RestoredStates
 from headrace.worker.slot.lease import Lease
@@ -23,6 +25,9 @@ from headrace.worker.slot.wiring import Wiring, wire
 from headrace.worker.state.snapshots import SubtaskSnapshots
 from headrace.worker.task.build import ChainBuilder, FindOutlet, SubtaskContext, outgoing
 from headrace.worker.task.control import Command, Finish, SubtaskEvents
+from headrace.worker.task.key_sample import KeySample
+from headrace.worker.task.node_time import NodeTime
+from headrace.worker.task.sink_task import SinkTask
 from headrace.worker.task.source_task import SourceTask, SourceTiming
 from headrace.worker.task.subtask import Subtask
 from headrace.worker.task.subtask_thread import SubtaskThread, close_all, join_all
@@ -51,8 +56,11 @@ class SliceOptions:
 
 @dataclass(slots=True)
 class OpenSubtask:
-    """An open subtask. `loop` is a SourceTask if the task begins with a source (`source`: its name). `traffic`: node ->
-    its bytes."""
+    """An open subtask. `loop` is a SourceTask if the task begins with a source (`source`: its name).
+
+    traffic, times   node -> its bytes, its time
+    links, sinks     its steps and sinks by node
+    """
 
     task: Task
     index: int
@@ -63,6 +71,9 @@ class OpenSubtask:
     mailbox: Mailbox | None
     source: str | None
     traffic: dict[str, NodeBytes]
+    times: dict[str, NodeTime] = field(default_factory=dict)
+    links: dict[str, Link] = field(default_factory=dict)
+    sinks: dict[str, SinkTask] = field(default_factory=dict)
 
     @property
     def waited_ms(self) -> float:
@@ -141,6 +152,7 @@ class Slice:
         options = self._options
         counters: dict[str, Counter[str]] = {}
         traffic: dict[str, NodeBytes] = {}
+        times: dict[str, NodeTime] = {}
         snapshots = SubtaskSnapshots(task.name, options.index, self._events, counters)
         context = SubtaskContext(
             pipeline=self.plan.pipeline,
@@ -155,6 +167,7 @@ class Slice:
             floors=options.floors,
             counters=counters,
             traffic=traffic,
+            times=times,
             restored=restored,
             lease=options.lease,
             terms=self.plan.checkpoint,
@@ -173,11 +186,19 @@ class Slice:
             thread.leave = loop.leave
         else:
             assert mailbox is not None, f"task {task.name} reads from nobody"
-            loop = Subtask(mailbox, builder.head(), snapshots)
+            loop = Subtask(mailbox, builder.head(), snapshots, self._key_sample(task))
         thread.run = loop.run
         edges = tuple(end for receivers in ends.values() for end in receivers if isinstance(end, EdgeOutput))
         source = head.node if isinstance(head, SourceSpec) else None
-        self.subtasks.append(OpenSubtask(task, options.index, thread, counters, edges, loop, mailbox, source, traffic))
+        parts = (counters, edges, loop, mailbox, source, traffic, times, builder.links, builder.sinks)
+        self.subtasks.append(OpenSubtask(task, options.index, thread, *parts))
+
+    def _key_sample(self, task: Task) -> KeySample | None:
+        """The sample of the keys of a task whose rows are divided among several subtasks by key."""
+        ways = [edge.partitioning for edge in self.plan.edges if edge.to_task == task.name]
+        if task.parallelism == 1 or not ways or not isinstance(ways[0], Hash) or len(set(ways)) != 1:
+            return None
+        return KeySample(task.name, ways[0].keys, self.plan.max_parallelism, self._clock)
 
     # ---- running -----------------------------------------------------------------------------------------------------
 

@@ -11,7 +11,13 @@ from headrace.rpc.figures import FIGURES_INTERVAL_MS, SlotFigures, TimeFigures
 from headrace.rpc.status import SlotStatus, SourceSubtaskStatus, SubtaskStatus
 from headrace.worker.slot.attempt.due_reports import INTERVAL_MS, TIMED_INTERVAL_MS, DueReports
 from headrace.worker.slot.slice import OpenSubtask, Slice
-from headrace.worker.slot.slot_figures import node_figures, source_figures, transaction_figures
+from headrace.worker.slot.slot_figures import (
+    key_figures,
+    late_figures,
+    node_figures,
+    source_figures,
+    transaction_figures,
+)
 from headrace.worker.task.source_task import SourceTask
 
 
@@ -99,23 +105,31 @@ class StatusReport:
         opened = self._running.subtasks
         return SlotFigures(
             at_ms=max(now_ms - self._began_ms, 0),
-            nodes=tuple(figures for each in opened for figures in node_figures(each)),
-            times=tuple(_time_figures(name, spent) for name, spent in self._times.items()),
+            nodes=tuple(figures for each in opened for figures in node_figures(each, self._worked_ms(each))),
+            times=tuple(_time_figures(each, self._times[each.task.name]) for each in opened),
             sources=tuple(
                 source_figures(each.source, each.loop) for each in opened if isinstance(each.loop, SourceTask)
             ),
             transactions=transaction_figures(
                 part for each in opened for part in each.thread.parts if isinstance(part, TransactionsWriter)
             ),
+            keys=tuple(figures for each in opened for figures in key_figures(each)),
+            late=tuple(figures for each in opened for figures in late_figures(each)),
         )
 
+    def _worked_ms(self, opened: OpenSubtask) -> float:
+        """How long the subtask has not waited for input."""
+        spent = self._times[opened.task.name]
+        return spent.busy + spent.backpressured
 
-def _time_figures(task: str, spent: _Times) -> TimeFigures:
+
+def _time_figures(opened: OpenSubtask, spent: _Times) -> TimeFigures:
     return TimeFigures(
-        task=task,
+        task=opened.task.name,
         busy_ms=round(spent.busy),
         idle_ms=round(spent.idle),
         backpressured_ms=round(spent.backpressured),
+        batches=opened.loop.batches,
     )
 
 

@@ -27,9 +27,11 @@ from headrace import __version__
 from headrace.core.errors import ExternalError, HeadraceError, InternalError, UnreachableError, UserError
 from headrace.core.files.private_files import PRIVATE_FILE
 from headrace.core.files.replaced_file import replace_file
+from headrace.core.plural import plural
 from headrace.processes.spawning import SpawnStarter, Starter
 from headrace.rpc.client import ClientHandlers, ControlClient, CoordinatorAccess
 from headrace.rpc.messages import (
+    DumpStacks,
     Heartbeat,
     KillSlot,
     Refused,
@@ -40,6 +42,7 @@ from headrace.rpc.messages import (
     SlotDown,
     SlotInfo,
     SlotUp,
+    Stacks,
     StopWorker,
     ToWorker,
     WorkerDraining,
@@ -49,8 +52,10 @@ from headrace.rpc.time_settings import ClusterTimes
 from headrace.tls.files import TlsFiles
 from headrace.worker.supervision.slot_log import prune_logs
 from headrace.worker.supervision.slot_process import SlotHandlers, SlotProcess, SlotSetup, SlotState
+from headrace.worker.supervision.stacks import all_stacks
 from headrace.worker.supervision.start_backoff import StartBackoff
 from headrace.worker.supervision.worker_folder import WorkerFolder
+from headrace.worker.supervision.worker_load import LoadMeter
 
 WORKER_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}\Z")
 WORKER_SECRET = re.compile(r"[a-z][a-z0-9.-]{0,49}\Z")
@@ -63,6 +68,8 @@ FLUSH_SECONDS = 10.0
 """At its end the worker waits at most this long until a connected coordinator has acknowledged all messages."""
 MEASURE_SECONDS = 1.0
 CHECK_SECONDS_MAX = 0.2
+LOAD_SECONDS = 2.0
+"""Between two reports of what the worker uses."""
 
 _log = logging.getLogger(__name__)
 
@@ -112,6 +119,7 @@ class Supervisor:
             raise UserError(f"{config.worker!r} is no worker id: letters, digits, '.', '_' and '-'")
         self._config = config
         self._lock = threading.Lock()
+        self._dumping = threading.Lock()
         self._slots: dict[str, SlotProcess] = {}
         self._wake = threading.Event()
         self._ending: str | None = None
@@ -121,7 +129,8 @@ class Supervisor:
         self._backoff = StartBackoff()
         self._missed = False
         self._drained_by_s: float | None = None
-        self._measured_s = self._checked_s = time.monotonic()
+        self._measured_s = self._checked_s = self._load_due_s = time.monotonic()
+        self._load = LoadMeter(self._measured_s)
         handlers = ClientHandlers(self._registration, self._on_message, self._on_refused)
         access = CoordinatorAccess(config.coordinator, config.token, config.tls)
         self._client = ControlClient(access, config.times, handlers)
@@ -216,6 +225,9 @@ class Supervisor:
                 self._end("the coordinator said so")
             case ReplaceSecret(name, content):
                 self._replace_secret(name, content)
+            case DumpStacks(request):
+                # it takes a moment, in which this thread must go on to read
+                threading.Thread(target=self._dump_stacks, args=(request,), name="stacks", daemon=True).start()
             case Registered() | Refused() | Heartbeat():
                 pass
             case _:
@@ -231,6 +243,17 @@ class Supervisor:
         except OSError as error:
             # the one before may last for a while, and the coordinator sends the next one
             _log.warning("the secret %s cannot be replaced: %s", name, error)
+
+    def _dump_stacks(self, request: str) -> None:
+        if not self._dumping.acquire(blocking=False):
+            self._client.send(Stacks(request, "another dump is under way\n"))
+            return
+        try:
+            with self._lock:
+                slots = list(self._slots.values())
+            self._client.send(Stacks(request, all_stacks(slots)))
+        finally:
+            self._dumping.release()
 
     def _on_refused(self, refused: Refused) -> None:
         reason = f"the coordinator at {self._config.coordinator} refuses this worker: {refused.reason}"
@@ -304,7 +327,7 @@ class Supervisor:
         if not busy:
             self._end("it is drained")
         elif now_s >= drained_by_s:
-            self._end(f"{busy} slots have not been drained in {self._config.drain_ms / 1_000:g} s")
+            self._end(f"{plural(busy, 'busy slot')} not drained in {self._config.drain_ms / 1_000:g} s")
 
     def _fill(self, now_s: float) -> None:
         """Starts missing slots as soon as the starter can do so without blocking this thread."""
@@ -373,10 +396,15 @@ class Supervisor:
             raise UnreachableError(f"no coordinator answered at {config.coordinator} for {silent_s:.0f} s: {trouble}")
 
     def _measure(self, now_s: float) -> None:
-        """Enforces the memory limit of slots and the size of their logs, once a second."""
+        """Enforces the memory limit of slots and the size of their logs, once a second; reports the worker's load."""
         if now_s - self._measured_s < MEASURE_SECONDS:
             return
         self._measured_s = now_s
+        if now_s >= self._load_due_s and not self._missed:
+            # without a coordinator that answers they would fill the outbox
+            self._load_due_s = now_s + LOAD_SECONDS
+            pids = (os.getpid(), *(slot.pid for slot in self._slots.values()))
+            self._client.send(self._load.measure(pids, now_s))
         limit = self._config.memory_limit_bytes
         for slot in self._slots.values():
             with suppress(OSError):

@@ -22,6 +22,7 @@ from headrace.worker.slot.lease import Lease
 from headrace.worker.slot.wiring import Wiring
 from headrace.worker.state.snapshots import SubtaskSnapshots
 from headrace.worker.task.ingest import open_ingest
+from headrace.worker.task.node_time import NodeTime, TimedReceiver
 from headrace.worker.task.read_ahead import ReadAhead
 from headrace.worker.task.sink_task import SinkTask, open_encoder
 from headrace.worker.task.source_progress import SourceProgress
@@ -44,6 +45,7 @@ class SubtaskContext:
 
     counters   node name -> that subtask's counters
     traffic    node name -> the bytes that entered and left that subtask there
+    times      node name -> the time that the subtask spends in it
     floors     recorded floors of an earlier run
     restored   node name -> this subtask's share of the node's states
     lease      nothing is written once the lease has expired; None: no lease
@@ -65,6 +67,7 @@ class SubtaskContext:
     terms: CheckpointTerms
     attempt: int = 0
     traffic: dict[str, NodeBytes] = field(default_factory=dict)
+    times: dict[str, NodeTime] = field(default_factory=dict)
     restored: Mapping[str, RestoredStates] = field(default_factory=dict)
     lease: Lease | None = None
     hand_over: bool = False
@@ -119,10 +122,15 @@ class ChainBuilder:
         self.opened: list[Reader | Operator | Writer] = []
         self.steps: dict[str, Operator] = {}
         """Those of `opened` that are operators, by node."""
+        self.links: dict[str, Link] = {}
+        """The links of the chain by node."""
+        self.sinks: dict[str, SinkTask] = {}
+        """The sinks of the chain by node."""
 
     def head(self) -> Receiver:
         """The receiver of a task without a source."""
-        return self._open(self._task.nodes[0].node)
+        head = self._task.nodes[0].node
+        return TimedReceiver(self._open(head), self.time(head), None)
 
     def source(self) -> SourceTask:
         """The source task of a task that begins with one."""
@@ -163,8 +171,13 @@ class ChainBuilder:
         return receivers[0] if len(receivers) == 1 else Fan(receivers)
 
     def _receivers(self, node: str, output: str) -> list[Receiver]:
-        inside = [self._open(edge.target) for edge in self._task.edges if edge.source == node and edge.output == output]
-        return [*inside, *self._outgoing.get((node, output), ())]
+        sender = self.time(node)
+        inside = [
+            TimedReceiver(self._open(edge.target), self.time(edge.target), sender)
+            for edge in self._task.edges
+            if edge.source == node and edge.output == output
+        ]
+        return [*inside, *(TimedReceiver(end, None, sender) for end in self._outgoing.get((node, output), ()))]
 
     def _open(self, name: str) -> Receiver:
         spec = self._nodes[name]
@@ -188,7 +201,9 @@ class ChainBuilder:
         if states and not resumed:
             operator.restore(states)
         snapshots = self._context.snapshots
-        return Link(operator, outputs, self.counters(spec.node), node=spec.node, states=snapshots)
+        link = Link(operator, outputs, self.counters(spec.node), node=spec.node, states=snapshots)
+        self.links[spec.node] = link
+        return link
 
     def _open_sink(self, spec: SinkSpec) -> Receiver:
         context = self._context
@@ -202,7 +217,7 @@ class ChainBuilder:
         )
         writer = spec.config.open_writer(told)
         self.opened.append(writer)
-        return SinkTask(
+        sink = SinkTask(
             spec,
             writer=writer,
             encoder=open_encoder(spec),
@@ -211,6 +226,8 @@ class ChainBuilder:
             lease=context.lease,
             traffic=self.traffic(spec.node),
         )
+        self.sinks[spec.node] = sink
+        return sink
 
     def _outputs(self, node: str) -> dict[str, list[Receiver]]:
         outputs = {edge.output for edge in self._task.edges if edge.source == node}
@@ -224,3 +241,7 @@ class ChainBuilder:
     def traffic(self, node: str) -> NodeBytes:
         """The counted bytes of a node."""
         return self._context.traffic.setdefault(node, NodeBytes())
+
+    def time(self, node: str) -> NodeTime:
+        """The measured time of a node."""
+        return self._context.times.setdefault(node, NodeTime())

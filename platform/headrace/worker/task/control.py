@@ -105,6 +105,7 @@ class PartitionStatus:
     lag        messages that the reader is behind; None: it has not reported any yet
     watermark  the partition's own (epoch ms); None before its first row
     idle       the watermark does not wait for it
+    quiet_ms   time since its last row, or since its assignment
     """
 
     split: SplitId
@@ -112,6 +113,7 @@ class PartitionStatus:
     lag: int | None
     watermark: int | None
     idle: bool
+    quiet_ms: int = 0
 
 
 @dataclass(frozen=True, slots=True)

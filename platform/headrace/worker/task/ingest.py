@@ -26,6 +26,7 @@ from headrace.kernels.group.event_time import event_milliseconds
 from headrace.operators.chain import Receiver
 from headrace.operators.operator import OnError
 from headrace.plan.physical import RecordTime, RowTime, SourceSpec
+from headrace.worker.task.first_rows import FirstRowsCount
 from headrace.worker.task.source_columns import bad_rows, metadata_columns, order_columns
 from headrace.worker.task.source_progress import SourceProgress
 
@@ -76,6 +77,8 @@ class Ingest:
         self._types = list(spec.schema.polars().values())
         self._required = [field.name for field in spec.schema if not field.nullable]
         self._time_value, self._time_fails = _time_expression(spec)
+        self.first = FirstRowsCount(self._names)
+        """What the first rows look like."""
 
     def on_batch(self, batch: MessageBatch | RowBatch) -> None:
         """Sends the rows of a batch of n >= 1 messages or rows down both outputs.
@@ -94,6 +97,7 @@ class Ingest:
         bad = bad_rows(batch, taken.bad, taken.reasons)
         if bad is not None:
             self._on_bad(bad)
+        self.first.add(taken.rows, ts)
         if taken.rows.height:
             rows = taken.rows.hstack(self._hidden_columns(batch, taken, ts))
             self._counters["rows_out"] += rows.height

@@ -16,6 +16,7 @@ from headrace.core.batch import OP, TS
 from headrace.core.errors import ExternalError
 from headrace.core.signals import Barrier, EndOfInput, Signal, Watermark
 from headrace.exchange.traffic import NodeBytes, payload_bytes
+from headrace.exchange.wait_time import WaitTime
 from headrace.plan.physical import SinkSpec
 from headrace.worker.slot.lease import Lease
 from headrace.worker.state.snapshots import SubtaskSnapshots
@@ -43,6 +44,10 @@ class SinkTask:
         self._visible = list(spec.schema.names)
         self._encoded = list(spec.encoded.names)
         self.counters = counters
+        self.writing = WaitTime()
+        """Time inside of the writer's `write`. Other threads may read it."""
+        self.flushing = WaitTime()
+        """Time inside of the writer's `flush`. Other threads may read it."""
 
     def on_batch(self, batch: pl.DataFrame) -> None:
         """Encodes and writes a batch; blocks while the writer's buffer is full.
@@ -53,7 +58,8 @@ class SinkTask:
         messages = None if self._encoder is None else self._encoder.encode(batch.select(self._encoded))
         hidden = [TS, OP] if OP in batch.columns else [TS]
         rows = batch.select(*self._visible, *hidden)
-        self._writer.write(SinkBatch(rows, messages))
+        with self.writing.waiting():
+            self._writer.write(SinkBatch(rows, messages))
         self._traffic.bytes_out += int(rows.estimated_size()) if messages is None else payload_bytes(messages)
         self.counters["rows_in"] += batch.height
         self.counters["rows_out"] += batch.height
@@ -63,7 +69,9 @@ class SinkTask:
         match signal:
             case Barrier(epoch):
                 self._check_lease()
-                self._snapshots.add_committables(self._writer.flush(epoch))
+                with self.flushing.waiting():
+                    committables = self._writer.flush(epoch)
+                self._snapshots.add_committables(committables)
             case Watermark() | EndOfInput():
                 pass
             case _:

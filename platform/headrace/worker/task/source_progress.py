@@ -175,9 +175,10 @@ class SourceProgress:
         return bool(self._partitions) and all(part.finished for part in self._partitions.values())
 
     def own_watermarks(self) -> list[tuple[SplitId, int | None, bool]]:
-        """Each partition with its own watermark (epoch ms; None before its first row), and whether it is idle."""
+        """Each partition with its own watermark (epoch ms; None before its first row), and whether the watermark of the
+        subtask does not wait for it: it is idle, or over."""
         return [
-            (split, None if part.max_ts is None else part.max_ts - self._lag_ms, part.idle)
+            (split, None if part.max_ts is None else part.max_ts - self._lag_ms, part.idle or self._over(part))
             for split, part in self._partitions.items()
         ]
 

@@ -25,6 +25,7 @@ from headrace.core.source_state import AppliedFloor, SplitState
 from headrace.exchange.mailbox import TaskCancelledError
 from headrace.exchange.wait_time import WaitTime
 from headrace.plan.physical import SourceSpec
+from headrace.rpc.figures import FirstRows
 from headrace.worker.state.snapshots import SubtaskSnapshots
 from headrace.worker.task.control import (
     Assign,
@@ -95,6 +96,8 @@ class SourceTask:
         self._timing = timing
         self.waited = WaitTime()
         """Time spent in polls. Other threads may read it."""
+        self.batches = 0
+        """Batches that were read so far. Other threads may read it."""
         self._snapshots = snapshots
         self._hand_over = hand_over
         self._commands: SimpleQueue[InTurn | None] = SimpleQueue()
@@ -150,6 +153,11 @@ class SourceTask:
         """The partitions as of at most `PARTITIONS_INTERVAL_MS` ago while the loop polls. Called by any thread."""
         return self._partitions
 
+    @property
+    def first_rows(self) -> FirstRows:
+        """What its first rows look like. Called by any thread."""
+        return self._ingest.first.figures
+
     def applied_floors(self) -> list[AppliedFloor]:
         """The floors that have taken effect so far."""
         return list(self._time.applied)
@@ -163,9 +171,11 @@ class SourceTask:
         )
 
     def _publish_partitions(self) -> None:
-        lag, position = self._lag, self._positions
+        lag, position, now_ms = self._lag, self._positions, self._clock.monotonic_ms()
         self._partitions = tuple(
-            PartitionStatus(split, position[split], lag.get(split), watermark, idle)
+            PartitionStatus(
+                split, position[split], lag.get(split), watermark, idle, max(now_ms - self._last_row_ms[split], 0)
+            )
             for split, watermark, idle in self._time.own_watermarks()
         )
 
@@ -334,6 +344,7 @@ class SourceTask:
         for run in batch.runs:
             self._last_row_ms[run.split] = self._polled_ms
             self._at_end.discard(run.split)
+        self.batches += 1
         self._ingest.on_batch(batch)
 
     def _note(self, polled: Polled) -> None:

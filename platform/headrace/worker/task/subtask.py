@@ -11,18 +11,25 @@ from headrace.exchange.mailbox import Mailbox
 from headrace.exchange.wait_time import WaitTime
 from headrace.operators.chain import Receiver
 from headrace.worker.state.snapshots import SubtaskSnapshots
+from headrace.worker.task.key_sample import KeySample
 
 
 class Subtask:
     """One parallel instance of a task without a source. `run` belongs to one thread, `finish` to any."""
 
-    def __init__(self, mailbox: Mailbox, head: Receiver, snapshots: SubtaskSnapshots) -> None:
+    def __init__(
+        self, mailbox: Mailbox, head: Receiver, snapshots: SubtaskSnapshots, keys: KeySample | None = None
+    ) -> None:
+        """`keys` samples the rows; None: they are not sent by key, or to one subtask only."""
         self._mailbox = mailbox
         self._head = head
         self._snapshots = snapshots
         self._finished = False
         self.waited = WaitTime()
         """Time spent waiting for input."""
+        self.batches = 0
+        """Batches that were taken so far. Other threads may read it."""
+        self.keys = keys
 
     def finish(self) -> None:
         """Ends the loop. To be called once all output is committed and no further barrier will come."""
@@ -38,6 +45,9 @@ class Subtask:
             for element in self._next():
                 match element:
                     case pl.DataFrame():
+                        self.batches += 1
+                        if self.keys is not None:
+                            self.keys.add(element)
                         self._head.on_batch(element)
                     case Watermark():
                         self._head.on_signal(element)

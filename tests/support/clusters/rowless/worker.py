@@ -20,6 +20,7 @@ from headrace.core.network.hosts import LOOPBACK
 from headrace.rpc.client import ClientHandlers, ControlClient, CoordinatorAccess
 from headrace.rpc.messages import (
     Address,
+    DumpStacks,
     Heartbeat,
     KillSlot,
     Refused,
@@ -96,7 +97,7 @@ class RowlessWorker:
                 self._end_slot(name, "killed on the coordinator's word", clean=False)
             case StopWorker():
                 self._ended.set()
-            case Registered() | Refused() | Heartbeat() | ReplaceSecret():
+            case Registered() | Refused() | Heartbeat() | ReplaceSecret() | DumpStacks():
                 pass
             case _:
                 assert_never(message)

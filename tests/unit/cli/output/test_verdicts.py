@@ -102,7 +102,7 @@ def test_submit_tells_the_verdict_first_and_refuses(cluster: ScriptedCluster, sa
 
 def test_what_cannot_be_read_from_here_is_left_to_the_coordinator(cluster: ScriptedCluster) -> None:
     result = headrace("submit", "p.yaml", "--from-savepoint", "/only/on/the/cluster")
-    assert "is judged by the coordinator" in result.stderr
+    assert "the coordinator judges it" in result.stderr
     assert len(cluster.jobs_by_id) == 1
 
 

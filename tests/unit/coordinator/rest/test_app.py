@@ -102,6 +102,18 @@ def test_a_status_without_subtasks(http: httpx.Client, cluster: ScriptedCluster)
     (short,) = http.get(f"/v1/jobs/{job}", params={"subtasks": "false"}).json()["nodes"]
 
     assert whole["subtasks"] and short == whole | {"subtasks": [], "partitions": []}
+    (named,) = http.get(f"/v1/jobs/{job}", params={"subtasks": "false", "node": whole["node"]}).json()["nodes"]
+    (other,) = http.get(f"/v1/jobs/{job}", params={"subtasks": "false", "node": "another"}).json()["nodes"]
+    assert (named, other) == (whole, short)
+
+
+def test_the_figures_of_all_jobs_in_one_document(http: httpx.Client) -> None:
+    job = submitted(http)
+    (listed,) = http.get("/v1/jobs").json()["jobs"]
+    (figures,) = http.get("/v1/figures").json()["jobs"]
+    assert (figures["job_id"], figures["rows_in_per_s"], figures["lag"]) == (job, 100.0, 5)
+    assert {name: figures[name] for name in listed} == listed
+    assert "subtasks" not in figures
 
 
 def test_the_rest_of_the_routes(http: httpx.Client, cluster: ScriptedCluster) -> None:
@@ -109,11 +121,15 @@ def test_the_rest_of_the_routes(http: httpx.Client, cluster: ScriptedCluster) ->
     cluster.jobs_by_id[job].log += [f"line {n}" for n in range(10)]
     assert http.get(f"/v1/jobs/{job}/logs", params={"lines": 2}).json()["lines"] == ["line 8", "line 9"]
     assert http.get(f"/v1/jobs/{job}/logs", params={"after": "7"}).json()["lines"] == ["line 7", "line 8", "line 9"]
+    bottleneck = http.get(f"/v1/jobs/{job}/bottleneck").json()
+    assert (bottleneck["kind"], bottleneck["node"], bottleneck["subtask"]) == ("slow-sink", "out", None)
     assert [each["epoch"] for each in http.get(f"/v1/jobs/{job}/checkpoints").json()["checkpoints"]] == [4, 3]
     assert http.get(f"/v1/jobs/{job}/exceptions").json()["exceptions"][0]["place"] == "t/0/7"
     assert http.post(f"/v1/jobs/{job}/savepoints", json={}).json()["kind"] == "savepoint"
     assert http.post(f"/v1/jobs/{job}/rescale", json={"parallelism": 3}).json()["kind"] == "rescale"
     assert http.get("/v1/cluster").json()["workers"][0]["worker"] == "worker-1"
+    stacks = http.post("/v1/workers/worker-1/stacks", headers=JSON).json()
+    assert stacks == {"worker": "worker-1", "text": "== supervisor of worker-1"}
     assert http.get("/v1/health").json()["status"] == "ok"
     assert http.delete("/v1/cluster").status_code == 202
     assert cluster.ended.is_set()

@@ -11,7 +11,7 @@ from headrace.deployment.kubernetes.cluster_spec import KubernetesCluster
 from headrace.deployment.kubernetes.manifests import CONTROL_PORT, REST_PORT, deployment, worker_template
 from headrace.deployment.kubernetes.protections import protection_names, protections
 from headrace.resources.kubernetes.worker_pod import worker_pod
-from support.kubernetes.policy_rules import PeerPod, is_allowed
+from support.kubernetes.documents.policy_rules import PeerPod, is_allowed
 
 ROWS = 41_234
 """A port of a slot, which the system has picked."""

@@ -1,13 +1,13 @@
-"""CSV messages of a topic: delimiter, numbered columns, messages that are no rows."""
+"""CSV of topics and files: delimiter, header or numbered columns, messages that are no rows."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 import pytest
 
 from headrace.core.errors import UserError
-from headrace.local.inspection.csv_messages import delimiter_of, infer_csv_messages
-from headrace.local.inspection.infer import schema_lines
-from headrace.spec.reading.load import load_text
+from headrace.local.inspection.csv_messages import delimiter_of, file_sample, looks_like_header, message_sample
 
 
 @pytest.mark.parametrize(
@@ -25,38 +25,49 @@ def test_the_delimiter_splits_most_rows_alike(texts: list[str], delimiter: str) 
     assert delimiter_of(texts) == delimiter
 
 
-def test_columns_are_numbered_and_rubbish_is_left_out() -> None:
-    messages = [b"dev-1;2026-11-01T00:00:00Z;23.04;84", b"<rubbish>", b"dev-2;2026-11-01T00:00:01Z;;85\r\n"]
-
-    inferred = infer_csv_messages(messages, "topic iot")
-
-    assert inferred.rows == 2
-    assert schema_lines(inferred) == [
-        'format: {csv: {delimiter: ";"}}',
-        "schema:",
-        "  c1: string not null",
-        "  c2: timestamp not null",
-        "  c3: float64",
-        "  c4: int64 not null",
-        "time:",
-        "  column: c2",
-        "  out_of_orderness: 0s  # how late a row may come",
-    ]
+def test_columns_of_messages_are_numbered_and_rubbish_is_left_out() -> None:
+    messages = [b"dev-1;2026-11-01T00:00:00Z;23.04", b"<rubbish>", b"dev-2;2026-11-01T00:00:01Z;\r\n"]
+    sample, places = message_sample(messages, "topic iot")
+    assert places == (0, 2)
+    assert sample.format == '{csv: {delimiter: ";"}}'
+    assert list(sample.rows[1]) == ["column_1", "column_2", "column_3"]
+    assert sample.rows[1]["column_3"] == ""
 
 
-def test_the_block_reads_as_a_source() -> None:
-    block = schema_lines(infer_csv_messages([b"a\t1", b"b\t2"], "topic t"))
-    body = "\n".join(f"    {line}" for line in block)
-    head = "name: p\nsources:\n  s:\n    kafka: {brokers: b, topic: t}\n"
+@pytest.mark.parametrize(
+    ("first", "rest", "expected"),
+    [
+        (["id", "at"], [["1", "2026-11-01"]], True),
+        (["id", "name"], [["a", "b"]], True),
+        (["dev-1", "2026-11-01T00:00:00Z"], [["dev-1", "2026-11-01T00:00:01Z"]], False),
+        (["dev-1", "23.5"], [["dev-2", "24"]], False),
+        (["dev-1", "on"], [["dev-2", "on"]], False),
+        (["dev-1", ""], [["dev-2", "x"]], False),
+    ],
+)
+def test_a_header_is_names_only(first: list[str], rest: Sequence[list[str]], expected: bool) -> None:
+    assert looks_like_header(first, rest) is expected
 
-    loaded = load_text(f"{head}{body}\nsinks:\n  out: {{from: s, print: {{}}}}\n", "p.yaml", environ={})
 
-    source = loaded.pipeline.sources["s"]
-    assert source.format is not None
-    assert source.format.options == {"delimiter": "\t"}
-    assert source.columns.json() == {"c1": "string not null", "c2": "int64 not null"}
+@pytest.mark.parametrize("delimiter", [",", ";", "\t"])
+def test_a_file_with_and_without_header(delimiter: str) -> None:
+    rows = [delimiter.join(row) + "\n" for row in (["id", "n"], ["a", "1"], ["b", "2"])]
+    named = file_sample(rows, "x.csv", header=None)
+    assert named.rows[0] == {"id": "a", "n": "1"}
+    assert "header: true" in named.format
+    assert named.note == "the first line names the columns (--no-header if they are data)"
+    bare = file_sample(rows[1:], "x.csv", header=None)
+    assert bare.rows[0] == {"column_1": "a", "column_2": "1"}
+    assert "header" not in bare.format
+    assert "they are named column_1" in bare.note
+    forced = file_sample(rows, "x.csv", header=False)
+    assert forced.rows[0] == {"column_1": "id", "column_2": "n"}
 
 
-def test_a_topic_without_messages_is_refused() -> None:
+def test_a_topic_or_file_without_rows_is_refused() -> None:
     with pytest.raises(UserError, match="no rows"):
-        infer_csv_messages([], "topic t")
+        message_sample([], "topic t")
+    with pytest.raises(UserError, match="no rows"):
+        file_sample([], "x.csv", header=None)
+    with pytest.raises(UserError, match="names no columns, or some twice"):
+        file_sample(["a,a\n", "1,2\n"], "x.csv", header=True)

@@ -55,7 +55,7 @@ def test_epoch_numbers_are_times_where_the_name_says_so() -> None:
         "  number: int64 not null",
         "time:",
         "  column: created_at",
-        "  out_of_orderness: 0s  # how late a row may come",
+        "  out_of_orderness: 0s  # how late a row may come: not measured",
     ]
 
 

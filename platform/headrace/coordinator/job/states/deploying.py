@@ -13,6 +13,7 @@ from headrace.coordinator.job.states.shared.after_failure import after_failure
 from headrace.coordinator.job.states.shared.any_event import on_any
 from headrace.coordinator.job.states.transitions import STAY, Next, ToRunning, ToStopping
 from headrace.core.errors import Domain
+from headrace.core.plural import plural
 from headrace.rpc.messages import Failure
 
 
@@ -31,7 +32,7 @@ class Deploying:
         job.began_with = job.restored if job.restored_own else None
         self._waiting = set(range(slots))
         self._deadline_ms = now_ms + job.config.deploy_timeout_ms
-        job.message = f"opening {slots} slots"
+        job.message = f"opening {plural(slots, 'slot')}"
         job.do(DeploySlots(job.attempt, job.parallelism, job.restored, job.restored_own))
         return STAY
 

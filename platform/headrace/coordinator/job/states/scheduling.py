@@ -68,6 +68,7 @@ from headrace.coordinator.job.states.shared.lost_output import all_lost, mixed_l
 from headrace.coordinator.job.states.shared.recorded_end import recorded_end
 from headrace.coordinator.job.states.transitions import STAY, Next, ToDeploying, ToFailing, ToFinished, ToSuspended
 from headrace.core.errors import Domain
+from headrace.core.plural import plural
 from headrace.execution.manifests import savepoint_of
 from headrace.rpc.messages import Failure
 
@@ -316,7 +317,7 @@ class Scheduling:
     def _name_wait(self, job: Job) -> None:
         """Sets the message. Without a host the job waits for the host, even if slots are missing, too."""
         if self._host and self._decided is None and self._stopped is None and self._workers is None:
-            job.message = f"waiting for {job.facts.slots} slot{'s' if job.facts.slots > 1 else ''}"
+            job.message = f"waiting for {plural(job.facts.slots, 'slot')}"
 
     def _next(self, job: Job, now_ms: int) -> Next:
         """Begins the next step, if everything that it needs is there."""
@@ -442,7 +443,7 @@ class Scheduling:
         if self._workers is not None:
             return Failure(f"sources and sinks did not open within {waited_s} s", Domain.EXTERNAL, retry=True)
         return Failure(
-            f"no {job.facts.slots} slots were free within {waited_s} s",
+            f"{plural(job.facts.slots, 'slot')} that the job needs did not become free within {waited_s} s",
             Domain.EXTERNAL,
             retry=True,
             remedy="start more workers, end other jobs, or lower the parallelism",

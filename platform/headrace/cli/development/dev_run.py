@@ -1,0 +1,60 @@
+"""`headrace dev-run`: one run of `headrace dev`, in a process of its own that ends with its parent."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from headrace.cli.arguments import File, Set
+from headrace.cli.errors import reporting_errors
+from headrace.cli.signals import handled
+
+if TYPE_CHECKING:
+    from headrace.local.engine.job import Progress
+
+
+@reporting_errors()
+def dev_run(
+    file: File,
+    set_: Set = None,
+    rows: Annotated[int, typer.Option(min=1)] = 20,
+    write: Annotated[bool, typer.Option("--write")] = False,
+) -> None:
+    """Run a pipeline and show its rows, until its sources end, SIGTERM, or the end of standard input."""
+    _end_with_parent()
+    os.environ.setdefault("POLARS_MAX_THREADS", "1")
+    from headrace.local.dev.shown_run import ShownRun
+    from headrace.local.pipeline_file import load_file
+
+    run = ShownRun(load_file(file, set_ or []), rows_per_s=rows, write=write)
+    running = False
+
+    def supervise(progress: Progress) -> None:
+        nonlocal running
+        if progress.running_ms and not running:
+            running = True
+            typer.echo("running; saving a file starts it anew, Ctrl-C ends it", err=True)
+
+    with handled(lambda _number: run.stop()):
+        state, progress = run.run(supervise)
+    if state == "FINISHED":
+        typer.echo(
+            f"the sources have ended: {progress.rows_in:,} rows in, {progress.rows_out:,} out, "
+            f"{progress.late:,} late, {progress.bad:,} bad",
+            err=True,
+        )
+
+
+def _end_with_parent() -> None:
+    """Ends this process as by SIGTERM when its parent, which holds the other end of standard input, has ended."""
+
+    def wait() -> None:
+        while os.read(0, 1024):
+            pass
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    threading.Thread(target=wait, name="parent-watch", daemon=True).start()

@@ -1,0 +1,1 @@
+"""What an installed headrace knows about itself: pages, steps, errors."""

@@ -1,0 +1,299 @@
+"""Warnings about data that looks wrong, from the reports of a job's slots. Pure; no decision about the job reads them.
+
+Each warning is raised once in an attempt. It stays until the attempt ends, except that of a partition that holds time
+back, which is withdrawn when the partition does not any more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Literal
+
+from headrace.coordinator.figures.job_figures import JobFigures
+from headrace.coordinator.figures.quiet_partitions import QuietPartition, quiet_partitions
+from headrace.core.config import duration_text
+from headrace.core.late_buckets import merged, quantile_ms
+from headrace.core.span_text import span_text
+from headrace.core.types import TimestampUnit
+from headrace.rpc.figures import FIRST_ROWS_MAX, FirstRows
+from headrace.rpc.status import SlotStatus
+
+FIRST_MS = 60_000
+"""The first rows are judged after this time, if they are fewer than `FIRST_ROWS_MAX`; earlier if the input ends."""
+ROWS_MIN = 20
+"""Fewer rows than these are not judged."""
+TIMES_MS = 5_000
+"""Event times are judged after this time."""
+FUTURE_MS = 10 * 60_000
+"""A partition whose event time is so far ahead of the clock is in the future."""
+LATE_SHARE = 0.01
+"""A share of late rows that is worth a warning."""
+LATE_ROWS_MIN = 100
+"""Fewer late rows than these are not."""
+COLUMNS_SHOWN = 8
+"""Most columns that one warning names."""
+WARNINGS_MAX = 64
+"""Most warnings of a job at a time."""
+_ROUND_MS = (1_000, 2_000, 5_000, 10_000, 15_000, 30_000, 60_000, 120_000, 300_000, 600_000, 900_000, 1_800_000)
+_HOUR_MS = 3_600_000
+
+Kind = Literal[
+    "null-column", "times-in-1970", "times-in-future", "late-rows", "quiet-partition", "filter-passes-nothing"
+]
+
+
+@dataclass(frozen=True, slots=True)
+class WatchedSource:
+    """What is known of a source from the plan.
+
+    time_column   the column with the event time; None: it is an expression, or the record's own time
+    unit          how integers of that column are read
+    timed         its rows have an event time
+    """
+
+    name: str
+    timed: bool = False
+    time_column: str | None = None
+    unit: TimestampUnit = "ms"
+    out_of_orderness_ms: int = 0
+    idle_after_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class WatchedPlan:
+    """The nodes that are watched. windows: windowed step -> the sources that its rows come from."""
+
+    sources: tuple[WatchedSource, ...] = ()
+    filters: tuple[str, ...] = ()
+    windows: Mapping[str, tuple[str, ...]] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class DataWarning:
+    """One warning. subject: what of the node it is about, so that it is raised once; since_ms: epoch ms."""
+
+    node: str
+    kind: Kind
+    text: str
+    since_ms: int
+    subject: str = ""
+
+
+class DataWarnings:
+    """The warnings of one attempt."""
+
+    def __init__(self) -> None:
+        self._raised: dict[tuple[str, Kind, str], DataWarning] = {}
+        self._told: set[tuple[str, Kind, str]] = set()
+
+    @property
+    def current(self) -> tuple[DataWarning, ...]:
+        """The warnings, the oldest first."""
+        return tuple(sorted(self._raised.values(), key=lambda each: (each.since_ms, each.node, each.kind)))
+
+    def judge(
+        self, plan: WatchedPlan, figures: JobFigures, statuses: Iterable[SlotStatus], now_ms: int
+    ) -> tuple[DataWarning, ...]:
+        """Judges the newest reports; returns the warnings that were raised now. `now_ms`: epoch ms."""
+        look = _Look(plan, figures, list(statuses), now_ms)
+        found = {(each.node, each.kind, each.subject): each for each in _findings(look)}
+        for key in [key for key in self._raised if key[1] == "quiet-partition" and key not in found]:
+            del self._raised[key]
+        for key, each in found.items():
+            if key not in self._raised and len(self._raised) < WARNINGS_MAX:
+                self._raised[key] = each
+        fresh = [key for key in found if key in self._raised and key not in self._told]
+        self._told.update(fresh)
+        return tuple(self._raised[key] for key in fresh)
+
+
+@dataclass(frozen=True, slots=True)
+class _Look:
+    plan: WatchedPlan
+    figures: JobFigures
+    statuses: list[SlotStatus]
+    now_ms: int
+
+    @property
+    def running_ms(self) -> int:
+        return self.figures.running_ms
+
+    def total(self, node: str, counter: str) -> int:
+        """A counter of a node in this attempt, over all subtasks."""
+        return sum(own.get(node, {}).get(counter, 0) for own in self.figures.counters())
+
+    def ended(self) -> bool:
+        """Whether all input has ended."""
+        subtasks = [each for status in self.statuses for each in status.subtasks]
+        return bool(subtasks) and all(each.ended for each in subtasks)
+
+    def first_rows(self, source: str) -> list[FirstRows]:
+        """What the first rows of each subtask of the source look like, of those that have had any."""
+        reports = [each.first for each in self.figures.sources(source).values()]
+        return [each for each in reports if each is not None and each.rows]
+
+    def settled(self, rows: int, after_ms: int = FIRST_MS) -> bool:
+        """Whether enough rows were seen: the first ones, those of the first minute, or all."""
+        return rows >= ROWS_MIN and (rows >= FIRST_ROWS_MAX or self.running_ms >= after_ms or self.ended())
+
+
+def _findings(look: _Look) -> Iterator[DataWarning]:
+    for source in look.plan.sources:
+        yield from _null_columns(look, source)
+        if source.timed:
+            yield from _times_in_1970(look, source)
+            yield from _times_in_future(look, source)
+            yield from _quiet(look, source)
+    for node, sources in (look.plan.windows or {}).items():
+        yield from _late_rows(look, node, sources)
+    for node in look.plan.filters:
+        yield from _filter(look, node)
+
+
+def _null_columns(look: _Look, source: WatchedSource) -> Iterator[DataWarning]:
+    first = look.first_rows(source.name)
+    rows = sum(each.rows for each in first)
+    if not look.settled(rows):
+        return
+    columns = [name for name in first[0].all_null if all(name in each.all_null for each in first)]
+    if not columns:
+        return
+    shown = ", ".join(columns[:COLUMNS_SHOWN]) + (", .." if len(columns) > COLUMNS_SHOWN else "")
+    many = len(columns) > 1
+    text = (
+        f"source {source.name}: {'columns' if many else 'column'} {shown} {'are' if many else 'is'} NULL in all of the "
+        f"first {rows:,} rows; check the {'names' if many else 'name'} against the messages (`headrace infer`)"
+    )
+    yield DataWarning(source.name, "null-column", text, look.now_ms)
+
+
+def _times_in_1970(look: _Look, source: WatchedSource) -> Iterator[DataWarning]:
+    first = look.first_rows(source.name)
+    rows, early = sum(each.rows for each in first), sum(each.in_1970 for each in first)
+    greatest = max((each.greatest_1970 for each in first if each.greatest_1970 is not None), default=None)
+    if not early or greatest is None or not look.settled(rows, TIMES_MS):
+        return
+    column = source.time_column
+    meant = _unit_of_1970(source.unit, greatest)
+    if column is None:
+        remedy = "check `time:` of the source"
+    elif meant is None:
+        remedy = f"check the values of {column}"
+    else:
+        remedy = f"integers are read as {_WORDS[source.unit]}; {_declared(column, meant)}"
+    text = (
+        f"source {source.name}: the event time of {early:,} of the first {rows:,} rows is in 1970 "
+        f"(up to {_moment(greatest)}); {remedy}"
+    )
+    yield DataWarning(source.name, "times-in-1970", text, look.now_ms)
+
+
+def _unit_of_1970(unit: TimestampUnit, greatest_ms: int) -> TimestampUnit | None:
+    """The unit in which the integers behind times in 1970 give times near now; None: none does."""
+    # integers of the last and the next decades: 3e8 to 3e10 seconds
+    value = greatest_ms * {"s": 0.001, "ms": 1, "us": 1_000}[unit]
+    if unit != "s" and 3e8 <= value < 3e10:
+        return "s"
+    if unit == "us" and 3e11 <= value < 3e13:
+        return "ms"
+    return None
+
+
+def _times_in_future(look: _Look, source: WatchedSource) -> Iterator[DataWarning]:
+    ahead = [
+        (each.watermark + source.out_of_orderness_ms + 1, each.topic, each.partition)
+        for subtask in look.figures.sources(source.name).values()
+        for each in subtask.partitions
+        if each.watermark is not None
+    ]
+    if not ahead or not (look.running_ms >= TIMES_MS or look.ended()):
+        return
+    greatest, topic, partition = max(ahead)
+    if greatest <= look.now_ms + FUTURE_MS:
+        return
+    meant = _FINER.get(source.unit) if greatest > _FAR_MS else None
+    column = source.time_column
+    if meant is not None and column is not None:
+        remedy = _declared(column, meant)
+    else:
+        remedy = f"check the zone and the unit of {column or 'its times'}"
+    text = (
+        f"source {source.name}: partition {partition} of {topic} has event times in the future (up to "
+        f"{_moment(greatest)}), and rows before them count as late; {remedy}"
+    )
+    yield DataWarning(source.name, "times-in-future", text, look.now_ms)
+
+
+_FAR_MS = 32_503_680_000_000
+"""The year 3000: such a time is one in another unit."""
+_FINER: Mapping[TimestampUnit, TimestampUnit] = {"s": "ms", "ms": "us"}
+_WORDS: Mapping[TimestampUnit, str] = {"s": "seconds", "ms": "milliseconds", "us": "microseconds"}
+_TYPES: Mapping[TimestampUnit, str] = {"s": "timestamp(s)", "ms": "timestamp", "us": "timestamp(us)"}
+
+
+def _declared(column: str, unit: TimestampUnit) -> str:
+    return f"if they are {_WORDS[unit]}, declare `{column}: {_TYPES[unit]}`"
+
+
+def _moment(ms: int) -> str:
+    try:
+        return datetime.fromtimestamp(ms / 1_000, UTC).strftime("%Y-%m-%d %H:%M:%S")
+    except (ValueError, OverflowError, OSError):
+        return f"{ms:,} ms since 1970"
+
+
+def _quiet(look: _Look, source: WatchedSource) -> Iterator[DataWarning]:
+    partitions = [each for subtask in look.figures.sources(source.name).values() for each in subtask.partitions]
+    for each in quiet_partitions(partitions):
+        since_ms = look.now_ms - each.quiet_ms
+        # a partition that is about to count as idle holds nothing back for long
+        if source.idle_after_ms is None or each.quiet_ms > 2 * source.idle_after_ms:
+            text = _quiet_text(source, each, since_ms)
+            yield DataWarning(source.name, "quiet-partition", text, since_ms, f"{each.topic}-{each.partition}")
+
+
+def _quiet_text(source: WatchedSource, quiet: QuietPartition, since_ms: int) -> str:
+    behind = "has had no row" if quiet.behind_ms is None else f"is {span_text(quiet.behind_ms)} behind the others"
+    remedy = (
+        "set `idle_after: 30s` in its `time:`" if source.idle_after_ms is None else "check why it does not become idle"
+    )
+    return (
+        f"source {source.name}: partition {quiet.partition} of {quiet.topic} holds time back since "
+        f"{_moment(since_ms)}: no row has come from it, and it {behind}; {remedy}"
+    )
+
+
+def _late_rows(look: _Look, node: str, sources: Iterable[str]) -> Iterator[DataWarning]:
+    late, rows = look.total(node, "late"), look.total(node, "rows_in")
+    if late < LATE_ROWS_MIN or late < LATE_SHARE * rows or not look.settled(rows, TIMES_MS):
+        return
+    buckets = merged(each.buckets for each in look.figures.late(node))
+    half, most = quantile_ms(buckets, 0.5), quantile_ms(buckets, 0.99)
+    if half is None or most is None:
+        how, remedy = "", "raise `out_of_orderness` of its source, or `allowed_lateness`"
+    else:
+        how = f": half of them by more than {span_text(half)}, 1 % by more than {span_text(most)}"
+        remedy = _later(look, sources, most)
+    text = f"{node}: {late:,} of {rows:,} rows ({late / rows:.0%}) came after their window was closed{how}; {remedy}"
+    yield DataWarning(node, "late-rows", text, look.now_ms)
+
+
+def _later(look: _Look, sources: Iterable[str], most_ms: int) -> str:
+    known = {each.name: each for each in look.plan.sources}
+    wanted = [f"{name}: `out_of_orderness: {_rounded(known[name].out_of_orderness_ms + most_ms)}`" for name in sources]
+    return f"to have nearly all of them in time, set for source {', '.join(wanted)}"
+
+
+def _rounded(ms: int) -> str:
+    """The next round duration as a setting."""
+    size = next((each for each in _ROUND_MS if each >= ms), None)
+    return duration_text(-(-ms // _HOUR_MS) * _HOUR_MS if size is None else size)
+
+
+def _filter(look: _Look, node: str) -> Iterator[DataWarning]:
+    rows = look.total(node, "rows_in")
+    if look.settled(rows) and not look.total(node, "rows_out"):
+        text = f"filter {node} has let none of its first {rows:,} rows pass; check its predicate (`headrace preview`)"
+        yield DataWarning(node, "filter-passes-nothing", text, look.now_ms)

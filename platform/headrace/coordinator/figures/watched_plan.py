@@ -1,0 +1,64 @@
+"""What of a plan the warnings about data refer to. Pure."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from headrace.coordinator.figures.data_warnings import WatchedPlan, WatchedSource
+
+if TYPE_CHECKING:
+    from headrace.plan.physical import PhysicalPlan, SourceSpec
+
+
+def watched_plan(plan: PhysicalPlan) -> WatchedPlan:
+    """The sources, filters and windowed steps of a plan."""
+    # imported here: a coordinator without jobs loads no planning
+    from headrace.plan.physical import SourceSpec, StepSpec
+
+    nodes = [node for task in plan.tasks for node in task.nodes]
+    steps = [node for node in nodes if isinstance(node, StepSpec)]
+    return WatchedPlan(
+        sources=tuple(_source(node) for node in nodes if isinstance(node, SourceSpec)),
+        filters=tuple(node.node for node in steps if node.verb == "filter"),
+        # only windowed aggregates count late rows
+        windows={node.node: _sources_of(plan, node.node) for node in steps if node.verb == "aggregate"},
+    )
+
+
+def _source(spec: SourceSpec) -> WatchedSource:
+    from headrace.core.types import Timestamp
+    from headrace.plan.physical import RowTime
+
+    time = spec.time
+    if time is None:
+        return WatchedSource(spec.node)
+    column = time.expression if isinstance(time, RowTime) and time.expression in spec.schema else None
+    kind = None if column is None else spec.schema.field(column).type
+    unit = kind.unit if isinstance(kind, Timestamp) else "ms"
+    return WatchedSource(
+        spec.node,
+        timed=True,
+        time_column=column,
+        unit=unit,
+        out_of_orderness_ms=time.out_of_orderness_ms,
+        idle_after_ms=time.idle_after_ms,
+    )
+
+
+def _sources_of(plan: PhysicalPlan, node: str) -> tuple[str, ...]:
+    """The sources from which a node's rows come."""
+    from headrace.plan.physical import SourceSpec
+
+    senders: dict[str, set[str]] = {}
+    for task in plan.tasks:
+        for edge in task.edges:
+            senders.setdefault(edge.target, set()).add(edge.source)
+    for between in plan.edges:
+        senders.setdefault(between.to_task, set()).add(between.source)
+    seen, left = {node}, [node]
+    while left:
+        for sender in senders.get(left.pop(), set()) - seen:
+            seen.add(sender)
+            left.append(sender)
+    every = [spec for task in plan.tasks for spec in task.nodes]
+    return tuple(spec.node for spec in every if isinstance(spec, SourceSpec) and spec.node in seen)

@@ -1,0 +1,151 @@
+"""An example of each function, and its result as an expression would write it.
+
+`tests/unit/expr/test_reference.py` evaluates all of them. Aggregates run over the rows of `AGGREGATE_ROWS`, in event
+time.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+AGGREGATE_ROWS: Final = ((1, 3), (2, None), (3, 1), (4, 3))
+"""(second, x): the rows that the examples of aggregates take."""
+
+_TIME = "timestamp '2013-01-31 10:45:07.25'"
+
+_NUMBERS = {
+    "abs": ("abs(-3)", "3"),
+    "ceil": ("ceil(2.1)", "3.0"),
+    "ceiling": ("ceiling(2.1)", "3.0"),
+    "floor": ("floor(-2.1)", "-3.0"),
+    "trunc": ("trunc(-2.9)", "-2.0"),
+    "round": ("round(2.345, 1)", "2.3"),
+    "sign": ("sign(-2.5)", "-1"),
+    "mod": ("mod(-7, 3)", "-1"),
+    "pow": ("pow(2, 10)", "1024.0"),
+    "power": ("power(2, 0.5)", "1.4142135623730951"),
+    "sqrt": ("sqrt(16)", "4.0"),
+    "cbrt": ("cbrt(27)", "3.0"),
+    "exp": ("exp(0)", "1.0"),
+    "ln": ("ln(1)", "0.0"),
+    "log": ("log(100)", "2.0"),
+    "log10": ("log10(1000)", "3.0"),
+    "log2": ("log2(8)", "3.0"),
+    "sin": ("sin(0)", "0.0"),
+    "cos": ("cos(0)", "1.0"),
+    "tan": ("tan(0)", "0.0"),
+    "asin": ("asin(0)", "0.0"),
+    "acos": ("acos(1)", "0.0"),
+    "atan": ("atan(0)", "0.0"),
+    "atan2": ("atan2(0, 1)", "0.0"),
+    "sinh": ("sinh(0)", "0.0"),
+    "cosh": ("cosh(0)", "1.0"),
+    "tanh": ("tanh(0)", "0.0"),
+    "radians": ("radians(180)", "3.141592653589793"),
+    "degrees": ("degrees(pi())", "180.0"),
+    "pi": ("pi()", "3.141592653589793"),
+    "isnan": ("isnan(0.0 / 0)", "true"),
+    "isinf": ("isinf(1.0 / 0)", "true"),
+    "isfinite": ("isfinite(1.0 / 0)", "false"),
+}
+_TEXT = {
+    "lower": ("lower('JFK')", "'jfk'"),
+    "lcase": ("lcase('JFK')", "'jfk'"),
+    "upper": ("upper('jfk')", "'JFK'"),
+    "ucase": ("ucase('jfk')", "'JFK'"),
+    "length": ("length('Zürich')", "6"),
+    "len": ("len(split('a,b', ','))", "2"),
+    "trim": ("trim('  a ')", "'a'"),
+    "ltrim": ("ltrim('007', '0')", "'7'"),
+    "rtrim": ("rtrim('1.500', '0')", "'1.5'"),
+    "substring": ("substring('headrace', 5, 4)", "'race'"),
+    "substr": ("substr('headrace', -4)", "'race'"),
+    "left": ("left('headrace', 4)", "'head'"),
+    "right": ("right('headrace', 4)", "'race'"),
+    "replace": ("replace('a-b-c', '-', '.')", "'a.b.c'"),
+    "contains": ("contains('headrace', 'drac')", "true"),
+    "starts_with": ("starts_with('headrace', 'head')", "true"),
+    "ends_with": ("ends_with('headrace', 'head')", "false"),
+    "strpos": ("strpos('headrace', 'race')", "5"),
+    "instr": ("instr('headrace', 'x')", "0"),
+    "split": ("split('a,b', ',')", "['a', 'b']"),
+    "split_part": ("split_part('a.b.c', '.', -1)", "'c'"),
+    "lpad": ("lpad('7', 3, '0')", "'007'"),
+    "rpad": ("rpad('7', 3, '.')", "'7..'"),
+    "reverse": ("reverse('abc')", "'cba'"),
+    "repeat": ("repeat('ab', 2)", "'abab'"),
+    "regexp_matches": ("regexp_matches('UA1453', '^[A-Z]{2}[0-9]+$')", "true"),
+    "regexp_extract": ("regexp_extract('UA1453', '([A-Z]+)([0-9]+)', 2)", "'1453'"),
+    "regexp_replace": ("regexp_replace('a1b2', '[0-9]', '', 'g')", "'ab'"),
+    "hex": ("hex('az')", "'617A'"),
+    "base64": ("base64('az')", "'YXo='"),
+    "encode": ("hex(encode('ü'))", "'C3BC'"),
+    "json_extract_string": ("json_extract_string('{\"a\": {\"b\": 1}}', '$.a.b')", "'1'"),
+}
+_TIMES = {
+    "year": (f"year({_TIME})", "2013"),
+    "quarter": (f"quarter({_TIME})", "1"),
+    "month": (f"month({_TIME})", "1"),
+    "week": (f"week({_TIME})", "5"),
+    "day": (f"day({_TIME})", "31"),
+    "dayofmonth": (f"dayofmonth({_TIME})", "31"),
+    "dayofweek": (f"dayofweek({_TIME})", "4"),
+    "isodow": (f"isodow({_TIME})", "4"),
+    "dayofyear": (f"dayofyear({_TIME})", "31"),
+    "hour": (f"hour({_TIME})", "10"),
+    "minute": (f"minute({_TIME})", "45"),
+    "second": (f"second({_TIME})", "7"),
+    "millisecond": (f"millisecond({_TIME})", "7250"),
+    "microsecond": (f"microsecond({_TIME})", "7250000"),
+    "date_part": (f"date_part('hour', {_TIME})", "10"),
+    "date_trunc": (f"date_trunc('hour', {_TIME})", "timestamp '2013-01-31 10:00:00'"),
+    "datetrunc": (f"datetrunc('month', {_TIME})", "timestamp '2013-01-01 00:00:00'"),
+    "date_diff": ("date_diff('day', date '2013-01-30', date '2013-02-02')", "3"),
+    "datediff": ("datediff('month', date '2013-01-30', date '2013-02-02')", "1"),
+    "last_day": ("last_day(date '2013-02-03')", "date '2013-02-28'"),
+    "epoch": ("epoch(timestamp '1970-01-01 00:01:00.5')", "60.5"),
+    "epoch_ms": ("epoch_ms(1359629107250)", _TIME.replace(".25'", ".250000'")),
+    "epoch_us": ("epoch_us(timestamp '1970-01-01 00:00:01')", "1000000"),
+    "to_timestamp": ("to_timestamp(1359629107)", "timestamp '2013-01-31 10:45:07'"),
+    "make_date": ("make_date(2013, 1, 31)", "date '2013-01-31'"),
+    "strftime": (f"strftime({_TIME}, '%d.%m.%Y %H:%M')", "'31.01.2013 10:45'"),
+    "strptime": ("strptime('31.01.2013', '%d.%m.%Y')", "timestamp '2013-01-31 00:00:00'"),
+    "try_strptime": ("try_strptime('soon', '%d.%m.%Y')", "NULL"),
+}
+_FORMS = {
+    "coalesce": ("coalesce(null, 2, 3)", "2"),
+    "ifnull": ("ifnull(null, 2)", "2"),
+    "nullif": ("nullif('NA', 'NA')", "NULL"),
+    "if": ("if(15 > 10, 'late', 'on time')", "'late'"),
+    "iff": ("iff(5 > 10, 'late', 'on time')", "'on time'"),
+    "greatest": ("greatest(1, null, 3)", "3"),
+    "least": ("least(1, null, 3)", "1"),
+    "concat": ("concat('UA', null, 1453)", "'UA1453'"),
+    "concat_ws": ("concat_ws('-', 'EWR', null, 'IAH')", "'EWR-IAH'"),
+    "now": ("date_trunc('day', now())", None),
+    "random": ("random() < 0.01", None),
+    "uuid": ("uuid()", None),
+    "list_contains": ("list_contains(split('a,b', ','), 'b')", "true"),
+    "list_extract": ("list_extract(split('a,b', ','), -1)", "'b'"),
+}
+EXAMPLES: Final[dict[str, tuple[str, str | None]]] = {**_NUMBERS, **_TEXT, **_TIMES, **_FORMS}
+"""Function -> an expression and its result; None if the result depends on the row or on chance."""
+
+AGGREGATE_EXAMPLES: Final[dict[str, tuple[str, str]]] = {
+    "count": ("count(x)", "3"),
+    "sum": ("sum(x)", "7"),
+    "avg": ("avg(x)", "2.3333333333333335"),
+    "mean": ("mean(distinct x)", "2.0"),
+    "min": ("min(x)", "1"),
+    "max": ("max(x)", "3"),
+    "var": ("var(x)", "1.3333333333333333"),
+    "variance": ("variance(x)", "1.3333333333333333"),
+    "var_samp": ("var_samp(x)", "1.3333333333333333"),
+    "var_pop": ("var_pop(x)", "0.8888888888888888"),
+    "stddev": ("stddev(x)", "1.1547005383792515"),
+    "stddev_samp": ("stddev_samp(x)", "1.1547005383792515"),
+    "stddev_pop": ("stddev_pop(x)", "0.9428090415820634"),
+    "first": ("first(x)", "3"),
+    "last": ("last(x) filter (where x < 3)", "1"),
+}
+"""Aggregate -> a call over the rows of `AGGREGATE_ROWS`, and its result."""

@@ -1,0 +1,61 @@
+"""The verbs of steps and the kinds of windows as entries of a reference, from their models."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from headrace.core.errors import UserError, did_you_mean
+from headrace.spec.config_fields import ConfigField, config_fields
+from headrace.spec.reference.step_examples import VERB_EXAMPLES, WINDOW_EXAMPLES
+from headrace.spec.verbs import VERBS, Aggregate, Map, Verb
+from headrace.spec.window import KINDS
+
+
+@dataclass(frozen=True, slots=True)
+class StepEntry:
+    """A verb or a kind of window: its fields under the keys that they have in a file, and an example in YAML."""
+
+    name: str
+    kind: Literal["verb", "window"]
+    summary: str
+    fields: tuple[ConfigField, ...]
+    example: str
+
+
+def step_entries() -> tuple[StepEntry, ...]:
+    """Returns all verbs, then all kinds of windows."""
+    verbs = (
+        StepEntry(name, "verb", first_line(verb), verb_fields(name, verb), VERB_EXAMPLES[name])
+        for name, verb in VERBS.items()
+    )
+    windows = (
+        StepEntry(kind, "window", first_line(model), config_fields(model), WINDOW_EXAMPLES[kind])
+        for kind, model in KINDS.items()
+    )
+    return (*verbs, *windows)
+
+
+def entry_named(name: str) -> StepEntry:
+    """Returns one entry. Raises UserError if there is none of that name."""
+    entries = {entry.name: entry for entry in step_entries()}
+    if name not in entries:
+        remedy = did_you_mean(name, tuple(entries)) or f"verbs and windows: {', '.join(entries)}"
+        raise UserError(f"there is no verb or window {name!r}", remedy=remedy)
+    return entries[name]
+
+
+def verb_fields(name: str, verb: type[Verb]) -> tuple[ConfigField, ...]:
+    """The fields of a verb under the keys that they have in a step."""
+    fields = config_fields(verb)
+    if verb is Aggregate:
+        return fields
+    if verb is Map:
+        return tuple(replace(field, name=f"{name}.{field.name}") for field in fields)
+    # the value of the verb's key is its only field
+    return tuple(replace(field, name=name) for field in fields)
+
+
+def first_line(model: type) -> str:
+    """Returns the first line of a model's docstring."""
+    return (model.__doc__ or "").partition("\n")[0]

@@ -1,0 +1,127 @@
+"""The door of the page: plain ASGI around everything, so that files and the web socket pass it, too.
+
+    refused origin or host            403
+    session cookie, or bearer token   served
+    /login?token=..  POST /login      a session, then the page
+    /logout                           ends the session in this browser
+    anything else                     a page is redirected to /login, a file answered with 401, a socket closed
+
+The cookie is HttpOnly, SameSite=Strict, and Secure with TLS. A page that is refused is never built.
+"""
+
+from __future__ import annotations
+
+import secrets
+import time
+from urllib.parse import parse_qs
+
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.requests import HTTPConnection
+from starlette.responses import HTMLResponse, PlainTextResponse, RedirectResponse, Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from headrace.ui.access.login_form import login_form
+from headrace.ui.access.origins import refusal
+from headrace.ui.access.sessions import SESSION_SECONDS, Sessions
+
+FORM_BYTES_MAX = 4096
+_POLICY_VIOLATION = 1008
+SECURITY_HEADERS = {
+    "X-Frame-Options": "DENY",
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+}
+
+
+class Guard:
+    """Lets requests with a session or the token through. port: in the cookie's name, because cookies ignore ports."""
+
+    def __init__(self, inner: ASGIApp, sessions: Sessions, *, port: int, any_host: bool) -> None:
+        self._inner = inner
+        self._sessions = sessions
+        self._cookie = f"headrace_ui_{port}"
+        self._any_host = any_host
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Called for each request, socket and lifespan."""
+        if scope["type"] not in {"http", "websocket"}:
+            await self._inner(scope, receive, send)
+            return
+        connection = HTTPConnection(scope)
+        answer = await self._answer(scope, connection, receive)
+        if answer is None:
+            await self._inner(scope, receive, _with_headers(send))
+        elif scope["type"] == "websocket":
+            await send({"type": "websocket.close", "code": _POLICY_VIOLATION})
+        else:
+            answer.headers.update(SECURITY_HEADERS)
+            await answer(scope, receive, send)
+
+    async def _answer(self, scope: Scope, connection: HTTPConnection, receive: Receive) -> Response | None:
+        """The answer in place of the page's own; None: the request may pass."""
+        is_http = scope["type"] == "http"
+        navigates = is_http and scope["method"] in {"GET", "HEAD"} and _opens_page(connection.headers)
+        why = refusal(connection.headers, navigates=navigates, any_host=self._any_host)
+        if why is not None:
+            return PlainTextResponse(f"refused: {why}\n", 403)
+        path = scope["path"]
+        if is_http and path == "/login":
+            return await self._login(scope, connection, receive)
+        if is_http and path == "/logout":
+            left = RedirectResponse("/login", 303)
+            left.delete_cookie(self._cookie, httponly=True, samesite="strict")
+            return left
+        if self._may_pass(connection):
+            return None
+        if is_http and navigates:
+            return RedirectResponse("/login", 303)
+        return PlainTextResponse("log in first\n", 401)
+
+    def _may_pass(self, connection: HTTPConnection) -> bool:
+        scheme, _, token = connection.headers.get("authorization", "").partition(" ")
+        if scheme.lower() == "bearer" and self._sessions.is_token(token.strip()):
+            return True
+        return self._sessions.is_valid(connection.cookies.get(self._cookie, ""), int(time.time()))
+
+    async def _login(self, scope: Scope, connection: HTTPConnection, receive: Receive) -> Response:
+        given = connection.query_params.get("token")
+        if scope["method"] == "POST":
+            form = parse_qs((await _body(receive)).decode(errors="replace"))
+            given = form.get("token", [""])[0]
+        if given is None:
+            return HTMLResponse(login_form(""))
+        if not self._sessions.is_token(given.strip()):
+            return HTMLResponse(login_form("That is not the token."), 401)
+        session = self._sessions.made(int(time.time()), secrets.token_urlsafe(16))
+        entered = RedirectResponse("/", 303)
+        secure = scope["scheme"] == "https"
+        entered.set_cookie(
+            self._cookie, session, max_age=SESSION_SECONDS, httponly=True, samesite="strict", secure=secure
+        )
+        return entered
+
+
+def _opens_page(headers: Headers) -> bool:
+    """Whether a browser asks for a page, not for a file of one."""
+    return headers.get("sec-fetch-mode", "navigate") == "navigate" and "text/html" in headers.get("accept", "")
+
+
+def _with_headers(send: Send) -> Send:
+    async def sending(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            headers = MutableHeaders(scope=message)
+            headers.update(SECURITY_HEADERS)
+        await send(message)
+
+    return sending
+
+
+async def _body(receive: Receive) -> bytes:
+    """The body of a small form; a longer one is cut, and then holds no token."""
+    body = b""
+    while len(body) <= FORM_BYTES_MAX:
+        message = await receive()
+        body += message.get("body", b"")
+        if not message.get("more_body"):
+            break
+    return body[:FORM_BYTES_MAX]

@@ -1,0 +1,1 @@
+"""The pages, made of NiceGUI elements from the values of `views`."""

@@ -1,0 +1,1 @@
+"""What pages are made of: frame, panels, tables, plots, graph, dialog."""

@@ -1,0 +1,56 @@
+"""The graph of a job, or of a plan: SVG whose boxes are drawn anew when their figures change."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+
+from nicegui import ui
+
+from headrace.ui.views.colours import BUSY, CALM, HOT, WAITING
+from headrace.ui.views.graph import Load, box, graph_view
+
+_LEGEND = "".join(
+    f'<span><i style="background:{colour}"></i>{text}</span>'
+    for colour, text in (
+        (CALM, "busy under 50 %"),
+        (BUSY, "50 to 85 %"),
+        (HOT, "over 85 %"),
+        (WAITING, "waits for room downstream"),
+    )
+)
+
+
+class Graph:
+    """Made in the current slot. on_pick: called with the node whose box was clicked; None: boxes cannot be picked."""
+
+    def __init__(
+        self,
+        inputs: Mapping[str, Sequence[str]],
+        loads: Mapping[str, Load | None],
+        on_pick: Callable[[str], None] | None,
+    ) -> None:
+        self.inputs = inputs
+        view = graph_view(inputs)
+        self._boxes: dict[str, ui.html] = {}
+        if on_pick is not None:
+            ui.html(f'<div class="legend">{_LEGEND}</div>', sanitize=False)
+        with ui.element("div").classes("graph"), ui.element("svg").style(view.style):
+            ui.html(view.edges, tag="g", sanitize=False)
+            for node in inputs:
+                # `box` escapes every text
+                drawn = ui.html(box(node, loads.get(node)), tag="g", sanitize=False).classes("node")
+                drawn.style(view.positions[node].style)
+                self._boxes[node] = drawn
+                if on_pick is not None:
+                    drawn.on("click", partial(_picked, on_pick, node))
+
+    def draw(self, loads: Mapping[str, Load | None], picked: str | None) -> None:
+        """Draws the boxes with new figures."""
+        for node, drawn in self._boxes.items():
+            drawn.content = box(node, loads.get(node))
+            drawn.classes(add="picked") if node == picked else drawn.classes(remove="picked")
+
+
+def _picked(on_pick: Callable[[str], None], node: str) -> None:
+    on_pick(node)

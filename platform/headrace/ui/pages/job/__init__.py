@@ -1,0 +1,1 @@
+"""The page of a job: its frame with the actions, and one module a tab."""

@@ -1,0 +1,110 @@
+"""A job's overview: its graph, the node that is picked, and the plots of the last 15 minutes."""
+
+from __future__ import annotations
+
+from nicegui import ui
+
+from headrace.client.models import JobStatus, NodeStatus
+from headrace.ui.pages.elements.charts import Chart
+from headrace.ui.pages.elements.graph import Graph
+from headrace.ui.pages.elements.live import Live
+from headrace.ui.pages.elements.panels import Table, column, facts_html, panel
+from headrace.ui.polling.wanted import Topic, Want
+from headrace.ui.views.graph import load_of
+from headrace.ui.views.job_view import bottleneck, node_facts, partition_rows, subtask_rows
+
+_SUBTASKS = (
+    column("subtask", "Subtask", number=True),
+    column("worker", "Worker", phone=False),
+    column("busy", "Busy", number=True),
+    column("back", "Waits", number=True),
+    column("rate", "Rows/s", number=True),
+    column("queued", "Queued", number=True, phone=False),
+    column("delay", "Watermark behind", number=True, phone=False),
+)
+_PARTITIONS = (
+    column("partition", "Partition"),
+    column("subtask", "Subtask", number=True, phone=False),
+    column("position", "Position", number=True, phone=False),
+    column("lag", "Lag", number=True),
+    column("delay", "Watermark behind", number=True),
+)
+
+
+class JobOverview:
+    """Made in the current slot."""
+
+    def __init__(self, live: Live, job: str) -> None:
+        self._live = live
+        self._job = job
+        self._graph: Graph | None = None
+        self._picked: str | None = None
+        with panel("Graph") as self._graph_box:
+            self._no_graph = ui.label("The job has not begun to run yet.").classes("dim")
+        with ui.element("div").classes("two"):
+            self._rates = Chart("Rows per second", nothing="No figures of the last 15 minutes.", label="rates")
+            self._lags = Chart("Lag per partition, messages", nothing="No source has a lag.", label="lag")
+            self._delay = Chart("Watermark behind the clock", nothing="No watermark is known.", label="watermark")
+            self._load = Chart("Busiest subtask, percent", nothing="No figures of the last 15 minutes.", label="load")
+        with panel() as self._node_box:
+            self._node_title = ui.label().style("font-weight:600")
+            self._facts = ui.html("", sanitize=False).classes("facts q-mb-sm")
+            self._subtasks = Table(_SUBTASKS, "subtask", nothing="No subtask of it runs.")
+            self._partitions = Table(_PARTITIONS, "partition", nothing="")
+        self._node_box.set_visibility(False)
+
+    def show(self, status: JobStatus | None) -> None:
+        """Draws everything anew."""
+        samples = self._live.poller.samples.of(self._job)
+        self._rates.show(samples.rates())
+        self._lags.show(samples.lags())
+        self._delay.show(samples.delay())
+        self._load.show(samples.load())
+        if status is None or not status.nodes:
+            return
+        if self._picked is None:
+            self._pick(bottleneck(status))
+        self._draw_graph(status)
+        node = next((each for each in status.nodes if each.node == self._picked), None)
+        self._node_box.set_visibility(node is not None)
+        if node is not None:
+            self._show_node(node)
+
+    def status_want(self) -> Want:
+        """The status with the subtasks of the picked node."""
+        return Want(Topic.STATUS, self._job, self._picked)
+
+    def status(self) -> JobStatus | None:
+        """The newest status, also right after another node was picked."""
+        poller = self._live.poller
+        return poller.status(self._job, self._picked) or poller.status(self._job, None)
+
+    def _draw_graph(self, status: JobStatus) -> None:
+        inputs = {node.node: node.inputs for node in status.nodes}
+        loads = {node.node: load_of(node) for node in status.nodes}
+        if self._graph is None or self._graph.inputs != inputs:
+            self._graph_box.clear()
+            with self._graph_box:
+                self._graph = Graph(inputs, loads, self._on_pick)
+        self._graph.draw(loads, self._picked)
+
+    def _on_pick(self, node: str) -> None:
+        self._pick(node)
+        found = self.status()
+        if found is not None:
+            self.show(found)
+
+    def _pick(self, node: str | None) -> None:
+        before = self.status_want()
+        self._picked = node
+        self._live.want(self.status_want())
+        if before != self.status_want() and before.node is not None:
+            self._live.drop(before)
+
+    def _show_node(self, node: NodeStatus) -> None:
+        self._node_title.text = (
+            f"{node.node} ({node.kind}, parallelism {node.parallelism}, task {node.task or node.node})"
+        )
+        self._facts.content = facts_html(node_facts(node))
+        self._subtasks.show(subtask_rows(node))
+        self._partitions.show(partition_rows(node))

@@ -1,0 +1,114 @@
+"""The page that upgrades a job: another pipeline goes on from its state, after the verdict on each node."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from nicegui import ui
+
+from headrace.client.http import Client
+from headrace.client.models import SubmitRequest
+from headrace.client.submission import file_form
+from headrace.client.upgrade import upgrade as upgrade_job
+from headrace.ui.pages.elements.asked_twice import AskedTwice
+from headrace.ui.pages.elements.frame import Frame
+from headrace.ui.pages.elements.live import Live
+from headrace.ui.pages.elements.panels import Table, column, panel
+from headrace.ui.pages.elements.pipeline_form import PipelineForm
+from headrace.ui.pages.job.job_frame import JobFrame
+from headrace.ui.planning.check import Checked
+from headrace.ui.planning.verdicts import Verdicts, verdicts_on
+from headrace.ui.polling.operations import Operations
+from headrace.ui.polling.poller import Poller
+from headrace.ui.polling.wanted import Topic, Want
+
+_COLUMNS = (column("node", "Node"), column("verdict", "Verdict"), column("text", "What happens"))
+
+
+def upgrade_page(poller: Poller, operations: Operations) -> None:
+    """Registers the page."""
+
+    @ui.page("/jobs/{job}/upgrade")
+    async def upgrade(job: str) -> None:
+        frame, live = Frame(poller, "Upgrade", "/"), Live(poller)
+        status = Want(Topic.STATUS, job)
+        head = JobFrame(operations, job, "upgrade")
+        _UpgradeForm(poller, operations, job)
+
+        def refresh() -> None:
+            frame.refresh()
+            head.show(poller.status(job, None), poller.error(status))
+
+        await live.follow(refresh, status)
+
+
+class _UpgradeForm:
+    def __init__(self, poller: Poller, operations: Operations, job: str) -> None:
+        self._poller = poller
+        self._operations = operations
+        self._job = job
+        self._form = PipelineForm(poller.access)
+        with panel("Verdicts on the state"):
+            self._about = ui.label("Not judged yet.").classes("dim")
+            self._table = Table(_COLUMNS, "node", nothing="")
+            self._dropped = ui.checkbox("Go on even if state fits no node and is lost")
+            self._wrong = ui.label().classes("wrong")
+            with ui.row():
+                ui.button("Judge", on_click=self._judge).props("no-caps outline")
+                ui.button("Upgrade", on_click=self._ask).props("no-caps")
+
+    async def _judge(self) -> tuple[Checked, Verdicts] | None:
+        """Plans the pipeline and judges the job's last checkpoint, which has the same states as the one to come."""
+        self._wrong.text = ""
+        result = await self._form.check()
+        compiled = result.compiled
+        if compiled is None:
+            self._wrong.text = "The pipeline has mistakes: they are listed above."
+            return None
+        status = self._poller.status(self._job, None)
+        if status is None or status.checkpoint is None:
+            verdicts = Verdicts("", unread="the job has no checkpoint yet")
+        else:
+            path = status.checkpoint.path
+            verdicts = await self._poller.access.compute(lambda: verdicts_on(compiled, path))
+        judged = (
+            f"from {verdicts.url}" if verdicts.unread is None else f"only the coordinator can judge: {verdicts.unread}"
+        )
+        self._about.text = judged
+        self._table.show([{"node": each.node, "verdict": each.verdict, "text": each.text} for each in verdicts.lines])
+        return result, verdicts
+
+    async def _ask(self) -> None:
+        judged = await self._judge()
+        status = self._poller.status(self._job, None)
+        if judged is None or status is None or judged[0].compiled is None:
+            return
+        (result, verdicts), allowed = judged, bool(self._dropped.value)
+        if verdicts.unusable or (verdicts.loses and not allowed):
+            self._wrong.text = "The pipeline cannot go on from this state: see the verdicts."
+            return
+        assert result.compiled is not None, "checked above"
+        request = SubmitRequest(pipeline=file_form(result.compiled.pipeline), allow_dropped_state=allowed)
+        dialog = AskedTwice(
+            f"Upgrade {status.name}?",
+            consequence="The job stops with a last checkpoint, and the new pipeline goes on from it. If it is refused, "
+            "the old one starts again.",
+            name=status.name,
+            verb="Upgrade the job",
+            danger=True,
+        )
+        dialog.open(lambda: self._upgrade(request))
+
+    async def _upgrade(self, request: SubmitRequest) -> None:
+        new: list[str] = []
+
+        def action(client: Client, show: Callable[[str], object]) -> str:
+            done = upgrade_job(client, self._job, request, savepoint=None, tell=show)
+            new.append(done.job)
+            if done.refused is not None:
+                raise done.refused
+            return f"done: job {done.job} goes on from {done.path}"
+
+        await self._operations.run(self._job, "Upgrade", action)
+        if new:
+            ui.navigate.to(f"/jobs/{new[0]}")

@@ -1,0 +1,89 @@
+"""Checks a pipeline's text and plans it, in this process: mistakes have their lines only here.
+
+The text gets no variables of this process's environment: they may be secrets of another user.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from headrace.core.errors import HeadraceError, InvalidPipelineError, Location, Problem
+
+if TYPE_CHECKING:
+    from headrace.local.engine.compile import Compiled
+
+FILE = "pipeline.yaml"
+TEXT_BYTES_MAX = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Mistake:
+    """A problem of the text. line: from 1; None: it is of the whole, or of an override."""
+
+    text: str
+    line: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """The result: mistakes, or a plan. inputs: node -> the nodes that it reads."""
+
+    mistakes: tuple[Mistake, ...] = ()
+    compiled: Compiled | None = None
+    inputs: Mapping[str, Sequence[str]] | None = None
+
+    @property
+    def summary(self) -> str:
+        """What is planned, in one line."""
+        if self.compiled is None or self.inputs is None:
+            return f"{len(self.mistakes)} mistakes" if len(self.mistakes) != 1 else "1 mistake"
+        pipeline, tasks = self.compiled.pipeline, len(self.compiled.physical.tasks)
+        return (
+            f"No mistakes: {pipeline.name}, {len(self.inputs)} nodes in {tasks} tasks, "
+            f"parallelism {pipeline.parallelism}"
+        )
+
+
+def checked(text: str, overrides: str, parallelism: int | None) -> Checked:
+    """Checks and plans a text. overrides: `path=value`, one a line. Takes seconds at the first call, which imports the
+    planner."""
+    from headrace.local.engine.compile import compile_loaded
+    from headrace.local.pipeline_file import Loaded
+    from headrace.plan.every_problem import every_problem
+    from headrace.spec.reading.load import PartlyReadError, load_text
+
+    changes = [line.strip() for line in overrides.splitlines() if line.strip()]
+    changes += [] if parallelism is None else [f"parallelism={parallelism}"]
+    try:
+        try:
+            loaded = load_text(text, FILE, set_=changes, environ={})
+        except PartlyReadError as error:
+            return Checked(mistakes=_mistakes(every_problem(error)))
+        compiled = compile_loaded(Loaded(loaded.pipeline, loaded))
+    except InvalidPipelineError as error:
+        return Checked(mistakes=_mistakes(error))
+    except HeadraceError as error:
+        return Checked(mistakes=(Mistake(str(error), None),))
+    return Checked(compiled=compiled, inputs=plan_inputs(compiled))
+
+
+def plan_inputs(compiled: Compiled) -> dict[str, list[str]]:
+    """The graph of a plan: node -> the nodes that it reads."""
+    inputs: dict[str, list[str]] = {node.name: [] for node in compiled.logical.nodes}
+    for node in compiled.logical.nodes:
+        inputs[node.name] = list(dict.fromkeys(source for source, _ in node.inputs))
+    return inputs
+
+
+def _mistakes(error: InvalidPipelineError) -> tuple[Mistake, ...]:
+    return tuple(_mistake(problem) for problem in error.problems)
+
+
+def _mistake(problem: Problem) -> Mistake:
+    place = problem.location
+    line = place.line if isinstance(place, Location) and place.file == FILE else None
+    where = f"line {line}: " if line is not None else ""
+    remedy = f"\n  {problem.remedy}" if problem.remedy else ""
+    return Mistake(f"{where}{problem.message}{remedy}", line)

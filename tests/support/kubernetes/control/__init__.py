@@ -1,0 +1,1 @@
+"""A control plane without nodes: its servers, and its API as tests use it."""

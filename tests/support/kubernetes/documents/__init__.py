@@ -1,0 +1,1 @@
+"""Charts and manifests, read and rendered without a cluster."""

@@ -1,0 +1,1 @@
+"""Nodes in namespaces of this machine: containerd, kubelet, kube-proxy, and the network between them."""

@@ -1,0 +1,1 @@
+"""What tests run as pods: coordinators, workers, programs of this machine, built images, Spark."""

@@ -1,0 +1,147 @@
+"""The guard around an application: nothing of it is reached without a session or the token."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+
+import httpx
+import pytest
+from starlette.types import Message, Receive, Scope, Send
+
+from headrace.ui.access.guard import FORM_BYTES_MAX, Guard
+from headrace.ui.access.sessions import Sessions
+
+TOKEN = "the token of tests"
+PAGE = {"accept": "text/html"}
+
+
+class Inner:
+    """Records what has reached it."""
+
+    def __init__(self) -> None:
+        self.reached: list[str] = []
+
+    async def __call__(self, scope: Scope, _receive: Receive, send: Send) -> None:
+        self.reached.append(f"{scope['type']} {scope.get('path', '')}")
+        if scope["type"] == "http":
+            await send({"type": "http.response.start", "status": 200, "headers": []})
+            await send({"type": "http.response.body", "body": b"inside"})
+
+
+@pytest.fixture
+def inner() -> Inner:
+    return Inner()
+
+
+@pytest.fixture
+def guard(inner: Inner) -> Guard:
+    return Guard(inner, Sessions(TOKEN), port=8490, any_host=False)
+
+
+@pytest.fixture
+def loop() -> Iterator[asyncio.Runner]:
+    with asyncio.Runner() as runner:
+        yield runner
+
+
+class Asking:
+    """A client of the guard that keeps its cookies."""
+
+    def __init__(self, guard: Guard, loop: asyncio.Runner, scheme: str = "http") -> None:
+        self._loop = loop
+        self._http = httpx.AsyncClient(
+            transport=httpx.ASGITransport(guard), base_url=f"{scheme}://127.0.0.1:8490", follow_redirects=False
+        )
+
+    def __call__(self, method: str, path: str, **headers: str) -> httpx.Response:
+        named = {name.replace("_", "-"): value for name, value in headers.items()}
+        return self._loop.run(self._http.request(method, path, headers=named))
+
+    def post_token(self, token: str) -> httpx.Response:
+        return self._loop.run(self._http.post("/login", data={"token": token}))
+
+
+def test_without_a_session_pages_lead_to_the_login_and_files_are_refused(
+    guard: Guard, inner: Inner, loop: asyncio.Runner
+) -> None:
+    ask = Asking(guard, loop)
+    page = ask("GET", "/jobs/abc", **PAGE)
+    assert (page.status_code, page.headers["location"]) == (303, "/login")
+    assert ask("GET", "/_nicegui/static/nicegui.js").status_code == 401
+    assert ask("POST", "/_nicegui_ws/socket.io/").status_code == 401
+    assert ask("GET", "/", authorization="Bearer wrong", **PAGE).status_code == 303
+    assert "Token of this page" in ask("GET", "/login").text
+    assert inner.reached == []
+
+
+def test_the_token_makes_a_session_by_form_and_by_link(guard: Guard, inner: Inner, loop: asyncio.Runner) -> None:
+    for entered in (Asking(guard, loop).post_token(TOKEN), Asking(guard, loop)("GET", f"/login?token={TOKEN}")):
+        assert (entered.status_code, entered.headers["location"]) == (303, "/")
+        cookie = entered.headers["set-cookie"]
+        assert cookie.startswith("headrace_ui_8490=")
+        assert {"HttpOnly", "SameSite=strict"} <= {part.strip() for part in cookie.split(";")}
+        assert "Secure" not in cookie
+        assert TOKEN not in cookie
+    ask = Asking(guard, loop)
+    ask.post_token(TOKEN)
+    inside = ask("GET", "/jobs/abc", **PAGE)
+    assert (inside.text, inside.headers["x-frame-options"]) == ("inside", "DENY")
+    assert ask("GET", "/logout", **PAGE).headers["location"] == "/login"
+    assert ask("GET", "/", **PAGE).status_code == 303
+    assert inner.reached == ["http /jobs/abc"]
+
+
+def test_with_tls_the_cookie_is_secure(guard: Guard, loop: asyncio.Runner) -> None:
+    assert "Secure" in Asking(guard, loop, "https").post_token(TOKEN).headers["set-cookie"]
+
+
+def test_a_wrong_token_makes_no_session(guard: Guard, inner: Inner, loop: asyncio.Runner) -> None:
+    ask = Asking(guard, loop)
+    for wrong in ("", "x", TOKEN + "x", "y" * 2 * FORM_BYTES_MAX):
+        refused = ask.post_token(wrong)
+        assert (refused.status_code, "set-cookie" in refused.headers) == (401, False)
+        assert "not the token" in refused.text
+    assert ask("GET", "/", **PAGE).status_code == 303
+    assert inner.reached == []
+
+
+def test_the_bearer_token_passes_and_foreign_pages_do_not_even_with_it(
+    guard: Guard, inner: Inner, loop: asyncio.Runner
+) -> None:
+    ask = Asking(guard, loop)
+    bearer = f"Bearer {TOKEN}"
+    assert ask("GET", "/", authorization=bearer).text == "inside"
+    assert ask("GET", "/", authorization=bearer, origin="http://evil.example").status_code == 403
+    assert ask("GET", "/", authorization=bearer, host="rebound.example").status_code == 403
+    assert ask("POST", "/login", sec_fetch_site="cross-site").status_code == 403
+    assert inner.reached == ["http /"]
+
+
+def test_the_web_socket_takes_a_session_of_its_own_site(guard: Guard, inner: Inner, loop: asyncio.Runner) -> None:
+    def opened(**headers: str) -> list[str]:
+        sent: list[str] = []
+
+        async def send(message: Message) -> None:
+            sent.append(message["type"])
+
+        async def receive() -> Message:
+            return {"type": "websocket.connect"}
+
+        raw = [(b"host", b"127.0.0.1:8490"), *((name.encode(), value.encode()) for name, value in headers.items())]
+        scope: Scope = {"type": "websocket", "path": "/socket", "headers": raw, "query_string": b"", "scheme": "ws"}
+        loop.run(_call(guard, scope, receive, send))
+        return sent
+
+    session = Sessions(TOKEN).made(10**12, "n")
+    cookie = f"headrace_ui_8490={session}"
+    assert opened() == ["websocket.close"]
+    assert opened(cookie=cookie, origin="http://evil.example") == ["websocket.close"]
+    assert opened(cookie="headrace_ui_8490=1.2.3") == ["websocket.close"]
+    assert inner.reached == []
+    assert opened(cookie=cookie, origin="http://127.0.0.1:8490") == []
+    assert inner.reached == ["websocket /socket"]
+
+
+async def _call(guard: Guard, scope: Scope, receive: Receive, send: Send) -> None:
+    await guard(scope, receive, send)

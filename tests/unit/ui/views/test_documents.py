@@ -1,0 +1,174 @@
+"""What pages show of the documents of REST."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+from headrace.client.cluster_models import ClusterInfo, ExpectedWorkerInfo, ProvisioningInfo, WorkerInfo
+from headrace.client.figure_models import JobFigures
+from headrace.client.models import (
+    AuditReport,
+    CheckpointInfo,
+    CheckpointSubtask,
+    ExceptionInfo,
+    JobStatus,
+    NodeStatus,
+    PartitionState,
+    SinkAudit,
+    SubtaskState,
+    TransactionState,
+    moment,
+)
+from headrace.client.output_models import DeadLetterInfo, DeadLetterList, TransactionInfo, TransactionList
+from headrace.core.errors import Domain
+from headrace.ui.views import checkpoint_view, output_view
+from headrace.ui.views.cluster_view import cluster_view, expected_rows, worker_facts, worker_row
+from headrace.ui.views.exception_view import exception_views
+from headrace.ui.views.formats import NONE
+from headrace.ui.views.job_view import (
+    SUBTASKS_SHOWN,
+    bottleneck,
+    busiest_text,
+    job_head,
+    node_facts,
+    partition_rows,
+    subtask_rows,
+)
+
+NOW = datetime(2026, 1, 31, 12, tzinfo=UTC)
+
+
+def node(name: str, *, busy: float = 0.0, backpressured: float = 0.0) -> NodeStatus:
+    return NodeStatus(node=name, kind="filter", parallelism=2, busy=busy, backpressured=backpressured)
+
+
+def status(**fields: object) -> JobStatus:
+    whole = {"job_id": "a", "name": "n", "state": "RUNNING", "attempt": 1, "parallelism": 2} | fields
+    return JobStatus.model_validate(whole)
+
+
+def test_the_overview_counts_jobs_and_shows_alarms_first() -> None:
+    jobs = (
+        JobFigures(
+            job_id="a", name="one", state="RUNNING", started_at=NOW - timedelta(hours=2), rows_in_per_s=1_000, lag=12,
+            checkpoint_age_ms=3_000, alarm="no checkpoint for 10 min",
+        ),
+        JobFigures(
+            job_id="b", name="two", state="FAILED",
+            started_at=NOW - timedelta(days=1), ended_at=NOW - timedelta(hours=23),
+        ),
+    )  # fmt: skip
+    trouble = ProvisioningInfo(
+        slots_max=8, trouble="no quota", expected=(ExpectedWorkerInfo(worker="w2", phase="pending"),)
+    )
+    cluster = ClusterInfo(cluster_id="c", version="1", slots=8, slots_free=6, provisioning=trouble)
+    view = cluster_view(cluster, jobs, NOW)
+    assert dict(view.figures) == {
+        "Running": "1", "Failed": "1", "Slots free": "6 of 8", "Rows/s in": "1 k", "Workers": "0"
+    }  # fmt: skip
+    assert view.alarms == (("a", "one: no checkpoint for 10 min"), ("", "workers: no quota"))
+    running, failed = view.jobs
+    assert (running["since"], running["lag"], running["checkpoint"]) == ("2 h", "12", "3 s ago")
+    assert (failed["since"], failed["rate"], failed["restarts"]) == ("1 h", NONE, NONE)
+    assert expected_rows(cluster) == ({"worker": "w2", "phase": "pending", "reason": NONE},)
+    assert dict(cluster_view(None, (), NOW).figures)["Slots free"] == NONE
+
+
+def test_a_worker_whose_load_is_not_reported() -> None:
+    worker = WorkerInfo(worker="w", host="h", pid=1, slots=4, slots_free=1, version="1")
+    assert [worker_row(worker)[key] for key in ("slots", "cpu", "memory")] == ["3 of 4", NONE, NONE]
+    loaded = worker.model_copy(update={"cpu": 1.234, "memory_bytes": 2 * 1024**3})
+    assert [worker_row(loaded)[key] for key in ("cpu", "memory")] == ["1.23", "2 GB"]
+    cluster = ClusterInfo(cluster_id="c", version="1", workers=(loaded,))
+    assert ("Memory", "2 GB") in worker_facts(cluster, "w")
+    assert worker_facts(cluster, "gone") == (("State", "not registered"),)
+    assert worker_facts(None, "w") == ()
+
+
+def test_the_head_of_a_job_names_what_is_wrong() -> None:
+    head = job_head(status(failure="it broke", alarm="look", message="waits for slots"))
+    assert head.notes == (("alarm", "look"), ("failure", "it broke"), ("message", "waits for slots"))
+    assert not head.has_ended
+    assert job_head(status(state="CANCELED")).has_ended
+
+
+def test_the_busiest_node_is_named_and_who_waits_for_it() -> None:
+    busy = status(nodes=(node("a", backpressured=0.6), node("b", busy=0.9)))
+    assert bottleneck(busy) == "b"
+    assert busiest_text(busy) == "Busiest: b, 90 % of the time. a waits for room downstream 60 % of the time"
+    assert busiest_text(status(nodes=(node("b", busy=0.4),))) == "Busiest: b, 40 % of the time"
+    assert busiest_text(status()) == ""
+    assert bottleneck(status()) is None
+
+
+def test_subtasks_come_busiest_first_and_are_bounded() -> None:
+    subtasks = tuple(SubtaskState(subtask=number, busy=number / 100) for number in range(40))
+    rows = subtask_rows(node("a").model_copy(update={"subtasks": subtasks}))
+    assert [row["subtask"] for row in rows] == list(range(39, 39 - SUBTASKS_SHOWN, -1))
+    assert rows[0]["worker"] == NONE
+    assert dict(node_facts(node("a")))["Watermark"] == NONE
+
+
+def test_partitions_come_furthest_behind_first() -> None:
+    partitions = (
+        PartitionState(topic="t", partition=0, subtask=0, position=5, lag=None, idle=True),
+        PartitionState(topic="t", partition=1, subtask=0, position=5, lag=1_200, watermark_delay_ms=2_000),
+    )
+    rows = partition_rows(node("a").model_copy(update={"partitions": partitions}))
+    assert [(row["partition"], row["lag"], row["delay"]) for row in rows] == [
+        ("t-1", "1,200", "2 s"),
+        ("t-0", NONE, "idle"),
+    ]
+
+
+def test_checkpoints_become_rows_and_lines() -> None:
+    slowest = (
+        CheckpointSubtask(task="hourly", subtask=3, worker="w", took_ms=900, aligned_ms=40, bytes=2_048),
+        CheckpointSubtask(task="hourly", subtask=1, worker="w", took_ms=20),
+    )
+    checkpoints = (
+        CheckpointInfo(epoch=4, attempt=1, status="in-progress", started_at=NOW),
+        CheckpointInfo(epoch=3, attempt=1, status="failed", failure="the disk is full", started_at=NOW),
+        CheckpointInfo(
+            epoch=2, attempt=1, status="committed", completed_at=moment(2_000), duration_ms=1_500, bytes=4_096,
+            bytes_written=1_024, aligned_ms=40, slowest=slowest, path="/c/2",
+        ),
+        CheckpointInfo(
+            epoch=1, attempt=1, status="completed", completed_at=moment(1_000), duration_ms=500, bytes=2_048
+        ),
+    )  # fmt: skip
+    rows = checkpoint_view.checkpoint_rows(checkpoints)
+    assert [row["epoch"] for row in rows] == [4, 3, 2, 1]
+    assert (rows[1]["failure"], rows[2]["slowest"]) == ("the disk is full", "hourly 3: 900 ms")
+    assert checkpoint_view.durations(checkpoints) == {
+        "whole": [(1_000, 0.5), (2_000, 1.5)],
+        "longest alignment": [(2_000, 0.04)],
+    }
+    assert checkpoint_view.sizes(checkpoints) == {"all files": [(1_000, 2.0), (2_000, 4.0)], "written": [(2_000, 1.0)]}
+    assert checkpoint_view.default_epoch(checkpoints) == 2
+    assert checkpoint_view.default_epoch(checkpoints[:2]) is None
+    assert [row["subtask"] for row in checkpoint_view.subtask_rows(checkpoints[2])] == [3, 1]
+
+
+def test_a_failure_shows_the_place_of_its_record() -> None:
+    failure = ExceptionInfo(
+        at=NOW, attempt=2, message="no number", domain=Domain.USER, place="flights-0 at 17", node="rate", subtask=0,
+        remedy="on_error: drop", trace="File x",
+    )  # fmt: skip
+    (view,) = exception_views((failure,))
+    assert view.where == (("Record", "flights-0 at 17"), ("Node", "rate"), ("Subtask", "0"), ("Attempt", "2"))
+    assert (view.at, view.remedy, view.trace) == ("2026-01-31 12:00:00 UTC", "on_error: drop", "File x")
+
+
+def test_output_becomes_rows() -> None:
+    open_now = status(transactions=(TransactionState(sink="s", subtask=1, name="t", age_ms=1_500, prepared=True),))
+    assert output_view.open_transaction_rows(open_now)[0]["state"] == "prepared"
+    info = TransactionInfo(name="t", sink="s", job_id="a", state="Ongoing", safe="abort", why="no record names it")
+    assert output_view.transaction_rows(TransactionList(transactions=(info,)))[0]["holds"] == NONE
+    letters = [DeadLetterInfo(node="n", topic="d", partition=0, offset=at, at=NOW, value="x" * 500) for at in range(2)]
+    shown = output_view.letter_rows(DeadLetterList(letters=tuple(letters)))
+    assert [row["id"] for row in shown] == ["d-0-1", "d-0-0"]
+    assert len(str(shown[0]["value"])) == output_view.VALUE_LENGTH
+    audit = SinkAudit(sink="s", verdict="differs", rows=3, expected_rows=4, reasons=("one is missing",))
+    (row,) = output_view.audit_rows(AuditReport(job_id="a", sinks=(audit,)))
+    assert (row["verdict"], row["reasons"]) == ("differs", "one is missing")
