@@ -23,7 +23,10 @@ PARTITIONS_SHOWN = 15
 
 @dataclass(frozen=True, slots=True)
 class JobHead:
-    """facts: (label, value); notes: (kind, text) of what a user should read, kind `alarm`, `failure`, `message` or `warning`."""
+    """facts: (label, value); notes: (kind, text) of what a user should read.
+
+    kind    `alarm`, `failure`, `message` or `warning`
+    """
 
     name: str
     state: str
