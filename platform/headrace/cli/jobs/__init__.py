@@ -1,1 +1,1 @@
-"""Commands on jobs of a cluster: submit, list, status, logs, savepoint, stop, cancel, rescale, upgrade."""
+"""Commands on jobs of a cluster: list, status, logs, checkpoints, savepoint, stop, cancel, rescale."""

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import typer
 
 from headrace.cli.cluster.yarn import described, open_yarn_deployer
-from headrace.cli.jobs.made_cluster import MadeCluster, keyed, report_application, report_job, require_running
-from headrace.cli.jobs.new_name import new_name
+from headrace.cli.submission.made_cluster import MadeCluster, keyed, report_application, report_job, require_running
+from headrace.cli.submission.new_name import new_name
 from headrace.core.errors import UserError
 
 if TYPE_CHECKING:

@@ -22,9 +22,12 @@ from headrace.cli.arguments import (
 from headrace.cli.cluster.cluster_target import ClusterConfig, ClusterName, Namespace
 from headrace.cli.cluster.election_options import Ha, Host, KeyFile, Ledger, election_of
 from headrace.cli.errors import reporting_errors
-from headrace.cli.jobs.submission import LocalPlan, load_to_submit, submit_to_session, travelling_code
-from headrace.cli.jobs.submit_alone import run_alone, run_application
-from headrace.cli.jobs.submit_options import (
+from headrace.cli.origin_options import OriginOptions
+from headrace.cli.output.verdicts import tell_verdicts
+from headrace.cli.spark.replay_options import SparkPlace
+from headrace.cli.spark.settings import Conf, Master
+from headrace.cli.submission.alone import run_alone, run_application
+from headrace.cli.submission.options import (
     AllowDuplicate,
     Claim,
     FromSavepoint,
@@ -36,13 +39,10 @@ from headrace.cli.jobs.submit_options import (
     TargetOption,
     Wait,
 )
-from headrace.cli.jobs.submit_pods import PodPlace, run_alone_on_pods, run_application_on_pods
-from headrace.cli.jobs.submit_target import require_fitting
-from headrace.cli.jobs.submit_yarn import YarnPlace, run_alone_on_yarn, run_application_on_yarn
-from headrace.cli.origin_options import OriginOptions
-from headrace.cli.output.verdicts import tell_verdicts
-from headrace.cli.spark.replay_options import SparkPlace
-from headrace.cli.spark.settings import Conf, Master
+from headrace.cli.submission.pods import PodPlace, run_alone_on_pods, run_application_on_pods
+from headrace.cli.submission.submission import LocalPlan, load_to_submit, submit_to_session, travelling_code
+from headrace.cli.submission.target import require_fitting
+from headrace.cli.submission.yarn import YarnPlace, run_alone_on_yarn, run_application_on_yarn
 from headrace.core.errors import UserError
 
 if TYPE_CHECKING:

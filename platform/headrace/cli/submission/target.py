@@ -8,7 +8,7 @@ from typing import assert_never
 import typer
 
 from headrace.cli.arguments import given_option
-from headrace.cli.jobs.submit_options import Mode, Target
+from headrace.cli.submission.options import Mode, Target
 
 _NO_COORDINATOR = dict.fromkeys(("ha", "ledger", "key_file", "host"), "there is no coordinator: leave it out")
 _OF_SPARK = dict.fromkeys(("master", "conf"), "it is for Spark: give --target spark too")
