@@ -202,6 +202,8 @@ def ledger_of(home: Path) -> Ledger:
 def test_a_job_with_code_outlives_its_coordinator_and_an_upgrade_that_cannot_run(cluster: LocalCluster) -> None:
     started = cluster.json("cluster", "start", "--workers", "1", "--slots", "2")
     first = cluster.json("submit", "endless.yaml")["job_id"]
+    (session,) = cluster.json("cluster", "list")["clusters"]
+    assert (session["kind"], session["state"], session["jobs_running"]) == ("session", "answers", 1)
     cluster.wait_status(first, lambda status: status.checkpoint is not None, "to have a checkpoint")
     kill(started["coordinator"]["pid"])
     assert cluster.run("status", first, code=3).out == ""

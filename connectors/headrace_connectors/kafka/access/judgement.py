@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from headrace.connect.access import Finding, Status
+from headrace.core.plural import plural
 
 CLOCK_TOLERANCE_MS = 2_000
 """Records may be this far in the future: clocks of hosts differ by less where they are kept."""
@@ -78,7 +79,7 @@ def judged(needs: Needs, facts: Facts, *, now_ms: int) -> tuple[Finding, ...]:
         Finding(
             f"brokers {needs.brokers}",
             Status.OK,
-            f"{_count(facts.brokers, 'broker')} answer{'s' if facts.brokers == 1 else ''}, {facts.library}",
+            f"{plural(facts.brokers, 'broker')} answer{'s' if facts.brokers == 1 else ''}, {facts.library}",
         ),
         *_topics(needs, facts, now_ms),
         *_group(needs, facts),
@@ -97,7 +98,7 @@ def _topics(needs: Needs, facts: Facts, now_ms: int) -> Iterator[Finding]:
 
 def _matching(pattern: str, facts: Facts) -> Finding:
     """All topics of a pattern in one line: there may be many."""
-    check, found = f"topics {pattern}", _count(len(facts.topics), "topic")
+    check, found = f"topics {pattern}", plural(len(facts.topics), "topic")
     denied = [name for name, topic in facts.topics.items() if topic.access is Access.DENIED]
     if not facts.topics:
         return Finding(check, Status.WARNING, "no topic has such a name", "a job waits until there is one")
@@ -123,7 +124,7 @@ def _topic(name: str, topic: TopicFacts, needs: Needs, facts: Facts) -> Finding:
         )
     if not topic.exists:
         return _missing(check, name, needs, facts)
-    found = _count(topic.partitions, "partition")
+    found = plural(topic.partitions, "partition")
     if topic.access is Access.UNKNOWN:
         return Finding(check, Status.UNCHECKED, f"{found}; the brokers do not say whether it may be {_done(verb)}")
     return Finding(check, Status.OK, f"{found}, may be {_done(verb)}")
@@ -197,7 +198,3 @@ def _transactions(needs: Needs, facts: Facts) -> Iterator[Finding]:
 
 def _done(verb: str) -> str:
     return "written" if verb == "write" else verb
-
-
-def _count(number: int, word: str) -> str:
-    return f"{number} {word}" if number == 1 else f"{number} {word}s"

@@ -81,13 +81,13 @@ class _Run:
             env=os.environ | {"PYTHONDONTWRITEBYTECODE": "1"},
             start_new_session=True,
         )
-        self._told = False
+        self._is_reported = False
 
     def has_failed(self) -> bool:
         """Whether it has ended; true once."""
-        if self._told or self._process.poll() is None:
+        if self._is_reported or self._process.poll() is None:
             return False
-        self._told = True
+        self._is_reported = True
         return True
 
     def stop(self) -> None:

@@ -9,6 +9,7 @@ from headrace.connect import registry
 from headrace.connect.access import AccessCheck, Finding, Status
 from headrace.connect.source import SourceContext
 from headrace.core.errors import HeadraceError, InvalidPipelineError
+from headrace.core.plural import plural
 from headrace.core.settings import Home
 from headrace.core.types import Schema
 from headrace.local.doctor.side_by_side import Check
@@ -34,7 +35,7 @@ def file_checks(file: str, set_: Sequence[str], home: Home, *, limit_s: float) -
         failed = Finding(f"pipeline {file}", Status.FAILED, error.message, error.remedy)
         return (Check(f"pipeline {file}", lambda: (failed,)),)
     count = len(compiled.logical.nodes)
-    valid = Finding(f"pipeline {file}", Status.OK, f"valid, {count} {'node' if count == 1 else 'nodes'}")
+    valid = Finding(f"pipeline {file}", Status.OK, f"valid, {plural(count, 'node')}")
     storage = compiled.pipeline.checkpoint.storage or str(home.checkpoints)
     return (
         Check(f"pipeline {file}", lambda: (valid,)),

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from headrace.connect.access import Finding, Status
+from headrace.core.plural import plural
 
 FREE_BYTES_MIN = 1_000_000_000
 """A home with less free space may fail to keep state."""
@@ -109,7 +110,7 @@ def home(facts: HomeFacts) -> tuple[Finding, ...]:
 def _runs(unfinished: Sequence[str]) -> Finding:
     if not unfinished:
         return Finding("runs", Status.OK, "none was left unfinished")
-    count = f"{len(unfinished)} {'run' if len(unfinished) == 1 else 'runs'}"
+    count = plural(len(unfinished), "run")
     return Finding(
         "runs",
         Status.WARNING,
