@@ -1,7 +1,8 @@
-"""All pages in both widths and schemes; a job that fails; a slow subtask; a token and TLS; what an open page costs."""
+"""All pages in both widths and schemes; a failing job; a slow subtask; an upgrade; a token and TLS; what it costs."""
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,7 +17,7 @@ from integration.ui.conftest import Flights
 from support.certificates import Authority
 from support.clusters.session import Cluster, running_cluster
 from support.kafka.broker import create_topic, produce, unique_topic
-from support.page_browser import PICTURES, SIZES, serving_page, visiting
+from support.page_browser import PICTURES, SIZES, Visitor, serving_page, visiting
 from support.processes.running import wait_until
 
 pytestmark = [pytest.mark.broker, pytest.mark.full]
@@ -43,6 +44,19 @@ sources:
     schema: {{n: int64}}
 sinks:
   out: {{from: numbers, print: {{}}, format: json}}
+"""
+PER_KIND = """\
+name: per-kind
+checkpoint: {interval: 1s}
+sources:
+  numbers:
+    generator: {rate: 100, columns: {n: {sequence: {}}}}
+    schema: {n: int64}
+steps:
+  kinds: {from: numbers, with_columns: {kind: n % 3}}
+  counted: {from: kinds, key_by: [kind], aggregate: {rows: count(*)}}
+sinks:
+  out: {from: counted, print: {}, format: json}
 """
 
 
@@ -120,6 +134,51 @@ def test_the_slowest_subtask_of_a_checkpoint_comes_first(
         rows = [row.locator("td").all_inner_texts() for row in panel.locator("tbody tr").all()]
         assert [(row[0], row[1]) for row in rows] == [(each.task, str(each.subtask)) for each in info.slowest]
         assert [each.took_ms for each in info.slowest] == sorted((each.took_ms for each in info.slowest), reverse=True)
+
+
+def test_a_job_is_upgraded_once_the_verdicts_allow_it(
+    cluster: Cluster, page_url: str, chromium: Browser, tmp_path: Path
+) -> None:
+    before = submitted(cluster, "per-kind", PER_KIND)
+    wait_until(lambda: cluster.client.status(before).checkpoint is not None, "a checkpoint to judge")
+    renamed = PER_KIND.replace("counted", "tallied")
+    wider = PER_KIND.replace("  kinds:", "  odd: {from: kinds, filter: n % 2 = 1}\n  kinds:").replace(
+        "from: kinds, key_by", "from: odd, key_by"
+    )
+    with visiting(chromium, page_url, 1280, "light") as visitor:
+        visitor.open(f"/jobs/{before}/upgrade")
+        visitor.wait_state("RUNNING")
+        choose(visitor, renamed)
+        visitor.button("Upgrade").last.click()  # the first one leads here
+        visitor.wait_text("The pipeline cannot go on from this state: see the verdicts.")
+        assert verdict_on(visitor, "counted") == "dropped"
+        visitor.looks_right("upgrade-refused")
+
+        choose(visitor, wider)
+        visitor.button("Upgrade").last.click()  # the first one leads here
+        visitor.confirm("per-kind", "Upgrade the job")
+        visitor.page.wait_for_url(re.compile(rf"/jobs/(?!{before})[0-9a-f]+$"))
+        visitor.wait_state("RUNNING")
+        visitor.behaved()
+        after = visitor.page.url.rpartition("/")[2]
+    assert cluster.client.status(before).state == "FINISHED"
+    assert {each.node for each in cluster.client.status(after).nodes} >= {"odd", "counted"}
+    cluster.client.wait_trigger(cluster.client.cancel(after))
+
+
+def choose(visitor: Visitor, text: str) -> None:
+    """Puts a pipeline into the form, as a file."""
+    visitor.page.set_input_files(
+        "input[type=file]", {"name": "p.yaml", "mimeType": "text/yaml", "buffer": text.encode()}
+    )
+    last = text.split("steps:")[1].split("{", maxsplit=1)[0].strip().splitlines()[-1].strip()
+    expect(visitor.page.locator(".cm-content")).to_contain_text(last)
+
+
+def verdict_on(visitor: Visitor, node: str) -> str:
+    """The verdict that the table has on a node's state."""
+    row = visitor.page.locator("tbody tr", has=visitor.page.get_by_text(node, exact=True))
+    return row.locator("td").nth(1).inner_text()
 
 
 def test_a_page_with_tls_and_a_token_lets_nobody_else_in(
