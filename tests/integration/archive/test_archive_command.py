@@ -156,7 +156,7 @@ def test_killed_and_taken_up_there_is_no_hole(broker: EmbeddedBroker, tmp_path: 
 @pytest.mark.parametrize(
     ("arguments", "code", "message"),
     [
-        (["--properties", "nonsense"], 2, "--properties takes KEY=VALUE"),
+        (["--properties", "nonsense"], 2, "--property takes KEY=VALUE"),
         (["--from", "yesterday"], 2, "is no position"),
         (["--name", "No Name"], 2, "No Name"),
         (["--resume"], 2, "no archive run"),

@@ -1,5 +1,7 @@
 """`python -m headrace.deployment.yarn.attendant headrace-attendant ..`: attends the job or program of an application of
 YARN. Its parent, the ApplicationMaster, ends the application with this process's exit code.
+
+It ends with its parent, also with one that is killed, and ends the program: the next attempt starts it again.
 """
 
 from __future__ import annotations
@@ -22,6 +24,7 @@ from headrace.client.token_files import TOKEN_FILE_VARIABLE
 from headrace.coordinator.store.sealing import Sealer
 from headrace.core.errors import HeadraceError
 from headrace.deployment.yarn.attendant_process import CANCELED, FAILED, FINISHED
+from headrace.processes.template.process import die_with_parent
 from headrace.yarn.container import KEY, TOKEN, secret_file
 
 ROLE = "headrace-attendant"
@@ -66,6 +69,7 @@ def main() -> None:
     """The process's entry point."""
     parser = argparse.ArgumentParser(prog="headrace.deployment.yarn.attendant")
     parser.add_argument("role", choices=[ROLE], help="marks the process in lists of processes")
+    parser.add_argument("--parent", type=int, required=True)
     parser.add_argument("--election", required=True)
     parser.add_argument("--linger-ms", type=int, required=True)
     parser.add_argument("--request", type=Path)
@@ -75,6 +79,7 @@ def main() -> None:
     attendant = Attendant(part, linger_s=given.linger_ms / 1_000)
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: attendant.ask_to_end())
+    die_with_parent(given.parent, by=signal.SIGTERM)
     try:
         raise SystemExit(_attended(attendant, part, given.request, given.program))
     except HeadraceError as error:

@@ -5,6 +5,7 @@ the application has ended.
 from __future__ import annotations
 
 import logging
+import os
 import subprocess
 import threading
 from collections.abc import Callable, Sequence
@@ -52,7 +53,7 @@ class AttendantProcess:
     def _run(self) -> None:
         pause_s = 0.0
         for _ in range(RESTARTS_MAX + 1):
-            self._child = subprocess.Popen(self._command)
+            self._child = subprocess.Popen([*self._command, "--parent", str(os.getpid())])
             code = self._child.wait()
             if self._closing.is_set():
                 return

@@ -89,10 +89,10 @@ def serve(connection: socket.socket, owner: int, programs: Sequence[str]) -> NoR
     os._exit(0)
 
 
-def die_with_parent(parent: int, code: int = OWNER_GONE) -> None:
-    """Makes Linux kill this process when its parent dies; exits if the parent is gone already."""
+def die_with_parent(parent: int, code: int = OWNER_GONE, *, by: signal.Signals = signal.SIGKILL) -> None:
+    """Makes Linux send this process a signal when its parent dies; exits if the parent is gone already."""
     if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, by)
     # the parent may have died before prctl took effect: then no signal comes
     if os.getppid() != parent:
         os._exit(code)
