@@ -70,8 +70,11 @@ def test_a_server_that_was_killed_comes_back_with_what_was_stored(
     cluster = own_control_cluster
     with cluster.namespace() as name:
         cluster.kill(server)
-        assert cluster.api.is_ready() == (server == CONTROLLER_MANAGER)
-        cluster.start(server)
+        try:
+            # the API server asks etcd now and then, and answers by what it knows
+            wait_until(lambda: cluster.api.is_ready() == (server == CONTROLLER_MANAGER), "it says what it can do")
+        finally:
+            cluster.start(server)
         cluster.wait_ready()
         maps = f"/api/v1/namespaces/{name}/configmaps"
         cluster.api.create(maps, _config_map("later"))
