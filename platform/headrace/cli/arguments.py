@@ -61,6 +61,11 @@ OldProperties = Annotated[list[str] | None, typer.Option("--properties", hidden=
 """Earlier spellings of --archives, --drain and --property. They are accepted, and shown nowhere."""
 
 
+def both_spellings(given: Sequence[str] | None, earlier: Sequence[str] | None) -> list[str]:
+    """Returns what an option and its earlier spelling were given."""
+    return [*(given or ()), *(earlier or ())]
+
+
 def renames_of(given: Sequence[str] | None) -> dict[str, str]:
     """Returns `old=new` texts as a mapping. Raises UserError."""
     from headrace.core.errors import UserError

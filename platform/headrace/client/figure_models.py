@@ -1,4 +1,5 @@
-"""The document of the REST API with the figures of all jobs: for those who draw many jobs, and ask often."""
+"""Documents of the REST API that follow from figures: those of all jobs, for who draws many and asks often, and why a
+job is slow."""
 
 from __future__ import annotations
 
@@ -50,3 +51,27 @@ class JobFiguresList(Answer):
     """All jobs with their figures, newest first: those that run, and the history."""
 
     jobs: tuple[JobFigures, ...]
+
+
+class Bottleneck(Answer):
+    """Why a job is slow, from the figures of its last seconds.
+
+    kind       not-running, too-early, skewed-keys, skewed-partitions, slow-subtask, slow-sink, small-batches,
+               slow-node, held-time, slow-checkpoints, slow-fetch or keeps-up
+    verdict    in one line; evidence: lines; remedy: one, or None
+    node, subtask, key, topic, partition   that the verdict names
+    window_ms  the time that the figures cover
+    """
+
+    job_id: str
+    name: str
+    kind: str
+    verdict: str
+    evidence: tuple[str, ...] = ()
+    remedy: str | None = None
+    node: str | None = None
+    subtask: int | None = None
+    key: str | None = None
+    topic: str | None = None
+    partition: int | None = None
+    window_ms: int = 0

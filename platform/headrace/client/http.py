@@ -21,10 +21,9 @@ from pydantic import BaseModel, ValidationError
 from headrace.client.cluster_models import ApplicationEnd, ClusterInfo, Health, HoldRequest, WorkerStacks
 from headrace.client.connection import Connection
 from headrace.client.errors import error_of
-from headrace.client.figure_models import JobFigures, JobFiguresList
+from headrace.client.figure_models import Bottleneck, JobFigures, JobFiguresList
 from headrace.client.models import (
     FINAL_STATES,
-    Bottleneck,
     CheckpointInfo,
     CheckpointList,
     ErrorBody,

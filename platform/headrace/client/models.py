@@ -329,30 +329,6 @@ class DataWarningState(Answer):
     since: Moment
 
 
-class Bottleneck(Answer):
-    """Why a job is slow, from the figures of its last seconds.
-
-    kind       not-running, too-early, skewed-keys, skewed-partitions, slow-subtask, slow-sink, small-batches,
-               slow-node, held-time, slow-checkpoints, slow-fetch or keeps-up
-    verdict    in one line; evidence: lines; remedy: one, or None
-    node, subtask, key, topic, partition   that the verdict names
-    window_ms  the time that the figures cover
-    """
-
-    job_id: str
-    name: str
-    kind: str
-    verdict: str
-    evidence: tuple[str, ...] = ()
-    remedy: str | None = None
-    node: str | None = None
-    subtask: int | None = None
-    key: str | None = None
-    topic: str | None = None
-    partition: int | None = None
-    window_ms: int = 0
-
-
 class JobStatus(Answer):
     """The status of a job. `failure`: the failure that ended it, or after which it restarts; `message`: what it waits
     for, as text; `alarm`: a condition that an operator should check before the job fails; `opened`: its sources and

@@ -23,7 +23,7 @@ from headrace.core.batch import concat_batches
 from headrace.core.signals import Barrier, Element, Signal, Watermark
 from headrace.exchange.edge.adaptive_bounds import AdaptiveBounds, ChannelBounds
 from headrace.exchange.edge.gate import Gate
-from headrace.exchange.wait_time import WaitTime
+from headrace.exchange.stopwatch import Stopwatch
 
 __all__ = ["TaskCancelledError", "ChannelBounds", "Mailbox", "OnDrained"]
 
@@ -44,7 +44,7 @@ class _Queue:
     elements: deque[tuple[Element, int]] = field(default_factory=deque)
     rows: int = 0
     bytes: int = 0
-    waited: WaitTime = field(default_factory=WaitTime)
+    waited: Stopwatch = field(default_factory=Stopwatch)
     on_drained: OnDrained | None = None
 
     @property
@@ -153,7 +153,7 @@ class Mailbox:
             element = element.slice(height)
 
     def _wait_for_room(self, queue: _Queue) -> None:
-        with queue.waited.waiting():
+        with queue.waited.running():
             while not self._cancelled and not queue.has_room:
                 self._drained.wait()
 

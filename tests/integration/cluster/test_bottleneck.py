@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from headrace.client.models import Bottleneck
+from headrace.client.figure_models import Bottleneck
 from headrace_dev.broker import EmbeddedBroker
 from support.clusters.session import Cluster, running_cluster
 from support.kafka.broker import create_topic, produce, unique_topic

@@ -17,11 +17,10 @@ from starlette.types import ASGIApp
 from headrace import __version__
 from headrace.client.cluster_models import ClusterInfo, WorkerInfo
 from headrace.client.errors import error_body
-from headrace.client.figure_models import JobFigures, PartitionLag
+from headrace.client.figure_models import Bottleneck, JobFigures, PartitionLag
 from headrace.client.http import Client
 from headrace.client.models import (
     AuditReport,
-    Bottleneck,
     CheckpointInfo,
     CompletedCheckpoint,
     ExceptionInfo,

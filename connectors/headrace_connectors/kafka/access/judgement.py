@@ -59,7 +59,6 @@ class Facts:
     topics       by name; with a pattern those that match
     group, creation, transactions   whether they are allowed
     refusal      the brokers' own words about transactions
-    existing     names of all visible topics
     """
 
     brokers: int
@@ -68,7 +67,6 @@ class Facts:
     creation: Access = Access.UNKNOWN
     transactions: Access = Access.UNKNOWN
     refusal: str = ""
-    existing: tuple[str, ...] = ()
     library: str = ""
     hints: Mapping[str, str] = field(default_factory=dict)
 

@@ -83,7 +83,6 @@ class KafkaAccessCheck:
             creation=self._creation(admin, deadline_s) if needs.creates else Access.UNKNOWN,
             transactions=transactions,
             refusal=refusal,
-            existing=existing,
             library=f"librdkafka {confluent_kafka.libversion()[0]}",
             hints=hints,
         )

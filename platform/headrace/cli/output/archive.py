@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from headrace.cli.arguments import Json, OldProperties
+from headrace.cli.arguments import Json, OldProperties, both_spellings
 from headrace.cli.development.kafka import Brokers, broker_address
 from headrace.cli.errors import reporting_errors
 
@@ -81,7 +81,7 @@ def archive(
         brokers=_quoted(broker_address(brokers)),
         topics="[" + ", ".join(_quoted(topic) for topic in topics) + "]",
         start=_quoted(begin),
-        more=_optional_fields(begin, until, _place(to), [*(properties or ()), *(old_properties or ())]),
+        more=_optional_fields(begin, until, _place(to), both_spellings(properties, old_properties)),
         path=_quoted(_place(to)),
     )
     if show:

@@ -18,6 +18,7 @@ from headrace.cli.arguments import (
     PyFiles,
     Rename,
     Set,
+    both_spellings,
 )
 from headrace.cli.cluster.cluster_target import ClusterConfig, ClusterName, Namespace
 from headrace.cli.cluster.election_options import Ha, Host, KeyFile, Ledger, election_of
@@ -92,7 +93,7 @@ def submit(
         allow_lost_output=allow_lost_output,
     )
     if target is Target.SPARK:
-        place = SparkPlace(master, conf=conf, py_files=py_files, archives=[*(archives or ()), *(old_archive or ())])
+        place = SparkPlace(master, conf=conf, py_files=py_files, archives=both_spellings(archives, old_archive))
         _follow_on_spark(file, set_, origin, place, parallelism=parallelism, as_json=as_json)
         return
     election = election_of(ha, ledger, key_file, host)
@@ -121,9 +122,7 @@ def submit(
         tell_verdicts(plan.compiled, from_savepoint, origin.renames, allow_dropped_state=allow_dropped_state)
     request = _request(loaded, origin).model_copy(
         update={
-            "code": travelling_code(
-                loaded, file, py_files=py_files, archives=[*(archives or ()), *(old_archive or ())]
-            ),
+            "code": travelling_code(loaded, file, py_files=py_files, archives=both_spellings(archives, old_archive)),
             "claim": claim,
             "take_over": take_over,
             "allow_duplicate": allow_duplicate,

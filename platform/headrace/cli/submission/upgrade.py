@@ -17,6 +17,7 @@ from headrace.cli.arguments import (
     PyFiles,
     Rename,
     Set,
+    both_spellings,
     print_json,
     renames_of,
 )
@@ -59,7 +60,7 @@ def upgrade(
     compiled = compile_loaded(loaded)
     request = SubmitRequest(
         pipeline=file_form(compiled.pipeline),
-        code=travelling_code(loaded, file, py_files=py_files, archives=[*(archives or ()), *(old_archive or ())]),
+        code=travelling_code(loaded, file, py_files=py_files, archives=both_spellings(archives, old_archive)),
         renames=renames,
         allow_dropped_state=allow_dropped_state,
     )

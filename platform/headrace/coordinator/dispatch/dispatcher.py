@@ -16,9 +16,8 @@ from functools import partial
 
 from headrace import __version__
 from headrace.client.cluster_models import ClusterInfo, WorkerInfo
-from headrace.client.figure_models import JobFigures
+from headrace.client.figure_models import Bottleneck, JobFigures
 from headrace.client.models import (
-    Bottleneck,
     CheckpointInfo,
     ExceptionInfo,
     JobStatus,

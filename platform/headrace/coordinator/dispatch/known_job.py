@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 from dataclasses import dataclass, field
 
-from headrace.client.figure_models import JobFigures
-from headrace.client.models import Bottleneck, JobStatus, JobSummary
+from headrace.client.figure_models import Bottleneck, JobFigures
+from headrace.client.models import JobStatus, JobSummary
 from headrace.coordinator.driver.driver import JobDriver
 from headrace.coordinator.driver.job_log import JobLog
 from headrace.coordinator.driver.job_setup import JobSetup

@@ -21,11 +21,10 @@ from starlette.responses import Response
 from headrace import __version__
 from headrace.client.cluster_models import ApplicationEnd, ClusterInfo, Health, HoldRequest, WorkerStacks
 from headrace.client.errors import error_body
-from headrace.client.figure_models import JobFiguresList
+from headrace.client.figure_models import Bottleneck, JobFiguresList
 from headrace.client.models import (
     CODE_BYTES_MAX,
     LOG_LINES_MAX,
-    Bottleneck,
     CheckpointList,
     ErrorBody,
     ExceptionList,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Protocol
 
+from headrace.client.figure_models import Bottleneck
 from headrace.client.models import (
-    Bottleneck,
     CompletedCheckpoint,
     DataWarningState,
     EndedBy,

@@ -11,9 +11,8 @@ from __future__ import annotations
 from typing import Protocol
 
 from headrace.client.cluster_models import ClusterInfo
-from headrace.client.figure_models import JobFigures
+from headrace.client.figure_models import Bottleneck, JobFigures
 from headrace.client.models import (
-    Bottleneck,
     CheckpointInfo,
     ExceptionInfo,
     JobStatus,

@@ -27,7 +27,7 @@ from headrace.exchange.network.wire import (
     encode_signal,
 )
 from headrace.exchange.outlet import Outlet
-from headrace.exchange.wait_time import WaitTime
+from headrace.exchange.stopwatch import Stopwatch
 
 
 class Connection:
@@ -130,7 +130,7 @@ class _RemoteOutlet:
         self._encoder = BatchEncoder()
         self._rows = 0
         self._bytes = 0
-        self._waited = WaitTime()
+        self._waited = Stopwatch()
 
     @property
     def waited_ms(self) -> float:
@@ -165,7 +165,7 @@ class _RemoteOutlet:
             self._raise_if_over()
             if (credit := self._usable()) is not None:
                 return credit
-            with self._waited.waiting():
+            with self._waited.running():
                 while (credit := self._usable()) is None:
                     self._changed.wait()
                     self._raise_if_over()

@@ -15,9 +15,9 @@ import time
 from collections.abc import Callable
 
 from headrace.client.cluster_models import ClusterInfo
-from headrace.client.figure_models import JobFigures
+from headrace.client.figure_models import Bottleneck, JobFigures
 from headrace.client.http import Client
-from headrace.client.models import Bottleneck, CheckpointInfo, ExceptionInfo, JobStatus
+from headrace.client.models import CheckpointInfo, ExceptionInfo, JobStatus
 from headrace.core.errors import HeadraceError, UnreachableError
 from headrace.ui.polling.cluster_access import ClusterAccess
 from headrace.ui.polling.wanted import Topic, Want, Wanted

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from headrace.client.models import FINAL_STATES, Bottleneck, JobStatus, NodeStatus
+from headrace.client.figure_models import Bottleneck
+from headrace.client.models import FINAL_STATES, JobStatus, NodeStatus
 from headrace.ui.views.cluster_view import Row
 from headrace.ui.views.formats import (
     NONE,
@@ -14,7 +15,6 @@ from headrace.ui.views.formats import (
     event_time_text,
     percent_text,
     rate_text,
-    time_text,
 )
 
 SUBTASKS_SHOWN = 15
@@ -113,11 +113,6 @@ def partition_rows(node: NodeStatus) -> tuple[Row, ...]:
         }
         for each in chosen[:PARTITIONS_SHOWN]
     )
-
-
-def ended_text(status: JobStatus) -> str:
-    """When a job ended."""
-    return f"ended {time_text(status.ended_at)} UTC"
 
 
 def verdict_text(slow: Bottleneck) -> str:

@@ -11,33 +11,8 @@ import time
 import polars as pl
 
 from headrace.core.signals import Signal
+from headrace.exchange.stopwatch import Stopwatch
 from headrace.operators.chain import Receiver
-
-
-class CallTime:
-    """Sums the time of calls; one thread calls, any thread may read while a call goes on."""
-
-    __slots__ = ("_since_s", "_total_s")
-
-    def __init__(self) -> None:
-        self._total_s = 0.0
-        self._since_s: float | None = None
-
-    def begin(self, now_s: float) -> None:
-        """A call begins."""
-        self._since_s = now_s
-
-    def end(self, now_s: float) -> None:
-        """The call that began last has ended."""
-        if self._since_s is not None:
-            self._total_s += now_s - self._since_s
-            self._since_s = None
-
-    @property
-    def ms(self) -> float:
-        """All calls so far, the current one included, in ms."""
-        total_s, since_s = self._total_s, self._since_s
-        return (total_s + (0.0 if since_s is None else time.monotonic() - since_s)) * 1_000
 
 
 class NodeTime:
@@ -46,8 +21,8 @@ class NodeTime:
     __slots__ = ("behind", "calls")
 
     def __init__(self) -> None:
-        self.calls = CallTime()
-        self.behind = CallTime()
+        self.calls = Stopwatch()
+        self.behind = Stopwatch()
 
     @property
     def own_ms(self) -> float:

@@ -15,8 +15,8 @@ from headrace.connect.sink import SinkBatch, Writer
 from headrace.core.batch import OP, TS
 from headrace.core.errors import ExternalError
 from headrace.core.signals import Barrier, EndOfInput, Signal, Watermark
+from headrace.exchange.stopwatch import Stopwatch
 from headrace.exchange.traffic import NodeBytes, payload_bytes
-from headrace.exchange.wait_time import WaitTime
 from headrace.plan.physical import SinkSpec
 from headrace.worker.slot.lease import Lease
 from headrace.worker.state.snapshots import SubtaskSnapshots
@@ -44,9 +44,9 @@ class SinkTask:
         self._visible = list(spec.schema.names)
         self._encoded = list(spec.encoded.names)
         self.counters = counters
-        self.writing = WaitTime()
+        self.writing = Stopwatch()
         """Time inside of the writer's `write`. Other threads may read it."""
-        self.flushing = WaitTime()
+        self.flushing = Stopwatch()
         """Time inside of the writer's `flush`. Other threads may read it."""
 
     def on_batch(self, batch: pl.DataFrame) -> None:
@@ -58,7 +58,7 @@ class SinkTask:
         messages = None if self._encoder is None else self._encoder.encode(batch.select(self._encoded))
         hidden = [TS, OP] if OP in batch.columns else [TS]
         rows = batch.select(*self._visible, *hidden)
-        with self.writing.waiting():
+        with self.writing.running():
             self._writer.write(SinkBatch(rows, messages))
         self._traffic.bytes_out += int(rows.estimated_size()) if messages is None else payload_bytes(messages)
         self.counters["rows_in"] += batch.height
@@ -69,7 +69,7 @@ class SinkTask:
         match signal:
             case Barrier(epoch):
                 self._check_lease()
-                with self.flushing.waiting():
+                with self.flushing.running():
                     committables = self._writer.flush(epoch)
                 self._snapshots.add_committables(committables)
             case Watermark() | EndOfInput():

@@ -23,7 +23,7 @@ from headrace.core.clock import Clock
 from headrace.core.signals import TIME_MAX, TIME_MIN, Barrier, EndOfInput, Watermark
 from headrace.core.source_state import AppliedFloor, SplitState
 from headrace.exchange.mailbox import TaskCancelledError
-from headrace.exchange.wait_time import WaitTime
+from headrace.exchange.stopwatch import Stopwatch
 from headrace.plan.physical import SourceSpec
 from headrace.rpc.figures import FirstRows
 from headrace.worker.state.snapshots import SubtaskSnapshots
@@ -94,7 +94,7 @@ class SourceTask:
         self._time = time
         self._clock = clock
         self._timing = timing
-        self.waited = WaitTime()
+        self.waited = Stopwatch()
         """Time spent in polls. Other threads may read it."""
         self.batches = 0
         """Batches that were read so far. Other threads may read it."""
@@ -304,7 +304,7 @@ class SourceTask:
     def _step(self) -> None:
         self._align()
         if not self._finished.issuperset(self._positions):
-            with self.waited.waiting():
+            with self.waited.running():
                 reading = self._reader.poll(self._timing.poll_ms)
             polled, self._polled_ms = reading.polled, reading.ended_ms
             if polled.batch is not None and len(polled.batch):

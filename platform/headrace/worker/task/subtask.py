@@ -8,7 +8,7 @@ import polars as pl
 
 from headrace.core.signals import Barrier, Element, EndOfInput, Watermark
 from headrace.exchange.mailbox import Mailbox
-from headrace.exchange.wait_time import WaitTime
+from headrace.exchange.stopwatch import Stopwatch
 from headrace.operators.chain import Receiver
 from headrace.worker.state.snapshots import SubtaskSnapshots
 from headrace.worker.task.key_sample import KeySample
@@ -25,7 +25,7 @@ class Subtask:
         self._head = head
         self._snapshots = snapshots
         self._finished = False
-        self.waited = WaitTime()
+        self.waited = Stopwatch()
         """Time spent waiting for input."""
         self.batches = 0
         """Batches that were taken so far. Other threads may read it."""
@@ -61,5 +61,5 @@ class Subtask:
                         assert_never(element)
 
     def _next(self) -> list[Element]:
-        with self.waited.waiting():
+        with self.waited.running():
             return self._mailbox.take()

@@ -5,10 +5,9 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 
 from headrace.client.cluster_models import ClusterInfo, ExpectedWorkerInfo, ProvisioningInfo, WorkerInfo
-from headrace.client.figure_models import JobFigures
+from headrace.client.figure_models import Bottleneck, JobFigures
 from headrace.client.models import (
     AuditReport,
-    Bottleneck,
     CheckpointInfo,
     CheckpointSubtask,
     DataWarningState,

@@ -6,7 +6,8 @@ import html
 
 from nicegui import ui
 
-from headrace.client.models import Bottleneck, JobStatus
+from headrace.client.figure_models import Bottleneck
+from headrace.client.models import JobStatus
 from headrace.core.errors import HeadraceError
 from headrace.ui.pages.elements.panels import facts_html
 from headrace.ui.pages.job.actions import JobActions
