@@ -2,7 +2,7 @@
 
 It remembers nothing: the ApplicationMaster of this process knows the containers, also those that an earlier attempt has
 started. A released container gets SIGTERM and 250 ms later SIGKILL, by the nodes' settings; its worker was drained
-before.
+before. YARN reports a released container as ended before that: its node receives the order with its next heartbeat.
 """
 
 from __future__ import annotations
