@@ -52,7 +52,7 @@ def run_model(
 
     physical = compile_pipeline(model).physical
     # part of the names of a sink's files, so that two runs never write to the same name
-    job = LocalJob(physical, JobOptions(job=f"{model.name}-{uuid.uuid4().hex[:8]}"))
+    job = LocalJob(physical, JobOptions(job=f"{model.name}-{uuid.uuid4().hex[:8]}", watches_data=True))
 
     def supervise(progress: Progress) -> None:
         if on_progress is not None:

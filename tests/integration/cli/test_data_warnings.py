@@ -6,6 +6,8 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 
+import pytest
+
 from support.processes.running import Finished, headrace
 
 PIPELINE = """\
@@ -34,10 +36,10 @@ def rides(times_s: Sequence[int], minutes: str) -> list[dict[str, object]]:
     return [{"station": f"s{n % 3}", minutes: n, "started": at_s} for n, at_s in enumerate(times_s)]
 
 
-def run(folder: Path, rows: Sequence[dict[str, object]], **fields: str) -> Finished:
+def run(folder: Path, rows: Sequence[dict[str, object]], *options: str, **fields: str) -> Finished:
     (folder / "rides.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     (folder / f"{fields['name']}.yaml").write_text(PIPELINE.format(**fields))
-    done = headrace(["run", f"{fields['name']}.yaml"], folder)
+    done = headrace(["run", f"{fields['name']}.yaml", *options], folder)
     assert done.code == 0, done.err
     return done
 
@@ -46,12 +48,13 @@ def output(folder: Path, name: str) -> list[str]:
     return sorted(line for path in folder.glob(f"{name}-out/*") for line in path.read_text().splitlines())
 
 
-def test_data_that_looks_wrong_is_told_once(tmp_path: Path) -> None:
+@pytest.mark.parametrize("options", [(), ("--threads",)], ids=["slots", "threads"])
+def test_data_that_looks_wrong_is_told_once(tmp_path: Path, options: tuple[str, ...]) -> None:
     """A misspelt column, seconds read as milliseconds, a filter for a station that there is not."""
     rows = rides([BEGIN_S + n for n in range(400)], "duration")
-    err = run(tmp_path, rows, name="odd", type="timestamp", station="S1").err
+    err = run(tmp_path, rows, *options, name="odd", type="timestamp", station="S1").err
 
-    told = [line for line in err.splitlines() if line.startswith("job ")]
+    told = [line for line in err.splitlines() if line.startswith(("job ", "source ", "filter "))]
     assert sum("column minutes is NULL in all of the first 400 rows" in line for line in told) == 1, err
     assert sum("400 of the first 400 rows is in 1970" in line for line in told) == 1, err
     assert "declare `started: timestamp(s)`" in err

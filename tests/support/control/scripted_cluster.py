@@ -45,11 +45,11 @@ from headrace.client.output_models import (
     TransactionList,
 )
 from headrace.coordinator.dispatch.job_reference import NamedJob, find_job
-from headrace.coordinator.leading.rest_server import KEEP_ALIVE_SECONDS
 from headrace.coordinator.monitoring.exposition import metrics_text
 from headrace.coordinator.monitoring.values import JobValues
 from headrace.coordinator.rest.access.tokens import Tokens
 from headrace.coordinator.rest.app import rest_app
+from headrace.coordinator.rest.server import KEEP_ALIVE_SECONDS
 from headrace.coordinator.rest.service import JobConflictError, JobNotFoundError
 from headrace.core.errors import Domain, HeadraceError, UserError
 from headrace.spec.reading.read import pipeline_from_dict

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import signal
-import threading
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -12,6 +10,7 @@ import typer
 from headrace.cli.arguments import File, Set
 from headrace.cli.errors import reporting_errors
 from headrace.cli.signals import handled
+from headrace.processes.parent_watch import end_with_parent
 
 if TYPE_CHECKING:
     from headrace.local.engine.job import Progress
@@ -25,7 +24,7 @@ def dev_run(
     write: Annotated[bool, typer.Option("--write")] = False,
 ) -> None:
     """Run a pipeline and show its rows, until its sources end, SIGTERM, or the end of standard input."""
-    _end_with_parent()
+    end_with_parent()
     os.environ.setdefault("POLARS_MAX_THREADS", "1")
     from headrace.local.dev.shown_run import ShownRun
     from headrace.local.pipeline_file import load_file
@@ -47,14 +46,3 @@ def dev_run(
             f"{progress.late:,} late, {progress.bad:,} bad",
             err=True,
         )
-
-
-def _end_with_parent() -> None:
-    """Ends this process as by SIGTERM when its parent, which holds the other end of standard input, has ended."""
-
-    def wait() -> None:
-        while os.read(0, 1024):
-            pass
-        os.kill(os.getpid(), signal.SIGTERM)
-
-    threading.Thread(target=wait, name="parent-watch", daemon=True).start()

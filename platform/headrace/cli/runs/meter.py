@@ -40,6 +40,10 @@ class Meter:
         self._shown, self._last = True, text
         typer.echo(f"\r\x1b[2K{text}" if self._tty else text, nl=not self._tty, err=True)
 
+    def tell(self, text: str) -> None:
+        """Prints a line of its own, in place of the progress line."""
+        typer.echo(f"\r\x1b[2K{text}" if self._tty else text, err=True)
+
     def end(self) -> None:
         """Ends the line."""
         if self._tty and self._shown:

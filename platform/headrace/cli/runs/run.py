@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from headrace.core.source_state import AppliedFloor
     from headrace.local.engine.compile import Compiled
     from headrace.local.engine.job import Progress
+    from headrace.local.runs.run_page import RunPage
     from headrace.local.runs.runs import RecordedRun
     from headrace.local.runs.slot_run import RunOutcome
     from headrace.processes.spawning import Starter
@@ -85,6 +86,9 @@ def run(
         int | None,
         typer.Option(min=1, max=65535, metavar="PORT", help="Serve Prometheus metrics at 127.0.0.1:PORT/metrics."),
     ] = None,
+    ui: Annotated[
+        bool, typer.Option("--ui", help="Also serve the run's page on 127.0.0.1; its address is printed.")
+    ] = False,
     as_json: Json = False,
 ) -> None:
     """Run a pipeline until its sources end or Ctrl-C; progress on stderr, a summary at the end."""
@@ -105,6 +109,8 @@ def run(
         )
     if threads and metrics_port is not None:
         raise UserError("--threads serves no metrics", remedy="leave it out for --metrics-port")
+    if ui:
+        _require_page(threads=threads)
     if resume and from_savepoint is not None:
         raise UserError("--resume and --from-savepoint name two places to start from", remedy="give one of them")
     overrides = [*(set_ or []), *([] if name is None else [f"name={json.dumps(name)}"])]
@@ -115,7 +121,7 @@ def run(
         ran = _in_threads(compiled, given, started_s)
     else:
         allowed = Allowed(renames_of(rename), allow_dropped_state, allow_drained, allow_lost_output)
-        wish = _Wish(file, given, from_savepoint, resume, allowed, savepoint, final, metrics_port)
+        wish = _Wish(file, given, from_savepoint, resume, allowed, savepoint, final, metrics_port, ui)
         assert starter is not None, "a run in slots has a starter"
         with closing(starter):
             ran = _in_slots(compiled, wish, started_s, starter)
@@ -142,6 +148,7 @@ class _Wish:
 
     given     the file as the user named it
     publish   receives values for monitoring; None: the run serves none
+    page      the run's page; None: it has none
     """
 
     given: str
@@ -152,7 +159,9 @@ class _Wish:
     savepoint: str | None
     final: bool
     metrics_port: int | None = None
+    ui: bool = False
     publish: Callable[[JobValues], None] | None = None
+    page: RunPage | None = None
 
     @property
     def file(self) -> Path:
@@ -164,7 +173,8 @@ def _in_threads(compiled: Compiled, floors: tuple[AppliedFloor, ...], started_s:
     from headrace.local.engine.job import JobOptions, LocalJob
 
     # part of the names of a sink's files, so that two runs never write to the same name
-    job = LocalJob(compiled.physical, JobOptions(job=f"{compiled.pipeline.name}-{uuid.uuid4().hex[:8]}", floors=floors))
+    options = JobOptions(job=f"{compiled.pipeline.name}-{uuid.uuid4().hex[:8]}", floors=floors, watches_data=True)
+    job = LocalJob(compiled.physical, options)
     try:
         state = _to_the_end(job, job.run, started_s)
     except Exception as error:
@@ -187,8 +197,12 @@ def _in_slots(compiled: Compiled, wish: _Wish, started_s: float, starter: Starte
     from headrace.local.runs.runs import run_alone
 
     home = Home.from_environment()
-    with run_alone(home, compiled.pipeline.name), _monitored(wish.metrics_port) as publish:
-        return _alone_in_slots(compiled, replace(wish, publish=publish), home, started_s, starter)
+    with (
+        run_alone(home, compiled.pipeline.name),
+        _monitored(wish.metrics_port) as publish,
+        _shown(home, wanted=wish.ui) as page,
+    ):
+        return _alone_in_slots(compiled, replace(wish, publish=publish, page=page), home, started_s, starter)
 
 
 @contextmanager
@@ -201,6 +215,27 @@ def _monitored(port: int | None) -> Iterator[Callable[[JobValues], None] | None]
 
     with served(port) as metrics:
         yield metrics.publish
+
+
+@contextmanager
+def _shown(home: Home, *, wanted: bool) -> Iterator[RunPage | None]:
+    """Makes the run's page; its process begins once the run has an address."""
+    if not wanted:
+        yield None
+        return
+    from headrace.local.runs.run_page import run_page
+
+    with run_page(home) as page:
+        yield page
+
+
+def _require_page(*, threads: bool) -> None:
+    from headrace.cli.cluster.page_extra import require_page_extra
+    from headrace.core.errors import UserError
+
+    if threads:
+        raise UserError("--threads has no page", remedy="leave it out for --ui")
+    require_page_extra()
 
 
 def _alone_in_slots(compiled: Compiled, wish: _Wish, home: Home, started_s: float, starter: Starter) -> Ran:
@@ -219,13 +254,14 @@ def _alone_in_slots(compiled: Compiled, wish: _Wish, home: Home, started_s: floa
         savepoint=wish.savepoint,
         final=wish.final,
         on_values=wish.publish,
+        on_served=None if wish.page is None else wish.page.start,
         times=times_from(os.environ),
     )
     job = SlotRun(compiled.pipeline, options, home, starter)
     recorded = RecordedRun(job.job, job.storage, os.getpid(), str(wish.file))
     record_run(home, name, recorded)
     try:
-        outcome = _to_the_end(job, job.run, started_s)
+        outcome = _to_the_end(job, job.run, started_s, wish.page)
     except BaseException:
         if taken.job is None:
             with suppress(HeadraceError):
@@ -269,7 +305,12 @@ def _taken_up(compiled: Compiled, wish: _Wish, home: Home) -> TakenUp:
 Outcome = TypeVar("Outcome")
 
 
-def _to_the_end(job: Stoppable, run_it: Callable[[Callable[[Progress], None]], Outcome], started_s: float) -> Outcome:
+def _to_the_end(
+    job: Stoppable,
+    run_it: Callable[[Callable[[Progress], None]], Outcome],
+    started_s: float,
+    page: RunPage | None = None,
+) -> Outcome:
     """Runs with a progress line. The first Ctrl-C, SIGTERM or SIGHUP ends the job in order, a second Ctrl-C at once."""
     meter = Meter(started_s)
     asked = _EndAsked()
@@ -281,6 +322,8 @@ def _to_the_end(job: Stoppable, run_it: Callable[[Callable[[Progress], None]], O
                 job.stop()
             if signal.SIGHUP in asked.signals:
                 let_go_of_terminal()
+            if page is not None and (news := page.news()) is not None:
+                meter.tell(news)
             meter.show(progress)
 
         try:

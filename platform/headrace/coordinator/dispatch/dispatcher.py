@@ -15,7 +15,7 @@ import time
 from functools import partial
 
 from headrace import __version__
-from headrace.client.cluster_models import ClusterInfo, WorkerInfo
+from headrace.client.cluster_models import ClusterInfo
 from headrace.client.figure_models import Bottleneck, JobFigures
 from headrace.client.models import (
     CheckpointInfo,
@@ -49,6 +49,7 @@ from headrace.coordinator.registry import events as on
 from headrace.coordinator.registry.entry import Phase
 from headrace.coordinator.rest import checkpoint_status, job_figures, job_status, waiting
 from headrace.coordinator.rest.service import JobConflictError, JobNotFoundError
+from headrace.coordinator.rest.worker_infos import worker_infos
 from headrace.coordinator.store.job_store import JobStore
 from headrace.coordinator.store.ledger_store import LedgerReplacedError
 from headrace.core.errors import HeadraceError, UserError
@@ -183,27 +184,10 @@ class Dispatcher:
     async def cluster(self) -> ClusterInfo:
         """Returns the cluster's workers and slots."""
         view = self._fleet.view()
-        workers = []
-        for each in view.workers:
-            register = self._fleet.registered(each.worker)
-            version = __version__ if register is None else register.version
-            load = self._fleet.load(each.worker)
-            workers.append(
-                WorkerInfo(
-                    worker=each.worker,
-                    host=each.host,
-                    pid=each.pid,
-                    slots=each.slots,
-                    slots_free=each.free,
-                    version=version,
-                    cpu=None if load is None else load.cpu_millicores / 1000,
-                    memory_bytes=None if load is None else load.memory_bytes,
-                )
-            )
         return ClusterInfo(
             cluster_id=self._cluster,
             version=__version__,
-            workers=tuple(workers),
+            workers=worker_infos(self._fleet),
             slots=view.slots_total,
             slots_free=view.slots_free,
             jobs_running=len(self._shell.driven),

@@ -18,10 +18,10 @@ from headrace.coordinator.leading.config import CoordinatorConfig
 from headrace.coordinator.leading.hosting import Hosting
 from headrace.coordinator.leading.identity import read_identity
 from headrace.coordinator.leading.published import publish, withdraw
-from headrace.coordinator.leading.rest_server import RestServer
 from headrace.coordinator.leading.standby_app import holding_app, standby_app
 from headrace.coordinator.leading.term import Term, warm_up
 from headrace.coordinator.rest.access.tokens import Tokens
+from headrace.coordinator.rest.server import RestServer
 from headrace.coordinator.store.job_store import JobStore, open_job_store
 from headrace.coordinator.store.ledger_store import LedgerReplacedError
 from headrace.core.errors import ExternalError, HeadraceError
@@ -90,7 +90,7 @@ class Candidate:
         config = self._config
         elector = self._elector()
         store = open_job_store(Home(config.home), shared=config.ledger)
-        self._port = await self._rest.start(config)
+        self._port = await self._rest.start(config.host, config.port, config.tls)
         self._url = config.url(self._port)
         self._rest.answer_with(standby_app(lambda: self._tokens, lambda: self._leader, self._url))
         receive = self._receiver()

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from headrace.plan.physical import PhysicalPlan
 
 
-def summary(submission: JobSubmission, state: str, result: JobResult | None, history: JobHistory) -> JobSummary:
+def summary(submission: Submitted, state: str, result: JobResult | None, history: JobHistory) -> JobSummary:
     """Returns a job's entry in the list of jobs."""
     return JobSummary(
         job_id=submission.job,

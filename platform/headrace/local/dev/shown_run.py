@@ -36,7 +36,7 @@ class ShownRun:
         self._screen = _Screen(rows_per_s)
         shown = _shown(loaded.pipeline, self._screen, write=write)
         job = f"{loaded.pipeline.name}-dev-{uuid.uuid4().hex[:8]}"
-        self._job = LocalJob(compile_pipeline(shown).physical, JobOptions(job=job))
+        self._job = LocalJob(compile_pipeline(shown).physical, JobOptions(job=job, watches_data=True))
 
     def stop(self) -> None:
         """Requests the end."""

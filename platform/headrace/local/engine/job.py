@@ -26,6 +26,7 @@ from headrace.execution.connectors import JobConnectors
 from headrace.execution.drift_limits import drift_limits
 from headrace.execution.epochs import Pending, Stage
 from headrace.execution.idle_times import relayed_heights
+from headrace.local.engine.data_watch import SliceWatch
 from headrace.local.engine.discovery import Discovery
 from headrace.local.engine.linked_slices import open_linked, slices_of
 from headrace.local.engine.reports import Reports
@@ -57,6 +58,8 @@ class JobOptions:
     floors: tuple[AppliedFloor, ...] = ()
     cancel_grace_ms: int = 30_000
     """Time limit for a subtask to end when the job is torn down; then its thread is abandoned."""
+    watches_data: bool = False
+    """What looks wrong in the data is logged."""
 
     def slices(self) -> SliceOptions:
         """The options of the job's slices; the caller sets the index."""
@@ -110,6 +113,7 @@ class LocalJob:
         self._tearing_down = False
         self._finished = False
         self._running_since_ms: int | None = None
+        self._watch: SliceWatch | None = None
 
     def stop(self) -> None:
         """Requests that the job stops reading and ends without closing windows. Never blocks and takes no lock, so a
@@ -140,6 +144,8 @@ class LocalJob:
         subtasks = [(task.name, subtask) for task in self._plan.tasks for subtask in range(task.parallelism)]
         self._epochs = SubtaskEpochs(subtasks, self._plan.checkpoint.interval_ms, now_ms)
         self._running_since_ms = self._clock.monotonic_ms()
+        if self._options.watches_data:
+            self._watch = SliceWatch(self._plan, self._slices, self._clock)
         for part in self._slices:
             part.start(self._guard)
         return self._epochs
@@ -168,6 +174,9 @@ class LocalJob:
             self._discovery.step(self._clock.monotonic_ms())
             if (pending := epochs.complete) is not None:
                 self._complete(epochs, pending)
+            if self._watch is not None:
+                # before the last epoch begins, with which the figures end
+                self._watch.look(epochs.input_left)
             epoch = epochs.begin_due(self._clock.monotonic_ms(), stopping=self._told_to_stop)
             if epoch is not None:
                 self._tell_sources(Trigger(epoch))

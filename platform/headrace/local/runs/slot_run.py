@@ -3,18 +3,21 @@
     this process:  event loop (fleet, driver) ── loopback ── supervisor (threads)
     its children:  one slot process for each slice of the job, one connector host
 
-It has the same machine, driver, supervisor and slots as a cluster, without REST, so a pipeline that runs here runs on a
-cluster. The journal is in checkpoint storage as always, so an interrupted or killed run can be resumed.
+It has the same machine, driver, supervisor and slots as a cluster, so a pipeline that runs here runs on a cluster.
+Only for a page it has REST (`run_service`). The journal is in checkpoint storage as always, so an interrupted or killed
+run can be resumed.
 """
 
 from __future__ import annotations
 
 import asyncio
 import secrets
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from headrace import __version__
 from headrace.checkpoint.job_folder.journal_store import JournalStore
@@ -53,6 +56,10 @@ from headrace.rpc.time_settings import ClusterTimes
 from headrace.spec.pipeline import Pipeline
 from headrace.worker.supervision.supervisor import Supervisor, WorkerConfig
 
+if TYPE_CHECKING:
+    from headrace.local.runs.run_server import RunAddress
+    from headrace.local.runs.run_service import RunService
+
 LOOK_S = 0.1
 VALUES_EVERY = 5
 """Looks between two values for monitoring."""
@@ -67,6 +74,7 @@ class RunOptions:
     resume      id of an earlier run to resume
     savepoint   folder for the savepoint at the end
     on_values   receives the job's values for monitoring, about twice a second
+    on_served   receives the address of the run's REST API once it listens; None: there is none
     final       time advances to its end before that savepoint
     """
 
@@ -77,6 +85,7 @@ class RunOptions:
     savepoint: str | None = None
     final: bool = False
     on_values: Callable[[JobValues], None] | None = None
+    on_served: Callable[[RunAddress], None] | None = None
     times: ClusterTimes = field(default_factory=ClusterTimes)
 
 
@@ -110,6 +119,14 @@ class _Started:
     submitted_at_ms: int
 
 
+@dataclass(frozen=True, slots=True)
+class _EndRequest:
+    """The request that ends the run. request: its id, which the driver answers; at_once: without a last checkpoint."""
+
+    request: str
+    at_once: bool = False
+
+
 @dataclass(slots=True)
 class _Over:
     ended: do.Ended | None = None
@@ -129,10 +146,11 @@ class SlotRun:
         self._parallelism = pipeline.parallelism
         self._job = options.resume or new_job_id()
         self._storage = job_url(pipeline.checkpoint.storage or str(home.checkpoints), self._job)
-        self._stop_asked = False
+        self._end_request: _EndRequest | None = None
         self._told_to_stop = False
         self._started = _Started(self._job, pipeline.name, SystemClock().now_ms())
         self._driver: JobDriver | None = None
+        self._service: RunService | None = None
         self._over = _Over()
         self._progress = Progress(0, 0, 0, 0, 0, TIME_MIN, 0)
 
@@ -153,7 +171,12 @@ class SlotRun:
 
     def stop(self) -> None:
         """Requests a last checkpoint and the end."""
-        self._stop_asked = True
+        self.request_end("run", at_once=False)
+
+    def request_end(self, request: str, *, at_once: bool) -> None:
+        """Requests the end: after a last checkpoint, or at once. The first request counts. The driver answers
+        `request`."""
+        self._end_request = self._end_request or _EndRequest(request, at_once)
 
     def run(self, on_progress: Callable[[Progress], None] | None = None) -> RunOutcome:
         """Runs to the end. Raises UserError if the run to resume does not exist."""
@@ -183,9 +206,10 @@ class SlotRun:
             supervisor = Supervisor(self._worker(port, token, folder, logs))
             supervisor.start()
             self._driver = driver = self._open(fleet, executor, logs)
-            driver.start()
-            await self._supervise(driver, supervisor, on_progress)
-            await driver.closed()
+            async with self._served(driver, fleet, executor, folder, logs):
+                driver.start()
+                await self._supervise(driver, supervisor, on_progress)
+                await driver.closed()
             return self._outcome(driver)
         finally:
             if supervisor is not None:
@@ -243,8 +267,38 @@ class SlotRun:
             environment={"HEADRACE_HOME": str(self._home.root)},
             starter=self._starter,
         )
-        watch = JobWatch(changed=_ignore, answered=_ignore_answer, ended=self._on_ended)
+        watch = JobWatch(changed=_ignore, answered=self._on_answered, ended=self._on_ended)
         return JobDriver(setup, fleet, executor, watch, clock, JobHistory())
+
+    @asynccontextmanager
+    async def _served(
+        self, driver: JobDriver, fleet: Fleet, executor: DaemonThreads, folder: Path, logs: Path
+    ) -> AsyncIterator[None]:
+        """Serves the run's REST API, if somebody wants it."""
+        if self._options.on_served is None:
+            yield
+            return
+        # imported here: only a run with a page needs a server
+        from headrace.local.runs.run_server import serving
+        from headrace.local.runs.run_service import RunService, ServedRun
+
+        run = ServedRun(
+            job=self._job,
+            name=self._pipeline.name,
+            submitted_at_ms=self._started.submitted_at_ms,
+            pipeline={**self._pipeline.to_dict(), "parallelism": self._parallelism},
+            storage=self._storage,
+            logs=logs,
+            home=self._home,
+        )
+        self._service = RunService(run, driver, fleet, executor=executor, end=self)
+        async with serving(self._service, folder) as address:
+            self._options.on_served(address)
+            yield
+
+    def _on_answered(self, request: str, path: str | None, failure: Failure | None) -> None:
+        if self._service is not None:
+            self._service.answered(request, path, failure)
 
     def _on_ended(self, _driver: JobDriver, ended: do.Ended) -> None:
         self._over.ended = ended
@@ -268,16 +322,16 @@ class SlotRun:
             if on_progress is not None:
                 on_progress(self._progress)
             # posted here, in the event loop: a driver accepts events nowhere else
-            if self._stop_asked and not self._told_to_stop:
+            if self._end_request is not None and not self._told_to_stop:
                 self._told_to_stop = True
-                self._end_early(driver)
+                self._end_early(driver, self._end_request)
 
-    def _end_early(self, driver: JobDriver) -> None:
+    def _end_early(self, driver: JobDriver, wish: _EndRequest) -> None:
         """Requests a stop with a last checkpoint; a cancel if no attempt has run, because there is nothing to keep."""
-        if driver.machine.job.ran:
-            driver.post(on.StopAsked("run", driver.setup.config.hand_over, drain=False))
+        if driver.machine.job.ran and not wish.at_once:
+            driver.post(on.StopAsked(wish.request, driver.setup.config.hand_over, drain=False))
         else:
-            driver.post(on.CancelAsked("run"))
+            driver.post(on.CancelAsked(wish.request))
 
     def _seen(self, driver: JobDriver) -> Progress:
         plan = self._plans.plan(driver.machine.job.parallelism)
@@ -333,7 +387,3 @@ def progress_of(plan: PhysicalPlan, driver: JobDriver, doing: str = "") -> Progr
 
 def _ignore(_: JobDriver) -> None:
     """Does nothing: `_supervise` polls the driver."""
-
-
-def _ignore_answer(_request: str, _path: str | None, _failure: Failure | None) -> None:
-    """Does nothing: the driver's end has the answer."""

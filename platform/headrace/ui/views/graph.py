@@ -82,9 +82,17 @@ def load_of(node: NodeStatus) -> Load:
     return Load(node.busy, node.backpressured, f"{rate_text(per_s)} rows/s")
 
 
-def box(name: str, load: Load | None) -> str:
-    """SVG of a box's content. load: None: a plan that does not run. Every text is escaped."""
+def box(name: str, load: Load | None, nodes: Sequence[str] = ()) -> str:
+    """SVG of a box's content. Every text is escaped.
+
+    load    None: a plan that does not run
+    nodes   of a box that stands for several ones
+    """
     label = html.escape(shortened(name, LABEL_LENGTH))
+    if len(nodes) > 1:
+        more = f" +{len(nodes) - 1}"
+        label = html.escape(shortened(name, LABEL_LENGTH - len(more)) + more)
+        name = " → ".join(nodes)
     frame = f'<rect class="box" width="{BOX_WIDTH}" height="{BOX_HEIGHT}" rx="6"/>'
     text = f'<text class="name" x="13" y="19">{label}</text>'
     if load is None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import json
 import os
 import signal
@@ -16,6 +15,7 @@ from contextlib import contextmanager
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, Literal
+from weakref import WeakSet
 
 import polars as pl
 import pytest
@@ -40,20 +40,21 @@ WAIT_MS = round(WAIT_SECONDS * 1_000)
 BATCH_ROWS = 1_000
 
 
-def sockets_open() -> int:
-    """Open sockets of Python. A Kafka client that tests of this process share opens others, whenever it likes."""
-    sockets = [each for each in gc.get_objects() if isinstance(each, socket.socket)]
-    return sum(each.fileno() >= 0 for each in sockets)
-
-
 @pytest.fixture(autouse=True)
-def nothing_is_left() -> Iterator[None]:
-    """No thread and no socket more than before."""
-    threads, sockets = set(threading.enumerate()), sockets_open()
+def nothing_is_left(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """No thread more than before, and no open socket of those that the test has made."""
+    made = WeakSet[socket.socket]()
+    usual = socket.socket.__init__
+
+    def noted(self: socket.socket, *arguments: Any, **named: Any) -> None:
+        usual(self, *arguments, **named)
+        made.add(self)
+
+    monkeypatch.setattr(socket.socket, "__init__", noted)
+    threads = set(threading.enumerate())
     yield
     wait_until(lambda: set(threading.enumerate()) <= threads, "a thread was left")
-    # there may be less: those of tests before that nobody had collected yet
-    assert sockets_open() <= sockets
+    assert not [each for each in made if each.fileno() >= 0]
 
 
 def hurry(times: LinkTimes) -> None:

@@ -29,8 +29,12 @@ class Graph:
         inputs: Mapping[str, Sequence[str]],
         loads: Mapping[str, Load | None],
         on_pick: Callable[[str], None] | None,
+        *,
+        members: Mapping[str, Sequence[str]] | None = None,
     ) -> None:
+        """members: box -> the nodes that it stands for; None: each stands for one."""
         self.inputs = inputs
+        self._members = members or {}
         view = graph_view(inputs)
         self._boxes: dict[str, ui.html] = {}
         if on_pick is not None:
@@ -39,7 +43,7 @@ class Graph:
             ui.html(view.edges, tag="g", sanitize=False)
             for node in inputs:
                 # `box` escapes every text
-                drawn = ui.html(box(node, loads.get(node)), tag="g", sanitize=False).classes("node")
+                drawn = ui.html(self._content(node, loads), tag="g", sanitize=False).classes("node")
                 drawn.style(view.positions[node].style)
                 self._boxes[node] = drawn
                 if on_pick is not None:
@@ -48,8 +52,15 @@ class Graph:
     def draw(self, loads: Mapping[str, Load | None], picked: str | None) -> None:
         """Draws the boxes with new figures."""
         for node, drawn in self._boxes.items():
-            drawn.content = box(node, loads.get(node))
+            drawn.content = self._content(node, loads)
             drawn.classes(add="picked") if node == picked else drawn.classes(remove="picked")
+
+    def scroll_to(self, node: str) -> None:
+        """Scrolls a graph that is wider than the screen, so that this box is seen."""
+        ui.run_javascript(f"getElement({self._boxes[node].id})?.scrollIntoView({{block: 'nearest', inline: 'center'}})")
+
+    def _content(self, node: str, loads: Mapping[str, Load | None]) -> str:
+        return box(node, loads.get(node), self._members.get(node, ()))
 
 
 def _picked(on_pick: Callable[[str], None], node: str) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from nicegui import ui
 
 from headrace.client.models import JobStatus, NodeStatus
@@ -10,7 +12,7 @@ from headrace.ui.pages.elements.graph import Graph
 from headrace.ui.pages.elements.live import Live
 from headrace.ui.pages.elements.panels import Table, column, facts_html, panel
 from headrace.ui.polling.wanted import Topic, Want
-from headrace.ui.views.graph import load_of
+from headrace.ui.views.folding import Folded, folded, load_of_box
 from headrace.ui.views.job_view import busiest_node, node_facts, partition_rows, subtask_rows
 
 _SUBTASKS = (
@@ -39,6 +41,7 @@ class JobOverview:
         self._job = job
         self._graph: Graph | None = None
         self._picked: str | None = None
+        self._nodes_of_box: tuple[str, ...] = ()
         with panel("Graph") as self._graph_box:
             self._no_graph = ui.label("The job has not begun to run yet.").classes("dim")
         with ui.element("div").classes("two"):
@@ -47,6 +50,7 @@ class JobOverview:
             self._delay = Chart("Watermark behind the clock", nothing="No watermark is known.", label="watermark")
             self._load = Chart("Busiest subtask, percent", nothing="No figures of the last 15 minutes.", label="load")
         with panel() as self._node_box:
+            self._chain = ui.row().classes("q-gutter-xs")
             self._node_title = ui.label().style("font-weight:600")
             self._facts = ui.html("", sanitize=False).classes("facts q-mb-sm")
             self._subtasks = Table(_SUBTASKS, "subtask", nothing="No subtask of it runs.")
@@ -80,13 +84,29 @@ class JobOverview:
         return poller.status(self._job, self._picked) or poller.status(self._job, None)
 
     def _draw_graph(self, status: JobStatus) -> None:
-        inputs = {node.node: node.inputs for node in status.nodes}
-        loads = {node.node: load_of(node) for node in status.nodes}
-        if self._graph is None or self._graph.inputs != inputs:
+        graph, nodes = folded(status.nodes), {node.node: node for node in status.nodes}
+        loads = {box: load_of_box([nodes[each] for each in members]) for box, members in graph.members.items()}
+        picked = graph.box_of(self._picked)
+        if self._graph is None or self._graph.inputs != graph.inputs:
             self._graph_box.clear()
             with self._graph_box:
-                self._graph = Graph(inputs, loads, self._on_pick)
-        self._graph.draw(loads, self._picked)
+                self._graph = Graph(graph.inputs, loads, self._on_pick, members=graph.members)
+                if picked is not None:
+                    self._graph.scroll_to(picked)
+        self._graph.draw(loads, picked)
+        self._show_chain(graph, picked)
+
+    def _show_chain(self, graph: Folded, box: str | None) -> None:
+        """Shows the nodes of a box that stands for several ones as buttons."""
+        nodes = () if box is None else graph.members[box]
+        if nodes == self._nodes_of_box:
+            return
+        self._nodes_of_box = nodes
+        self._chain.clear()
+        if len(nodes) > 1:
+            with self._chain:
+                for each in nodes:
+                    ui.button(each, on_click=partial(self._on_pick, each)).props("flat dense no-caps")
 
     def _on_pick(self, node: str) -> None:
         self._pick(node)

@@ -1,11 +1,14 @@
-"""The coordinator's REST server: listens for the whole life of its process; what answers changes with leadership."""
+"""A server of the REST API in the event loop of its process: of a coordinator, where what answers changes with
+leadership, or of a run with a page. It handles no signals: the process decides when it ends.
+"""
 
 from __future__ import annotations
 
 import asyncio
+from contextlib import nullcontext
 from typing import TYPE_CHECKING
 
-from headrace.coordinator.leading.config import CoordinatorConfig
+from headrace.tls.files import TlsFiles
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Receive, Scope, Send
@@ -25,8 +28,11 @@ class RestServer:
         self._server: Server | None = None
         self._serving: asyncio.Task[None] | None = None
 
-    async def start(self, config: CoordinatorConfig) -> int:
-        """Listens; returns the port. Exits the process with a message of uvicorn's if the address is in use."""
+    async def start(self, host: str, port: int, tls: TlsFiles | None = None) -> int:
+        """Listens; returns the port. port: 0: a free one.
+
+        Exits the process with a message of uvicorn's if the address is in use.
+        """
         import uvicorn
 
         from headrace.coordinator.rest.connections import bounded_protocol
@@ -34,9 +40,9 @@ class RestServer:
 
         settings = uvicorn.Config(
             self._forward,
-            host=config.host,
-            port=config.port,
-            http=bounded_protocol(None if config.tls is None else rest_context(config.tls)),
+            host=host,
+            port=port,
+            http=bounded_protocol(None if tls is None else rest_context(tls)),
             log_level="warning",
             ws="none",  # WebSocket upgrades are plain requests here: they need a token
             lifespan="off",
@@ -44,7 +50,8 @@ class RestServer:
             timeout_keep_alive=KEEP_ALIVE_SECONDS,
         )
         self._server = uvicorn.Server(settings)
-        self._server.install_signal_handlers = lambda: None  # type: ignore[attr-defined]
+        # uvicorn would replace the handlers of this process
+        self._server.capture_signals = nullcontext  # type: ignore[assignment, method-assign]
         sock = settings.bind_socket()
         self._serving = asyncio.create_task(self._server.serve(sockets=[sock]))
         return int(sock.getsockname()[1])
@@ -62,6 +69,15 @@ class RestServer:
         """Waits until the server has stopped."""
         if self._serving is not None:
             await self._serving
+
+    async def close(self, patience_s: float) -> None:
+        """Ends the server. Requests that are under way get so long."""
+        self.end()
+        if self._serving is None or self._server is None:
+            return
+        await asyncio.wait({self._serving}, timeout=patience_s)
+        self._server.force_exit = True
+        await self._serving
 
     async def _forward(self, scope: Scope, receive: Receive, send: Send) -> None:
         await self._app(scope, receive, send)
