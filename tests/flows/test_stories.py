@@ -7,14 +7,20 @@ from __future__ import annotations
 
 import pytest
 
-from support.flows.runs import Staged, check, every_flow
-from support.flows.site import Flow
+from support.flows.runs import Staged, check
+from support.flows.site import Flow, flows
+from support.rotation import has_turn
 
+STORIES = [
+    pytest.param(flow, id=flow.name, marks=() if has_turn(number, turns=2) else pytest.mark.full)
+    for number, flow in enumerate(flows())
+]
+"""A commit runs every other one."""
 START_METHODS = [pytest.param(None, id="default"), pytest.param("spawn", id="spawn", marks=pytest.mark.full)]
 
 
 @pytest.mark.parametrize("cluster", START_METHODS, indirect=True)
-@every_flow
+@pytest.mark.parametrize("flow", STORIES)
 def test_the_story(flow: Flow, staged: Staged) -> None:
     stage = staged()
     stage.release(0)

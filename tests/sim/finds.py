@@ -10,7 +10,7 @@ from collections.abc import Callable
 import pytest
 
 from sim.seeds import Play
-from support.rotation import of_this_commit
+from support.rotation import has_turn
 
 TURNS = 3
 Breaks = Callable[[pytest.MonkeyPatch], None]
@@ -19,9 +19,8 @@ Breaks = Callable[[pytest.MonkeyPatch], None]
 
 def each_of(breaks: list[tuple[Breaks, int]]) -> pytest.MarkDecorator:
     """A test's parameters `breaks` and `first`, named after what is broken."""
-    turn = of_this_commit(range(TURNS))
     parameters = [
-        pytest.param(*each, marks=() if number % TURNS == turn else pytest.mark.full)
+        pytest.param(*each, marks=() if has_turn(number, turns=TURNS) else pytest.mark.full)
         for number, each in enumerate(breaks)
     ]
     return pytest.mark.parametrize(

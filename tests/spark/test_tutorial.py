@@ -1,4 +1,4 @@
-"""docs/tutorial-backfill.md does what it says: its commands run as they stand, and print what it shows.
+"""docs/tutorial-backfill.md does what it says: its commands run as they stand in a new HOME, and print what it shows.
 
 They start three Sparks: the full tier runs them. The commit tier checks that each of them is one that headrace takes.
 """
@@ -16,6 +16,7 @@ from pathlib import Path
 
 import pytest
 
+from headrace.core.settings import cache_folder
 from headrace_dev.broker import EmbeddedBroker
 from support.clusters.local import home_of_processes
 from support.kafka.broker import consume_all
@@ -42,10 +43,15 @@ def settling(command: str, brokers: str) -> str:
 def in_bash(steps: list[Step], folder: Path, brokers: str) -> list[list[str]]:
     """Runs the commands in one shell, which ends with the first that fails. What each has printed."""
     script = script_of(steps, lambda command: settling(command, brokers))
+    user = folder.parent / "user"
+    user.mkdir()
+    inherited = {name: text for name, text in os.environ.items() if not name.startswith(("HEADRACE_", "KAFKA_"))}
     environment = (
-        os.environ
+        inherited
         | RUN_TIMES
         | {
+            "HOME": str(user),
+            "XDG_CACHE_HOME": str(cache_folder().parent),
             "HEADRACE_HOME": str(folder.parent / "home"),
             "KAFKA_BROKERS": brokers,
             "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",

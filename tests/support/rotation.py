@@ -17,6 +17,11 @@ def of_this_commit(cases: Sequence[Case]) -> Case:
     return cases[int(_commit(), 16) % len(cases)]
 
 
+def has_turn(number: int, *, turns: int) -> bool:
+    """Whether the case of this number, of cases of which each commit runs a part, is run by this commit."""
+    return number % turns == of_this_commit(range(turns))
+
+
 @cache
 def _commit() -> str:
     command = ["git", "-c", f"safe.directory={ROOT}", "rev-parse", "HEAD"]

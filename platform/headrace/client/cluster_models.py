@@ -49,6 +49,13 @@ class WorkerStacks(Answer):
     text: str
 
 
+class WorkerLogs(Answer):
+    """The newest lines that a worker and its slots have logged, as text."""
+
+    worker: str
+    text: str
+
+
 class ExpectedWorkerInfo(Answer):
     """A worker that was started and is not registered yet. `reason`: why, in the words of the system that has it."""
 

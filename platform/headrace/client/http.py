@@ -18,7 +18,7 @@ from urllib.parse import quote
 import httpx
 from pydantic import BaseModel, ValidationError
 
-from headrace.client.cluster_models import ApplicationEnd, ClusterInfo, Health, HoldRequest, WorkerStacks
+from headrace.client.cluster_models import ApplicationEnd, ClusterInfo, Health, HoldRequest, WorkerLogs, WorkerStacks
 from headrace.client.connection import Connection
 from headrace.client.errors import error_of
 from headrace.client.figure_models import Bottleneck, JobFigures, JobFiguresList
@@ -205,6 +205,10 @@ class Client:
     def stacks(self, worker: str) -> str:
         """The stacks of all threads of a worker and of its slots."""
         return self._ask(WorkerStacks, "POST", f"/workers/{quote(worker, safe='')}/stacks").text
+
+    def worker_logs(self, worker: str) -> str:
+        """The newest lines that a worker and its slots have logged."""
+        return self._ask(WorkerLogs, "GET", f"/workers/{quote(worker, safe='')}/logs").text
 
     def end_application(self, exit_code: int) -> ClusterInfo:
         """Records that the program of the cluster's application has ended."""

@@ -312,8 +312,16 @@ class Stacks:
     text: str
 
 
+@dataclass(frozen=True, slots=True)
+class Logs:
+    """The answer to ReadLogs. text: the newest lines of the worker and of its slots."""
+
+    request: str
+    text: str
+
+
 FromWorker = (
-    Register | Heartbeat | SlotUp | SlotDown | SlotMessage | WorkerLeaving | WorkerDraining | WorkerLoad | Stacks
+    Register | Heartbeat | SlotUp | SlotDown | SlotMessage | WorkerLeaving | WorkerDraining | WorkerLoad | Stacks | Logs
 )
 
 
@@ -378,4 +386,13 @@ class DumpStacks:
     request: str
 
 
-ToWorker = Registered | Refused | Heartbeat | SlotCommand | KillSlot | StopWorker | ReplaceSecret | DumpStacks
+@dataclass(frozen=True, slots=True)
+class ReadLogs:
+    """Send the newest lines of the logs, for users; answered by Logs."""
+
+    request: str
+
+
+ToWorker = (
+    Registered | Refused | Heartbeat | SlotCommand | KillSlot | StopWorker | ReplaceSecret | DumpStacks | ReadLogs
+)

@@ -149,6 +149,21 @@ def test_the_stacks_of_a_worker_are_those_of_its_slots_too(cluster: Cluster, flo
         cluster.client.stacks("nobody")
 
 
+def test_the_logs_of_a_worker_are_those_of_its_slots_too(cluster: Cluster, flow: Flow) -> None:
+    busy = cluster.wait_busy_slots(flow.job)
+    workers = [each.worker for each in cluster.client.cluster().workers]
+    for worker in workers:
+        cluster.client.stacks(worker)  # slots write theirs to their logs
+    texts = [cluster.client.worker_logs(worker) for worker in workers]
+    assert all("== worker, pid " in text and " is up (pid " in text for text in texts)
+    whole = "\n".join(texts)
+    for pid in busy:
+        own = whole.partition(f", pid {pid}\n")[2].partition("== ")[0]
+        assert "Thread 0x" in own, own
+    with pytest.raises(UserError, match="no worker 'nobody'"):
+        cluster.client.worker_logs("nobody")
+
+
 def test_checkpoints_have_their_slowest_subtasks(cluster: Cluster, flow: Flow) -> None:
     def measured() -> bool:
         return any(each.slowest and each.status == "committed" for each in cluster.client.checkpoints(flow.job))

@@ -17,6 +17,7 @@ from support.kubernetes.pods.coordinator_account import make_account
 from support.patience import BROKER_SESSION
 from support.processes.running import wait_until
 
+pytestmark = pytest.mark.full
 SLOTS = 2
 
 
@@ -47,7 +48,6 @@ def flow(cluster: PodCluster, broker_here: EmbeddedBroker) -> Iterator[Flow]:
     wait_until(lambda: not cluster.workers(), "all workers are released")
 
 
-@pytest.mark.full
 @pytest.mark.broker
 def test_a_job_gets_the_pods_that_it_needs(cluster: PodCluster, flow: Flow) -> None:
     assert len(cluster.workers()) == SLOTS

@@ -14,6 +14,7 @@ from support.leadership.lease_api import LeaseApi, lease_api
 from support.patience import SHORT_STANDBY_LEASES
 from support.processes.running import wait_until
 
+pytestmark = pytest.mark.full
 LEASE = "cluster"
 
 
@@ -42,7 +43,6 @@ def flow(cluster: StandbyCluster, broker: EmbeddedBroker) -> Iterator[Flow]:
         yield running
 
 
-@pytest.mark.full
 def test_a_leader_that_is_killed(cluster: StandbyCluster, flow: Flow, api: LeaseApi) -> None:
     leader, term = cluster.leader(), cluster.term()
     holder = api.lease(LEASE).holder
@@ -61,7 +61,6 @@ def test_a_leader_that_ends_gives_up_the_lease(cluster: StandbyCluster, flow: Fl
         cluster.wait_later_term(term)
 
 
-@pytest.mark.full
 def test_a_leader_that_is_suspended_and_wakes_is_a_standby(cluster: StandbyCluster, flow: Flow) -> None:
     wait_until(lambda: len(cluster.processes(COORDINATOR)) == 2, "a standby")
     leader, term = cluster.leader(), cluster.term()
@@ -73,7 +72,6 @@ def test_a_leader_that_is_suspended_and_wakes_is_a_standby(cluster: StandbyClust
     flow.settle()
 
 
-@pytest.mark.full
 def test_all_coordinators_while_the_api_server_hangs(cluster: StandbyCluster, flow: Flow, api: LeaseApi) -> None:
     """For longer than a lease: the leader gives up by its own clock, and one is elected when the server is back."""
     leader, term = cluster.leader(), cluster.term()
@@ -83,7 +81,6 @@ def test_all_coordinators_while_the_api_server_hangs(cluster: StandbyCluster, fl
     assert len(cluster.processes(COORDINATOR)) == 2
 
 
-@pytest.mark.full
 def test_an_api_server_that_is_killed_for_longer_than_a_lease(
     cluster: StandbyCluster, flow: Flow, api: LeaseApi
 ) -> None:

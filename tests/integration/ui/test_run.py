@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import psutil
@@ -48,6 +49,9 @@ def test_a_run_is_watched_and_stopped_on_its_page(tmp_path: Path, chromium: Brow
     run, link = begun(tmp_path)
     page = page_of(tmp_path)
     with visiting(chromium, link, 1280, "light") as visitor:
+        visitor.open("/workers/local")
+        visitor.wait_text(re.compile(r"== slot local-"))
+        visitor.open("/")
         visitor.page.get_by_role("link", name="counting").click()
         visitor.wait_state("RUNNING")
         visitor.wait_plots("rates", "load")

@@ -38,6 +38,7 @@ def flow(cluster: YarnSession, broker: EmbeddedBroker) -> Iterator[Flow]:
     wait_until(lambda: not cluster.workers(), "all workers are released")
 
 
+@pytest.mark.full
 @pytest.mark.broker
 def test_a_job_gets_the_containers_that_it_needs(cluster: YarnSession, flow: Flow) -> None:
     assert len(cluster.workers()) == SLOTS

@@ -1,8 +1,8 @@
 """The pipelines of tests/flows on Spark, and cut at random between Spark and slots: always the rows of one golden.
 
 Sources and sinks are the flows' own, Kafka's too. Cuts and parallelism are drawn from a seed that the test's parameters
-fix. The commit tier runs each flow straight and three flows in stretches; `tests/unit/spark/test_flows_cut_anywhere.py`
-cuts every flow there, without Spark.
+fix. The commit tier runs a third of the flows straight, each third in turn, and three flows in stretches;
+`tests/unit/spark/test_flows_cut_anywhere.py` cuts every flow there, without Spark.
 """
 
 from __future__ import annotations
@@ -21,12 +21,14 @@ from support.flows.engines import Stretch, live, replayable_flows, replayed
 from support.flows.in_memory import messages
 from support.flows.inputs import FUNCTION
 from support.flows.site import Flow, FlowSite
+from support.rotation import has_turn
 
 if TYPE_CHECKING:
     from _pytest.mark import ParameterSet
     from pyspark.sql import SparkSession
 
 PARALLELISM = (1, 2, 3)
+TURNS = 3
 MIXED = {"kafka_idle": "slsl", "allowed_lateness": "lsls", "numbers": "slsl"}
 """Flow -> engines in the commit tier, besides Spark alone: floors, windows that are corrected later, and exact partial
 results go from one engine to the other."""
@@ -34,9 +36,10 @@ results go from one engine to the other."""
 
 def sequences() -> Iterator[ParameterSet]:
     """A flow and the engines of its stretches, s: on Spark, l: in slots."""
-    for flow in replayable_flows():
+    for number, flow in enumerate(replayable_flows()):
         for engines in ("s", "slsl", "lsls"):
-            marks = () if engines in ("s", MIXED.get(flow.name)) else pytest.mark.full
+            chosen = has_turn(number, turns=TURNS) if engines == "s" else engines == MIXED.get(flow.name)
+            marks = () if chosen else pytest.mark.full
             yield pytest.param(flow, engines, id=f"{flow.name}-{engines}", marks=marks)
 
 

@@ -218,6 +218,10 @@ class ScriptedCluster:
         self._refuse()
         return f"== supervisor of {worker}"
 
+    async def worker_logs(self, worker: str) -> str:
+        self._refuse()
+        return f"== worker {worker}"
+
     async def end_application(self, exit_code: int) -> None:
         self._refuse()
         self.application_exit_code = exit_code

@@ -71,6 +71,7 @@ def test_a_job_from_submission_to_its_end(client: Client, cluster: ScriptedClust
     assert client.wait_trigger(client.cancel(again)).status == "completed"
     assert client.cluster().slots_free == 3
     assert client.stacks("worker-1") == "== supervisor of worker-1"
+    assert client.worker_logs("worker-1") == "== worker worker-1"
     assert client.shutdown().workers[0].worker == "worker-1"
 
 

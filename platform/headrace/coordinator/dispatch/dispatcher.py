@@ -200,6 +200,10 @@ class Dispatcher:
         """Returns the stacks of a worker's threads and of its slots'."""
         return await self._fleet.stacks(worker)
 
+    async def worker_logs(self, worker: str) -> str:
+        """Returns the newest lines of a worker and of its slots."""
+        return await self._fleet.logs(worker)
+
     async def end_application(self, exit_code: int) -> None:
         """Records the end of the cluster's application."""
         await self._shell.end_application(exit_code)

@@ -25,6 +25,8 @@ from headrace.rpc.messages import (
     FromWorker,
     Heartbeat,
     KillSlot,
+    Logs,
+    ReadLogs,
     Register,
     ReplaceSecret,
     SlotDown,
@@ -43,8 +45,8 @@ from headrace.tls.files import TlsFiles
 
 LOG = logging.getLogger("headrace.coordinator")
 
-STACKS_SECONDS_MAX = 30.0
-"""How long a worker may take for its stacks; each of its slots may take two seconds."""
+ANSWER_SECONDS_MAX = 30.0
+"""How long a worker may take for its stacks, for which each of its slots may take two seconds, or its logs."""
 KILL_AFTER_CANCEL_MS = 5_000
 """How long a cancelled slot may exceed the cancel grace (`ClusterTimes.cancel`) before its worker is asked to kill it,
 in ms."""
@@ -106,7 +108,7 @@ class Fleet:
         self._by_slot: dict[str, str] = {}
         self._workers: dict[str, Register] = {}
         self._loads: dict[str, WorkerLoad] = {}
-        self._stacks_asked: dict[str, asyncio.Future[str]] = {}
+        self._texts_asked: dict[str, asyncio.Future[str]] = {}
         self._retiring: dict[tuple[str, int], _Retiring] = {}
         self._released: set[str] = set()
         """Workers that are to end. Their ids are not used again."""
@@ -253,21 +255,29 @@ class Fleet:
 
     async def stacks(self, worker: str) -> str:
         """Returns the stacks of a worker's threads and of its slots'. Raises UserError, ExternalError."""
+        return await self._text(worker, DumpStacks)
+
+    async def logs(self, worker: str) -> str:
+        """Returns the newest lines of a worker and of its slots. Raises UserError, ExternalError."""
+        return await self._text(worker, ReadLogs)
+
+    async def _text(self, worker: str, message: type[DumpStacks | ReadLogs]) -> str:
+        """Asks a worker for a text, and waits for it."""
         if worker not in self._workers:
             known = ", ".join(sorted(self._workers)) or "none"
             raise UserError(f"no worker {worker!r} is registered", remedy=f"these are: {known}")
         request = secrets.token_hex(8)
         answer: asyncio.Future[str] = asyncio.get_running_loop().create_future()
-        self._stacks_asked[request] = answer
+        self._texts_asked[request] = answer
         try:
-            self._server.send(worker, DumpStacks(request))
-            async with asyncio.timeout(STACKS_SECONDS_MAX):
+            self._server.send(worker, message(request))
+            async with asyncio.timeout(ANSWER_SECONDS_MAX):
                 return await answer
         except TimeoutError as error:
-            text = f"worker {worker} did not answer within {STACKS_SECONDS_MAX:.0f} s"
+            text = f"worker {worker} did not answer within {ANSWER_SECONDS_MAX:.0f} s"
             raise ExternalError(text, remedy="it may be suspended, or cut off", retry=True) from error
         finally:
-            del self._stacks_asked[request]
+            del self._texts_asked[request]
 
     # ---- events of workers ---------------------------------------------------------------------------------------
 
@@ -328,8 +338,8 @@ class Fleet:
                 self._leaving(worker)
             case WorkerLoad():
                 self._loads[worker] = message
-            case Stacks(request, text):
-                answer = self._stacks_asked.get(request)
+            case Stacks(request, text) | Logs(request, text):
+                answer = self._texts_asked.get(request)
                 if answer is not None and not answer.done():
                     answer.set_result(text)
             case Register() | Heartbeat() | WorkerLeaving():

@@ -19,7 +19,7 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
 from headrace import __version__
-from headrace.client.cluster_models import ApplicationEnd, ClusterInfo, Health, HoldRequest, WorkerStacks
+from headrace.client.cluster_models import ApplicationEnd, ClusterInfo, Health, HoldRequest, WorkerLogs, WorkerStacks
 from headrace.client.errors import error_body
 from headrace.client.figure_models import Bottleneck, JobFiguresList
 from headrace.client.models import (
@@ -219,6 +219,11 @@ def _cluster(service: ClusterService) -> APIRouter:
     async def stacks(worker: str) -> WorkerStacks:
         """What the threads of a worker and of its slots do now."""
         return WorkerStacks(worker=worker, text=await service.stacks(worker))
+
+    @router.get("/workers/{worker}/logs", operation_id="worker_logs")
+    async def worker_logs(worker: str) -> WorkerLogs:
+        """The newest lines that a worker and its slots have logged."""
+        return WorkerLogs(worker=worker, text=await service.worker_logs(worker))
 
     @router.delete("/cluster", operation_id="shutdown", status_code=ACCEPTED)
     async def shutdown() -> ClusterInfo:

@@ -106,6 +106,10 @@ class ClusterService(Protocol):
         """Returns the stacks of all threads of a worker and of its slots, as text."""
         ...
 
+    async def worker_logs(self, worker: str) -> str:
+        """Returns the newest lines that a worker and its slots have logged, as text."""
+        ...
+
     async def end_application(self, exit_code: int) -> None:
         """Records that the program of the cluster's application has ended. The first exit code counts."""
         ...

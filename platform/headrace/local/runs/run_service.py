@@ -148,6 +148,10 @@ class RunService:
         """Returns the stacks of this process and of its slots."""
         return await self._fleet.stacks(worker)
 
+    async def worker_logs(self, worker: str) -> str:
+        """Returns the newest lines of this process and of its slots."""
+        return await self._fleet.logs(worker)
+
     async def metrics(self) -> str:
         """Returns the run as Prometheus text."""
         values = job_status.monitored(self._run, self._driver, self._plan(), self._clock.now_ms())

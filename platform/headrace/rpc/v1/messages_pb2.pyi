@@ -1007,6 +1007,30 @@ class Stacks(_message.Message):
 Global___Stacks: _TypeAlias = Stacks  # noqa: Y015
 
 @_typing.final
+class Logs(_message.Message):
+    """The answer to ReadLogs. text: the newest lines of the worker and of its slots."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    REQUEST_FIELD_NUMBER: _builtins.int
+    TEXT_FIELD_NUMBER: _builtins.int
+    request: _builtins.str
+    text: _builtins.str
+    def __init__(
+        self,
+        *,
+        request: _builtins.str = ...,
+        text: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["request", b"request", "text", b"text"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Logs: _TypeAlias = Logs  # noqa: Y015
+
+@_typing.final
 class FromWorker(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -1019,6 +1043,7 @@ class FromWorker(_message.Message):
     WORKER_DRAINING_FIELD_NUMBER: _builtins.int
     WORKER_LOAD_FIELD_NUMBER: _builtins.int
     STACKS_FIELD_NUMBER: _builtins.int
+    LOGS_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def register(self) -> Global___Register: ...
     @_builtins.property
@@ -1037,6 +1062,8 @@ class FromWorker(_message.Message):
     def worker_load(self) -> Global___WorkerLoad: ...
     @_builtins.property
     def stacks(self) -> Global___Stacks: ...
+    @_builtins.property
+    def logs(self) -> Global___Logs: ...
     def __init__(
         self,
         *,
@@ -1049,12 +1076,13 @@ class FromWorker(_message.Message):
         worker_draining: Global___WorkerDraining | None = ...,
         worker_load: Global___WorkerLoad | None = ...,
         stacks: Global___Stacks | None = ...,
+        logs: Global___Logs | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["heartbeat", b"heartbeat", "kind", b"kind", "register", b"register", "slot_down", b"slot_down", "slot_message", b"slot_message", "slot_up", b"slot_up", "stacks", b"stacks", "worker_draining", b"worker_draining", "worker_leaving", b"worker_leaving", "worker_load", b"worker_load"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["heartbeat", b"heartbeat", "kind", b"kind", "logs", b"logs", "register", b"register", "slot_down", b"slot_down", "slot_message", b"slot_message", "slot_up", b"slot_up", "stacks", b"stacks", "worker_draining", b"worker_draining", "worker_leaving", b"worker_leaving", "worker_load", b"worker_load"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["heartbeat", b"heartbeat", "kind", b"kind", "register", b"register", "slot_down", b"slot_down", "slot_message", b"slot_message", "slot_up", b"slot_up", "stacks", b"stacks", "worker_draining", b"worker_draining", "worker_leaving", b"worker_leaving", "worker_load", b"worker_load"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["heartbeat", b"heartbeat", "kind", b"kind", "logs", b"logs", "register", b"register", "slot_down", b"slot_down", "slot_message", b"slot_message", "slot_up", b"slot_up", "stacks", b"stacks", "worker_draining", b"worker_draining", "worker_leaving", b"worker_leaving", "worker_load", b"worker_load"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_kind: _TypeAlias = _typing.Literal["register", "heartbeat", "slot_up", "slot_down", "slot_message", "worker_leaving", "worker_draining", "worker_load", "stacks"]  # noqa: Y015
+    _WhichOneofReturnType_kind: _TypeAlias = _typing.Literal["register", "heartbeat", "slot_up", "slot_down", "slot_message", "worker_leaving", "worker_draining", "worker_load", "stacks", "logs"]  # noqa: Y015
     _WhichOneofArgType_kind: _TypeAlias = _typing.Literal["kind", b"kind"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_kind) -> _WhichOneofReturnType_kind | None: ...
 
@@ -1234,6 +1262,27 @@ class DumpStacks(_message.Message):
 Global___DumpStacks: _TypeAlias = DumpStacks  # noqa: Y015
 
 @_typing.final
+class ReadLogs(_message.Message):
+    """Send the newest lines of the logs, for users; answered by Logs."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    REQUEST_FIELD_NUMBER: _builtins.int
+    request: _builtins.str
+    def __init__(
+        self,
+        *,
+        request: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["request", b"request"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ReadLogs: _TypeAlias = ReadLogs  # noqa: Y015
+
+@_typing.final
 class ToWorker(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -1245,6 +1294,7 @@ class ToWorker(_message.Message):
     STOP_WORKER_FIELD_NUMBER: _builtins.int
     REPLACE_SECRET_FIELD_NUMBER: _builtins.int
     DUMP_STACKS_FIELD_NUMBER: _builtins.int
+    READ_LOGS_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def registered(self) -> Global___Registered: ...
     @_builtins.property
@@ -1261,6 +1311,8 @@ class ToWorker(_message.Message):
     def replace_secret(self) -> Global___ReplaceSecret: ...
     @_builtins.property
     def dump_stacks(self) -> Global___DumpStacks: ...
+    @_builtins.property
+    def read_logs(self) -> Global___ReadLogs: ...
     def __init__(
         self,
         *,
@@ -1272,12 +1324,13 @@ class ToWorker(_message.Message):
         stop_worker: Global___StopWorker | None = ...,
         replace_secret: Global___ReplaceSecret | None = ...,
         dump_stacks: Global___DumpStacks | None = ...,
+        read_logs: Global___ReadLogs | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["dump_stacks", b"dump_stacks", "heartbeat", b"heartbeat", "kill_slot", b"kill_slot", "kind", b"kind", "refused", b"refused", "registered", b"registered", "replace_secret", b"replace_secret", "slot_command", b"slot_command", "stop_worker", b"stop_worker"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["dump_stacks", b"dump_stacks", "heartbeat", b"heartbeat", "kill_slot", b"kill_slot", "kind", b"kind", "read_logs", b"read_logs", "refused", b"refused", "registered", b"registered", "replace_secret", b"replace_secret", "slot_command", b"slot_command", "stop_worker", b"stop_worker"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["dump_stacks", b"dump_stacks", "heartbeat", b"heartbeat", "kill_slot", b"kill_slot", "kind", b"kind", "refused", b"refused", "registered", b"registered", "replace_secret", b"replace_secret", "slot_command", b"slot_command", "stop_worker", b"stop_worker"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["dump_stacks", b"dump_stacks", "heartbeat", b"heartbeat", "kill_slot", b"kill_slot", "kind", b"kind", "read_logs", b"read_logs", "refused", b"refused", "registered", b"registered", "replace_secret", b"replace_secret", "slot_command", b"slot_command", "stop_worker", b"stop_worker"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_kind: _TypeAlias = _typing.Literal["registered", "refused", "heartbeat", "slot_command", "kill_slot", "stop_worker", "replace_secret", "dump_stacks"]  # noqa: Y015
+    _WhichOneofReturnType_kind: _TypeAlias = _typing.Literal["registered", "refused", "heartbeat", "slot_command", "kill_slot", "stop_worker", "replace_secret", "dump_stacks", "read_logs"]  # noqa: Y015
     _WhichOneofArgType_kind: _TypeAlias = _typing.Literal["kind", b"kind"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_kind) -> _WhichOneofReturnType_kind | None: ...
 

@@ -1,11 +1,13 @@
-"""The workers of the cluster: slots, CPU and memory; those that are on their way; the stacks of one."""
+"""The workers of the cluster: slots, CPU and memory; those that are on their way; log and stacks of one."""
 
 from __future__ import annotations
 
 import html
+from collections.abc import Callable
 
 from nicegui import ui
 
+from headrace.client.http import Client
 from headrace.core.errors import HeadraceError
 from headrace.ui.pages.elements.frame import Frame
 from headrace.ui.pages.elements.live import Live
@@ -56,8 +58,12 @@ def workers_page(poller: Poller) -> None:
         with ui.element("div").classes("head"):
             ui.html(f"<h1>{html.escape(worker)}</h1>", sanitize=False)
         facts = ui.html("", sanitize=False).classes("facts panel")
+        with panel("Newest lines of its log and of its slots'"):
+            log = _Asked(poller.access, "Read again", lambda client: client.worker_logs(worker))
+            # read at once: whoever opens the page of a worker mostly wants to know what it says
+            ui.timer(0, log.ask, once=True)
         with panel("Stacks of its threads and of its slots'"):
-            _Stacks(poller.access, worker)
+            _Asked(poller.access, "Dump the stacks", lambda client: client.stacks(worker))
 
         def refresh() -> None:
             frame.refresh()
@@ -66,19 +72,20 @@ def workers_page(poller: Poller) -> None:
         live.follow(refresh, Want(Topic.CLUSTER))
 
 
-class _Stacks:
+class _Asked:
     """A button, and what the worker answers."""
 
-    def __init__(self, access: ClusterAccess, worker: str) -> None:
+    def __init__(self, access: ClusterAccess, button: str, question: Callable[[Client], str]) -> None:
         self._access = access
-        self._worker = worker
-        self._button = ui.button("Dump the stacks", on_click=self._ask).props("no-caps outline")
+        self._question = question
+        self._button = ui.button(button, on_click=self.ask).props("no-caps outline")
         self._text = ui.label("Not asked yet.").classes("trace q-mt-sm")
 
-    async def _ask(self) -> None:
+    async def ask(self) -> None:
+        """Asks, and shows the answer or the error."""
         self._button.disable()
         try:
-            self._text.text = await self._access.act(lambda client: client.stacks(self._worker))
+            self._text.text = await self._access.act(self._question)
         except HeadraceError as error:
             self._text.text = str(error)
         finally:

@@ -34,6 +34,8 @@ from headrace.rpc.messages import (
     DumpStacks,
     Heartbeat,
     KillSlot,
+    Logs,
+    ReadLogs,
     Refused,
     Register,
     Registered,
@@ -50,6 +52,7 @@ from headrace.rpc.messages import (
 )
 from headrace.rpc.time_settings import ClusterTimes
 from headrace.tls.files import TlsFiles
+from headrace.worker.supervision.recent_logs import RecentLines, all_logs
 from headrace.worker.supervision.slot_log import prune_logs
 from headrace.worker.supervision.slot_process import SlotHandlers, SlotProcess, SlotSetup, SlotState
 from headrace.worker.supervision.stacks import all_stacks
@@ -131,6 +134,7 @@ class Supervisor:
         self._drained_by_s: float | None = None
         self._measured_s = self._checked_s = self._load_due_s = time.monotonic()
         self._load = LoadMeter(self._measured_s)
+        self._lines = RecentLines()
         handlers = ClientHandlers(self._registration, self._on_message, self._on_refused)
         access = CoordinatorAccess(config.coordinator, config.token, config.tls)
         self._client = ControlClient(access, config.times, handlers)
@@ -167,6 +171,7 @@ class Supervisor:
         Raises UserError if another worker uses the folder.
         """
         self._folder = WorkerFolder(self._config.folder, self._config.logs)
+        self._lines.start()
         self._thread.start()
 
     def wait(self, timeout_s: float | None = None) -> bool:
@@ -228,6 +233,8 @@ class Supervisor:
             case DumpStacks(request):
                 # it takes a moment, in which this thread must go on to read
                 threading.Thread(target=self._dump_stacks, args=(request,), name="stacks", daemon=True).start()
+            case ReadLogs(request):
+                threading.Thread(target=self._read_logs, args=(request,), name="logs", daemon=True).start()
             case Registered() | Refused() | Heartbeat():
                 pass
             case _:
@@ -254,6 +261,11 @@ class Supervisor:
             self._client.send(Stacks(request, all_stacks(slots)))
         finally:
             self._dumping.release()
+
+    def _read_logs(self, request: str) -> None:
+        with self._lock:
+            slots = list(self._slots.values())
+        self._client.send(Logs(request, all_logs(self._lines, slots)))
 
     def _on_refused(self, refused: Refused) -> None:
         reason = f"the coordinator at {self._config.coordinator} refuses this worker: {refused.reason}"
@@ -301,6 +313,7 @@ class Supervisor:
                 _log.exception("worker %s did not end in order", config.worker)
                 self._failure = self._failure or InternalError(f"worker {config.worker}: {error}")
             finally:
+                self._lines.stop()
                 self._ended.set()
 
     def _check_slots(self) -> None:

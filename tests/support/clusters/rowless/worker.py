@@ -23,6 +23,7 @@ from headrace.rpc.messages import (
     DumpStacks,
     Heartbeat,
     KillSlot,
+    ReadLogs,
     Refused,
     Register,
     Registered,
@@ -97,7 +98,7 @@ class RowlessWorker:
                 self._end_slot(name, "killed on the coordinator's word", clean=False)
             case StopWorker():
                 self._ended.set()
-            case Registered() | Refused() | Heartbeat() | ReplaceSecret() | DumpStacks():
+            case Registered() | Refused() | Heartbeat() | ReplaceSecret() | DumpStacks() | ReadLogs():
                 pass
             case _:
                 assert_never(message)

@@ -130,6 +130,7 @@ def test_the_rest_of_the_routes(http: httpx.Client, cluster: ScriptedCluster) ->
     assert http.get("/v1/cluster").json()["workers"][0]["worker"] == "worker-1"
     stacks = http.post("/v1/workers/worker-1/stacks", headers=JSON).json()
     assert stacks == {"worker": "worker-1", "text": "== supervisor of worker-1"}
+    assert http.get("/v1/workers/worker-1/logs").json() == {"worker": "worker-1", "text": "== worker worker-1"}
     assert http.get("/v1/health").json()["status"] == "ok"
     assert http.delete("/v1/cluster").status_code == 202
     assert cluster.ended.is_set()
