@@ -28,7 +28,7 @@ export PIP_NO_INPUT := 1
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup jars kubernetes demo test test-all test-full libraries compiled durations sim chaos
+.PHONY: help setup jars kubernetes demo test test-all test-full test-seeds libraries compiled durations sim chaos
 .PHONY: $(CHAOS_SEEDS:%=chaos-%) $(LEADER_SEEDS:%=chaos-leaders-%)
 .PHONY: kernels fuzz test-without-kernels lint lint-style lint-types lint-imports fmt bench bench-peers docs site clean
 
@@ -88,15 +88,20 @@ test: lint compiled
 	@$(IN_SCRATCH) $(PYTEST) --basetemp="$$TMPDIR/t"
 
 # Each part is worth its result if another one fails: make --keep-going test-all
-test-all: lint test-full test-without-kernels libraries $(CHAOS_SEEDS:%=chaos-%) $(LEADER_SEEDS:%=chaos-leaders-%) sim fuzz
+test-all: lint test-full test-without-kernels test-seeds
+
+# Each of them has hardly more than one process at work at a time: two at once.
+test-seeds: $(READY) compiled
+	@$(MAKE) --no-print-directory --jobs=2 --output-sync=target \
+		libraries sim fuzz $(CHAOS_SEEDS:%=chaos-%) $(LEADER_SEEDS:%=chaos-leaders-%)
 
 # Properties draw from a seed that is the date; HYPOTHESIS_SEED=.. repeats it.
 test-full: $(READY) compiled
 	@$(IN_SCRATCH) $(PYTEST) --basetemp="$$TMPDIR/t" --full --stops 50 --increments 50 --timeout 3600
 
-# What has to be the same bits without them; `flows/test_mixed` goes from one to the other.
+# What has to be the same bits without them, in the cases of a commit; `flows/test_mixed` goes from one to the other.
 test-without-kernels: $(READY) compiled
-	@$(IN_SCRATCH) HEADRACE_KERNELS=off $(PYTEST) --basetemp="$$TMPDIR/t" --full --timeout 3600 \
+	@$(IN_SCRATCH) HEADRACE_KERNELS=off $(PYTEST) --basetemp="$$TMPDIR/t" --timeout 3600 \
 		tests/flows tests/conformance tests/spark/session tests/integration/exactly_once
 
 # One environment after the other, each with another version of one library; the index is asked for wheels.

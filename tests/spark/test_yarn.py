@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 from collections.abc import Iterator
 from contextlib import suppress
@@ -18,7 +19,9 @@ import psutil
 import pyspark
 import pytest
 
+from headrace.checkpoint.stores.opening import open_store
 from support.flows.sent import check_results, write_project
+from support.hdfs.cluster import Hdfs
 from support.processes.running import Finished, Running, finish, headrace, start, wait_until
 from support.spark.packed_python import packed_python
 from support.spark.settings import JAVA, SPARK_SECONDS, spark_settings
@@ -169,6 +172,48 @@ def test_ctrl_c_ends_the_driver_there(site: Site, tmp_path: Path) -> None:
     site.ended(process, 130)
     wait_until(lambda: site.last()["state"] == "KILLED", "it is ended")
     assert not (tmp_path / "out").exists() or not list((tmp_path / "out").rglob("part-*"))
+
+
+@pytest.mark.full
+def test_a_followed_topic_there_goes_on_until_ctrl_c(site: Site, tmp_path: Path) -> None:
+    write_project(tmp_path, helper=tmp_path / "elsewhere")
+    process = begin(tmp_path, *site.options("--deploy-mode", "cluster", "--follow", "--trigger-interval", "1s"))
+
+    def has_published() -> bool:
+        return process.poll() is not None or any((tmp_path / "out").rglob("part-*"))
+
+    wait_until(has_published, "an increment is published", SPARK_SECONDS)
+    assert process.poll() is None, finish(process).err
+    assert site.last()["state"] == "RUNNING"
+    process.send_signal(signal.SIGINT)
+    site.ended(process, 130)
+    wait_until(lambda: site.last()["state"] == "KILLED", "it is ended")
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("mode", ["client", "cluster"])
+def test_checkpoints_on_hdfs(
+    mode: str, site: Site, hdfs: Hdfs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    conf = tmp_path / "conf"
+    shutil.copytree(hdfs.conf, conf)
+    shutil.copy(site.yarn.conf / "yarn-site.xml", conf)
+    monkeypatch.setenv("HADOOP_CONF_DIR", str(conf))
+    file = write_project(tmp_path, helper=tmp_path / "elsewhere")
+    document = json.loads(file.read_text())
+    storage = hdfs.url(f"replayed-{mode}")
+    document["checkpoint"] = {"storage": storage}
+    file.write_text(json.dumps(document))
+    environments = ("spark.executorEnv", "spark.yarn.appMasterEnv")
+    options = [part for name in environments for part in ("--conf", f"{name}.HADOOP_CONF_DIR={conf}")]
+    options += ["--master", "yarn", "--archives", f"{site.python}#environment", "--parallelism", "2"]
+    saved = hdfs.url("saved")
+    done = site.ended(begin(tmp_path, *options, "--deploy-mode", mode, "--savepoint", saved, "--json"), 0)
+    result = json.loads(done.out)
+    assert (result["rows_in"], site.outcome()) == (3_000, "SUCCEEDED")
+    assert result["savepoint"].startswith(f"{saved}/")
+    names = [each for each in open_store(saved).list("") if each.endswith(".json") or "manifest" in each]
+    assert names, "the savepoint is there"
 
 
 @pytest.mark.parametrize("mode", ["client", "cluster"])

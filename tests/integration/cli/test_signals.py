@@ -142,7 +142,7 @@ def test_a_command_that_is_interrupted_before_it_begins_leaves_no_trace(program:
     assert (ended.returncode, ended.stderr) == (-signal.SIGINT, "")
 
 
-MOMENTS = 200
+MOMENTS = 60
 
 
 @pytest.mark.parametrize(

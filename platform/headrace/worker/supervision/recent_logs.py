@@ -30,8 +30,10 @@ class RecentLines(logging.Handler):
         self._lines: deque[str] = deque(maxlen=LINES_MAX)
 
     def start(self) -> None:
-        """Begins to receive what is logged."""
-        logging.getLogger().addHandler(self)
+        """Begins to receive what is logged, where logging is configured: elsewhere, as in `headrace run`, Python prints
+        warnings itself as long as there is no handler."""
+        if logging.getLogger().hasHandlers():
+            logging.getLogger().addHandler(self)
 
     def stop(self) -> None:
         """Receives no more. Idempotent."""
