@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 import headrace.spark
 from headrace.checkpoint.savepoints.savepoint import find
-from headrace.checkpoint.savepoints.stored_state import chosen_state, rows_of
+from headrace.checkpoint.savepoints.state_contents import chosen_state, rows_of
 from headrace.cli.app import app
 from headrace.core.errors import UnreachableError, UserError
 from headrace.spark.cluster.connect_session import connected

@@ -14,14 +14,26 @@ from pydantic import BaseModel, ConfigDict, TypeAdapter
 from headrace.checkpoint.paths import joined
 from headrace.connect.sink import Committable
 from headrace.connect.source import Split, SplitId
+from headrace.core.errors import UserError
 from headrace.core.source_state import SourceState
 
 FORMAT = 1
-"""Version of the documents. A reader rejects a greater one with an error that contains it."""
+"""Version of the documents, the only one so far. `require_format` rejects a greater one."""
+
+
+def require_format(manifest: dict[str, object], place: str) -> None:
+    """Raises UserError for a manifest of a later format, with the version of headrace that wrote it."""
+    found = manifest.get("format", FORMAT)
+    if isinstance(found, int) and found > FORMAT:
+        raise UserError(
+            f"{place} has format {found}, written by headrace {manifest.get('version', '?')}: this one reads up to "
+            f"{FORMAT}",
+            remedy="use that version of headrace, or a newer one",
+        )
 
 
 class Document(BaseModel):
-    """Base of all stored documents: frozen; an unknown field is an error of version."""
+    """Base of all stored documents: frozen. An unknown field is an error, because a newer version wrote it."""
 
     # some documents contain pipelines with secrets, and errors are logged: they must not contain the input
     model_config = ConfigDict(frozen=True, extra="forbid", ser_json_inf_nan="strings", hide_input_in_errors=True)
@@ -33,8 +45,9 @@ class FilePart(Document):
     checksum   `xxh64:<hex>` of the whole file
     bytes      size of the whole file
     rows       rows in the row groups named
-    portion    of an engine that runs in increments: the place of the unit of state that the rows belong to
-               (`operators.aggregation.deltas`); empty: the state is not divided into units
+    portion    of an engine that runs in increments (Spark `--follow`): the key of the unit of state that the rows
+               belong to, such as a key bucket or the end of a window (`operators.aggregation.deltas`); empty: the state
+               is not divided into units
     """
 
     path: str

@@ -1,15 +1,13 @@
 """The HTTP connection of a client to the coordinator that leads.
 
-    request ──> answered                                       ──> the answer
-            ──> 307 of a standby, with the leader's URL        ──> again, there
-            ──> not connected, or 503 of a standby, and the
-                cluster has an election                        ──> its leader now, again, for a while
-            ──> one that may be sent twice and is not answered
-                in time, likewise                              ──> the same: its coordinator may be suspended
+    request ──> an answer                                 ──> returned
+            ──> 307 of a standby, with the leader's URL   ──> sent to that URL
+            ──> no connection, or 503 of a standby        ──> locate the leader and retry, for a while
+            ──> timeout of an idempotent request          ──> the same: the coordinator may be suspended
 
-A request that changes something is sent again only if no coordinator can have handled it, or if it does no harm twice
-(a submission with a key). The token is sent to an
-address that a coordinator of the cluster named, and to no other.
+Only a cluster with an election has a leader to locate. A request that changes something is sent again only if no
+coordinator can have handled it, or if it does no harm twice (a submission with a key). The token is sent to an address
+that a coordinator of the cluster named, and to no other.
 """
 
 from __future__ import annotations

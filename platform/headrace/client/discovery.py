@@ -1,5 +1,8 @@
 """Selects the cluster: the named one, else the one in the environment, else the local one recorded in the home.
 
+What names a cluster is the URL of a coordinator, an election (`leadership.opening`), whose leader the client finds, or
+a cluster on Kubernetes or YARN.
+
     <home>/cluster/cluster.json      written by `headrace cluster start`: the processes of the local cluster
     <home>/cluster/coordinator.json  written by a coordinator when it is ready: {url, grpc, pid, token_file, tls_ca}
     <home>/cluster/token             the cluster's token, unless its coordinator uses another file

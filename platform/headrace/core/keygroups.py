@@ -62,7 +62,8 @@ def key_groups(frame: pl.DataFrame, keys: Sequence[str], max_parallelism: int) -
 
 
 def subtask_of(group: int, parallelism: int, max_parallelism: int) -> int:
-    """The subtask that owns a key group."""
+    """The subtask that owns a key group. The C kernel of the split (`kernels/c/group/key_hash.c`) repeats this formula:
+    change both."""
     return group * parallelism // max_parallelism
 
 

@@ -5,7 +5,6 @@
     kubernetes://namespace/name       an election by a Lease of a Kubernetes cluster
     yarn://name                       (locator only) the application of YARN of that name
     ledger+file:///shared/ledger      (locator only) the leader that is published beside a ledger
-    host:port[,host:port ..]          (locator only) addresses that are tried in turn
 
 `HEADRACE_LEADER_LEASE` (10s): how long a leader may be silent before another coordinator is elected.
 """

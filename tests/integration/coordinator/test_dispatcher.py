@@ -18,7 +18,7 @@ from headrace.coordinator.dispatch import dispatcher as dispatcher_module
 from headrace.coordinator.dispatch import registry_shell
 from headrace.coordinator.dispatch.dispatcher import Dispatcher
 from headrace.coordinator.dispatch.preparation import earlier_origin
-from headrace.coordinator.driver import storage_lane
+from headrace.coordinator.driver import storage_queue
 from headrace.coordinator.fleet.fleet import Fleet
 from headrace.coordinator.job import effects as do
 from headrace.coordinator.job import events as on
@@ -195,7 +195,7 @@ def test_a_job_whose_journal_hangs_can_be_canceled_and_its_coordinator_ends(
         return append(self, draft)
 
     monkeypatch.setattr(JournalStore, "append", hanging)
-    monkeypatch.setattr(storage_lane, "ANSWER_S", 0.1)
+    monkeypatch.setattr(storage_queue, "ANSWER_S", 0.1)
     stored(Home(tmp_path), str(tmp_path / "gone"), checkpoints=True)
 
     async def test() -> None:

@@ -1,4 +1,4 @@
-"""Checkpoint storage that is slow, away for a while, or loses its answers; and the lane of one coordinator to it.
+"""Checkpoint storage that is slow, away for a while, or loses its answers; and the queue of one coordinator to it.
 
 The journal's real shell (`JournalStore`) runs against it, again from its beginning after each call (`sim.replayed`).
 """
@@ -110,7 +110,7 @@ class _Work:
 
 
 class Lane:
-    """Runs work in the order given, tries again what may pass: as `coordinator.driver.storage_lane` does."""
+    """Runs work in the order given, tries again what may pass: as `coordinator.driver.storage_queue` does."""
 
     def __init__(self, owner: Process, storage: Storage) -> None:
         self._owner = owner

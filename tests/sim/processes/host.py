@@ -49,7 +49,7 @@ class Host:
         self._cluster = cluster
         self._world = cluster.world
         self._life = 0
-        self._opened: on.HostOpened | None = None
+        self._opened: on.ConnectorHostOpened | None = None
         self._opening = False
         self._begins = 0
         self._asked: deque[_Asked] = deque()
@@ -69,12 +69,12 @@ class Host:
             return
         self._opening = False
         if self._world.happens(0.05):
-            self._coordinator.post(on.HostFailed(_away("the source cannot be reached"), refused=True))
+            self._coordinator.post(on.ConnectorHostFailed(_away("the source cannot be reached"), refused=True))
             return
         source = self._cluster.source
         held = {(split.topic, split.partition): split for split in source.splits}
         held |= {(split.topic, split.partition): split for split in known.get(SOURCE, ())}
-        self._opened = on.HostOpened(
+        self._opened = on.ConnectorHostOpened(
             {SOURCE: tuple(held[key] for key in sorted(held))},
             {SOURCE: source.discovered_ms},
             frozenset({SOURCE} if source.discovered_ms is None else ()),
@@ -94,7 +94,9 @@ class Host:
         found = tuple(split for split in self._cluster.source.splits if split.partition not in known)
         if found:
             splits = {SOURCE: (*self._opened.splits[SOURCE], *found)}
-            self._opened = on.HostOpened(splits, self._opened.intervals, self._opened.final, self._opened.begins)
+            self._opened = on.ConnectorHostOpened(
+                splits, self._opened.intervals, self._opened.final, self._opened.begins
+            )
             self._coordinator.post(on.SplitsFound(SOURCE, found))
 
     # ---- committers ----------------------------------------------------------------------------------------------
@@ -237,7 +239,7 @@ class Host:
         def died() -> None:
             for each in asked:
                 self._post(each.failed(_away("the connector host died")))
-            self._coordinator.post(on.HostFailed(_away("the connector host died")))
+            self._coordinator.post(on.ConnectorHostFailed(_away("the connector host died")))
 
         self._coordinator.deliver(died)
 

@@ -16,7 +16,7 @@ import pytest
 
 from headrace.checkpoint.savepoints.bootstrap import given_states, share_numbers
 from headrace.checkpoint.savepoints.savepoint import damage, find
-from headrace.checkpoint.savepoints.stored_state import chosen_state, rows_of
+from headrace.checkpoint.savepoints.state_contents import chosen_state, rows_of
 from headrace.coordinator.job.job_state import JobState
 from headrace.core.errors import UserError
 from headrace.core.settings import Home

@@ -12,7 +12,7 @@ import pytest
 
 from headrace.checkpoint.job_folder.journal_store import JournalStore
 from headrace.checkpoint.savepoints.savepoint import find
-from headrace.checkpoint.savepoints.stored_state import chosen_state, rows_of
+from headrace.checkpoint.savepoints.state_contents import chosen_state, rows_of
 from headrace.checkpoint.stores.opening import open_store
 from headrace.core.batch import TS
 from headrace.core.errors import ExternalError, UserError

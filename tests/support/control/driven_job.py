@@ -107,7 +107,7 @@ class PromptHost:
     async def open(self, pipeline: object, known: object, *, foreign: bool) -> None:
         self._break("open")
         split = SplitDocument(topic="numbers", partition=0, start=0)
-        self._post(on.HostOpened({"numbers": (split,)}, {"numbers": 1}, frozenset()))
+        self._post(on.ConnectorHostOpened({"numbers": (split,)}, {"numbers": 1}, frozenset()))
 
     async def discover(self, source: str) -> None:
         self._break("discover")

@@ -254,11 +254,11 @@ class Player:
                 looks = {SOURCE: None if final else 60_000}
                 self._openings += 1
                 begins = {SINK: {"opening": self._openings}} if self._names else {}
-                return on.HostOpened({SOURCE: found}, looks, frozenset({SOURCE} if final else ()), begins)
+                return on.ConnectorHostOpened({SOURCE: found}, looks, frozenset({SOURCE} if final else ()), begins)
             case ["host", "failed"]:
-                return on.HostFailed(_failure("external", ["the", "host", "died"]))
+                return on.ConnectorHostFailed(_failure("external", ["the", "host", "died"]))
             case ["host", "refused"]:
-                return on.HostFailed(_failure("external", ["no", "broker", "answers"]), refused=True)
+                return on.ConnectorHostFailed(_failure("external", ["no", "broker", "answers"]), refused=True)
             case ["found", splits]:
                 return on.SplitsFound(SOURCE, _splits(splits))
             case _:

@@ -20,10 +20,10 @@ from headrace.checkpoint.journal.journal import (
     Written,
 )
 from headrace.checkpoint.journal.records import RECORD, Record
-from headrace.checkpoint.manifest import FORMAT
+from headrace.checkpoint.manifest import require_format
 from headrace.checkpoint.paths import JOURNAL, joined, record_number, record_path
 from headrace.checkpoint.stores.store import ObjectNotFoundError, ObjectStore
-from headrace.core.errors import ExternalError, UserError
+from headrace.core.errors import ExternalError
 
 _LOADS_MAX = 5
 """How often a journal is read if other processes write or delete records during the read."""
@@ -159,17 +159,6 @@ def parse_record(data: bytes, place: str) -> Record:
     if record.number != record_number(place):
         raise ExternalError(f"{place} says that it is record {record.number}", remedy="restore that file")
     return record
-
-
-def require_format(manifest: dict[str, object], place: str) -> None:
-    """Raises UserError for a manifest of a later format, with the version of headrace that wrote it."""
-    found = manifest.get("format", FORMAT)
-    if isinstance(found, int) and found > FORMAT:
-        raise UserError(
-            f"{place} has format {found}, written by headrace {manifest.get('version', '?')}: this one reads up to "
-            f"{FORMAT}",
-            remedy="use that version of headrace, or a newer one",
-        )
 
 
 def _first(error: ValidationError) -> str:

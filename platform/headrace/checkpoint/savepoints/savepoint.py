@@ -15,10 +15,10 @@ from dataclasses import dataclass
 
 from pydantic import ValidationError
 
-from headrace.checkpoint.job_folder.journal_store import JournalStore, parse_record, require_format
+from headrace.checkpoint.job_folder.journal_store import JournalStore, parse_record
 from headrace.checkpoint.journal.journal import Journal
 from headrace.checkpoint.journal.records import CheckpointRecord
-from headrace.checkpoint.manifest import FilePart, Manifest, located
+from headrace.checkpoint.manifest import FilePart, Manifest, located, require_format
 from headrace.checkpoint.paths import JOURNAL, MANIFEST, STATE, absolute, joined, parted, record_number, record_path
 from headrace.checkpoint.stores.opening import open_folder, read_url
 from headrace.checkpoint.stores.store import ObjectNotFoundError, ObjectStore

@@ -43,7 +43,7 @@ Epoch = Annotated[
 def list_states(path: Place, epoch: Epoch = None, as_json: Json = False) -> None:
     """List the states of every node, and how far the sources had been read."""
     from headrace.checkpoint.savepoints.savepoint import find
-    from headrace.checkpoint.savepoints.stored_state import states_of
+    from headrace.checkpoint.savepoints.state_contents import states_of
 
     found = find(path, epoch)
     states = states_of(found.manifest)
@@ -82,7 +82,7 @@ def read_state(
 ) -> None:
     """Show the rows of one state as they are kept, or write all of them to a Parquet file."""
     from headrace.checkpoint.savepoints.savepoint import find
-    from headrace.checkpoint.savepoints.stored_state import chosen_state, rows_of, write_rows
+    from headrace.checkpoint.savepoints.state_contents import chosen_state, rows_of, write_rows
 
     kept = chosen_state(find(path, epoch).manifest, node, state)
     frame = rows_of(kept)
@@ -114,7 +114,7 @@ def _header(found: Found) -> Iterator[str]:
 
 
 def _document(found: Found) -> dict[str, object]:
-    from headrace.checkpoint.savepoints.stored_state import states_of
+    from headrace.checkpoint.savepoints.state_contents import states_of
 
     manifest = found.manifest
     kept = {

@@ -65,8 +65,8 @@ LEAVING_S = 2.0
 
 @dataclass(frozen=True, slots=True)
 class HostTimes:
-    """How long a host may take to respond, in seconds. A host that exceeds `open_s` or `commit_s` is killed: its lane
-    (`main`) hangs, and further requests in that lane would wait."""
+    """How long a host may take to respond, in seconds. A host that exceeds `open_s` or `commit_s` is killed: the queue
+    (`main`) hangs, and further requests in it would wait."""
 
     open_s: float = 120.0
     discover_s: float = 60.0

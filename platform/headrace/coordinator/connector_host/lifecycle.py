@@ -1,8 +1,8 @@
 """A job's connector host over the job's life: starts it when it is needed, replaces it if it died, and keeps the splits
 that it has found.
 
-    open     ─> HostOpened, HostFailed; if it is open already, HostOpened is posted again
-    discover ─> SplitsFound;  sweep ─> nothing;  it dies ─> HostFailed
+    open     ─> ConnectorHostOpened, ConnectorHostFailed; if it is open already, ConnectorHostOpened is posted again
+    discover ─> SplitsFound;  sweep ─> nothing;  it dies ─> ConnectorHostFailed
 
 Shell: it translates calls into events. The machine decides what the events mean. The driver sends requests to the
 committers of `process` itself.
@@ -52,7 +52,7 @@ class JobHost:
         self._post = post
         self._over = over
         self._host: ConnectorHost | None = None
-        self._opened: on.HostOpened | None = None
+        self._opened: on.ConnectorHostOpened | None = None
         self._opening = asyncio.Lock()
         self._openings = 0
         self._watching: set[asyncio.Task[None]] = set()
@@ -63,7 +63,7 @@ class JobHost:
         return self._host
 
     async def open(self, pipeline: Mapping[str, Any], known: on.Splits, *, foreign: bool) -> None:
-        """Posts HostOpened or HostFailed. If several calls overlap, only the newest one posts."""
+        """Posts ConnectorHostOpened or ConnectorHostFailed. If several calls overlap, only the newest one posts."""
         self._openings += 1
         number = self._openings
         async with self._opening:
@@ -82,7 +82,9 @@ class JobHost:
         if number == self._openings and self._opened is not None:
             self._post(self._opened)
 
-    async def _start(self, pipeline: Mapping[str, Any], known: on.Splits, *, foreign: bool) -> on.HostFailed | None:
+    async def _start(
+        self, pipeline: Mapping[str, Any], known: on.Splits, *, foreign: bool
+    ) -> on.ConnectorHostFailed | None:
         self._opened = None
         try:
             self._host = host = await ConnectorHost.start(
@@ -91,16 +93,16 @@ class JobHost:
             if self._over.is_set():
                 # The job ended while the process was being started. The driver's `close` found no host to close, so it
                 # will not end this process: `open` ends it, because this returns a failure.
-                return on.HostFailed(Failure("the job is over", Domain.EXTERNAL.value, retry=True))
+                return on.ConnectorHostFailed(Failure("the job is over", Domain.EXTERNAL.value, retry=True))
         except HeadraceError as error:
-            return on.HostFailed(failure_of(error))
+            return on.ConnectorHostFailed(failure_of(error))
         try:
             found = await host.open(pipeline, known, foreign=foreign)
         except HeadraceError as error:
             # if the process is alive, a connector refused to open; if it is dead, it crashed: only a refusal may end
             # the job (`Job.ends_if_refused`)
-            return on.HostFailed(failure_of(error), refused=not host.died.is_set())
-        self._opened = on.HostOpened(
+            return on.ConnectorHostFailed(failure_of(error), refused=not host.died.is_set())
+        self._opened = on.ConnectorHostOpened(
             splits={source: each.splits for source, each in found.items()},
             intervals={source: each.interval_ms for source, each in found.items()},
             final=frozenset(source for source, each in found.items() if each.final),
@@ -115,7 +117,7 @@ class JobHost:
         await host.died.wait()
         if not self._over.is_set():
             text = f"the connector host of the job died: {host.reason}"
-            self._post(on.HostFailed(Failure(text, Domain.EXTERNAL.value, retry=True)))
+            self._post(on.ConnectorHostFailed(Failure(text, Domain.EXTERNAL.value, retry=True)))
 
     async def discover(self, source: str) -> None:
         """Asks the enumerator for new splits. A failure is only logged: the machine asks again."""

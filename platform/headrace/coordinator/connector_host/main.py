@@ -3,8 +3,8 @@
     program headrace.coordinator.connector_host.main, arguments headrace-connector-host --job ID --home PATH --fd N
 
 It is forked from a template that has called `preload`, or is a fresh interpreter (`headrace.processes`). It answers the
-requests that arrive on the inherited socket N. Each source has a lane, which is a thread with a queue of requests, and
-all committers share another lane. So a slow discovery never delays a commit. The process exits when the socket closes,
+requests that arrive on the inherited socket N. Each source has a queue of requests with a thread of its own, and
+all committers share another one. So a slow discovery never delays a commit. The process exits when the socket closes,
 so it never outlives its coordinator. The next coordinator commits output that was decided but not committed by then.
 """
 
@@ -52,17 +52,17 @@ from headrace.rpc.failure import failure_of
 from headrace.spec.reading.read import pipeline_from_dict
 
 ROLE = "headrace-connector-host"
-LANE_MAX = 16
-"""Requests that may wait in a lane; the coordinator sends one or a few at a time."""
+QUEUE_MAX = 16
+"""Requests that may wait in a queue; the coordinator sends one or a few at a time."""
 
 
-class _Lane:
+class _RequestQueue:
     """A thread that answers its requests one after the other."""
 
     def __init__(self, host: _Host, name: str) -> None:
         self._host = host
-        self._requests: queue.Queue[RequestFrame] = queue.Queue(LANE_MAX)
-        threading.Thread(target=self._run, name=f"lane-{name}", daemon=True).start()
+        self._requests: queue.Queue[RequestFrame] = queue.Queue(QUEUE_MAX)
+        threading.Thread(target=self._run, name=f"requests-{name}", daemon=True).start()
 
     def put(self, frame: RequestFrame) -> None:
         """Queues a request."""
@@ -79,21 +79,21 @@ class _Host:
         self._connection = connection
         self._writing = threading.Lock()
         self._job = JobConnectors()
-        self._lanes: dict[str, _Lane] = {}
+        self._queues: dict[str, _RequestQueue] = {}
 
     def run(self) -> None:
         """Reads requests until the coordinator is gone or has sent a close."""
         while (frame := self._read()) is not None:
-            lane = lane_of(frame.request)
-            if lane not in self._lanes:
-                self._lanes[lane] = _Lane(self, lane)
-            self._lanes[lane].put(frame)
+            name = queue_of(frame.request)
+            if name not in self._queues:
+                self._queues[name] = _RequestQueue(self, name)
+            self._queues[name].put(frame)
 
     def answer(self, frame: RequestFrame) -> None:
-        """Performs a request and sends its answer. Called by the lanes' threads."""
+        """Performs a request and sends its answer. Called by the queues' threads."""
         try:
             answer = self._do(frame.number, frame.request)
-        except BaseException as error:  # every failure becomes a response, so that the lane continues
+        except BaseException as error:  # every failure becomes a response, so that its queue goes on
             answer = AnswerFrame(number=frame.number, failure=failure_of(error, node=_node(frame.request)))
         with self._writing, contextlib.suppress(OSError):  # the coordinator is gone, and needs no response
             self._connection.sendall(framed(answer))
@@ -149,8 +149,8 @@ class _Host:
         return None if data is None else RequestFrame.model_validate_json(data)
 
 
-def lane_of(request: Request) -> str:
-    """Returns the lane of a request. A lane answers in order; the empty name is the committers' lane."""
+def queue_of(request: Request) -> str:
+    """Returns the queue of a request, which answers in order; the empty name is the committers' queue."""
     return request.source if isinstance(request, DiscoverRequest) else ""
 
 

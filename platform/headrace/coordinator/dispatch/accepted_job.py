@@ -14,7 +14,7 @@ from headrace import __version__
 from headrace.checkpoint.stores.opening import open_store
 from headrace.client.models import SubmitRequest
 from headrace.coordinator.driver.job_setup import JobSetup
-from headrace.coordinator.driver.journal_writer import new_writer
+from headrace.coordinator.driver.writer_names import new_writer
 from headrace.coordinator.job.config import Beginning, JobConfig
 from headrace.coordinator.store.submission import JobSubmission, StoredFloor, SubmissionOptions
 from headrace.core.clock import Clock

@@ -31,7 +31,7 @@ from headrace.coordinator.driver.driver import JobDriver, JobWatch
 from headrace.coordinator.driver.job_log import JobLog
 from headrace.coordinator.driver.job_setup import JobSetup
 from headrace.coordinator.driver.job_storage import SHIP_S, JobStorage
-from headrace.coordinator.driver.journal_writer import is_of_earlier_term
+from headrace.coordinator.driver.writer_names import is_of_earlier_term
 from headrace.coordinator.fleet.fleet import Fleet
 from headrace.coordinator.job import effects as machine_effects
 from headrace.coordinator.job import events as machine_events

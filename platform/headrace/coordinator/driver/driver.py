@@ -1,11 +1,11 @@
 """Drives one job: passes events to its machine, executes the effects, keeps the job's history and newest checkpoint.
 
     `attempt_slots` ────────┐                                  ┌── `attempt_slots`: deploy, send, release
-    journal, store ──lane───┼─> queue ─> machine ─> effects ───┼── lane: records, savepoints, pruning
+    journal, store ─────────┼─> queue ─> machine ─> effects ───┼── storage queue: records, savepoints, pruning
     connector host ─────────┤                                  ├── host: open, discover, commit, fence
     users' requests, time ──┘                                  └── answers, history, log
 
-Shell: it decides nothing. It is one task of the event loop; blocking work runs in the storage lane's threads.
+Shell: it decides nothing. It is one task of the event loop; blocking work runs in the storage queue's threads.
 
 No exception is lost. An effect that raises ends in its failure event (`effect_failures`). A machine that raises is
 never called again, because its memory cannot be trusted (`broken`). Then the driver writes no further record, fails
@@ -30,7 +30,7 @@ from headrace.coordinator.driver.attempt_slots import AttemptSlots
 from headrace.coordinator.driver.data_watch import DataWatch
 from headrace.coordinator.driver.job_journal import Checkpointed, JobJournal, JournalWatch
 from headrace.coordinator.driver.job_setup import JobSetup
-from headrace.coordinator.driver.storage_lane import StorageLane
+from headrace.coordinator.driver.storage_queue import StorageQueue
 from headrace.coordinator.figures.checkpoint_log import CheckpointLog
 from headrace.coordinator.figures.job_figures import JobFigures
 from headrace.coordinator.fleet.fleet import Fleet
@@ -92,8 +92,8 @@ class JobDriver:
         """The newest request to the committers."""
         self._asked: set[str] = set()
         """Ids of user requests that are not answered yet."""
-        self._lane = StorageLane(executor, f"job {setup.config.job}")
-        self._journal = JobJournal(setup, self._lane, clock, JournalWatch(self.post, self._on_written))
+        self._storage = StorageQueue(executor, f"job {setup.config.job}")
+        self._journal = JobJournal(setup, self._storage, clock, JournalWatch(self.post, self._on_written))
         self._tasks: set[asyncio.Task[None]] = set()
         self._releasing: set[asyncio.Task[None]] = set()
         self._task: asyncio.Task[None] | None = None
@@ -142,8 +142,8 @@ class JobDriver:
 
     @property
     def message(self) -> str:
-        """The text that users see about the current wait: trouble of the storage lane, else the machine's message."""
-        return self._lane.trouble or self.machine.view.message
+        """The text that users see about the current wait: trouble of the storage queue, else the machine's message."""
+        return self._storage.trouble or self.machine.view.message
 
     @property
     def replaced_by(self) -> str | None:
@@ -244,7 +244,7 @@ class JobDriver:
             # requests that were queued when the job ended are refused, so that every request is answered
             self._on_late(self._events.get_nowait())
         self._fleet.leave(self.job)
-        for close in (self._lane.close, self._host.close):
+        for close in (self._storage.close, self._host.close):
             try:
                 await close()
             except Exception:
@@ -309,7 +309,7 @@ class JobDriver:
                 for slot in self.slots:
                     self._fleet.send(slot, message)
             case do.Describe() | do.Commit() | do.Fence():
-                # without a host the machine has received HostFailed
+                # without a host the machine has received ConnectorHostFailed
                 if (host := self._host.process) is not None and not self.over.is_set():
                     self._spawn(self._request(host, effect), effect)
             case do.Sweep(attempt):
@@ -322,7 +322,7 @@ class JobDriver:
                 done = partial(self._on_saved, manifest.epoch)
                 failed = partial(self._on_save_failed, manifest.epoch)
                 write = partial(write_savepoint, manifest, folder)
-                self._lane.put(f"writing savepoint {folder}", write, done, failed, patience_s=SAVEPOINT_PATIENCE_S)
+                self._storage.put(f"writing savepoint {folder}", write, done, failed, patience_s=SAVEPOINT_PATIENCE_S)
             case do.Prune(retained):
                 self._journal.prune(retained)
             case do.Answer(request, path, failure):
@@ -367,7 +367,7 @@ class JobDriver:
                 pass
         # the job is to end: queued storage work gets a deadline, so that unreachable storage does not delay the end
         if state in _LEAVING:
-            self._lane.hurry(LEAVING_PATIENCE_S)
+            self._storage.hurry(LEAVING_PATIENCE_S)
         self._notify(self._watch.changed, self)
 
     def _on_ended(self, ended: do.Ended) -> None:

@@ -1,4 +1,4 @@
-"""A job's journal as its driver uses it: reads, appends and pruning go through the storage lane and end in events."""
+"""A job's journal as its driver uses it: reads, appends and pruning go through the storage queue and end in events."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from headrace.checkpoint.journal.journal import Settled, Verdict, Written
 from headrace.checkpoint.journal.records import CheckpointRecord, Record
 from headrace.checkpoint.savepoints.savepoint import checkpoint_url, delete_savepoint
 from headrace.coordinator.driver.job_setup import JobSetup
-from headrace.coordinator.driver.storage_lane import StorageLane
+from headrace.coordinator.driver.storage_queue import StorageQueue
 from headrace.coordinator.job import events as on
 from headrace.coordinator.job.journaling import journal_read
 from headrace.core.clock import Clock
@@ -52,9 +52,9 @@ class JournalWatch:
 class JobJournal:
     """The journal of one job, its newest checkpoint, and the files that belong to neither. To be called in the loop."""
 
-    def __init__(self, setup: JobSetup, lane: StorageLane, clock: Clock, watch: JournalWatch) -> None:
+    def __init__(self, setup: JobSetup, queue: StorageQueue, clock: Clock, watch: JournalWatch) -> None:
         self._setup = setup
-        self._lane = lane
+        self._storage = queue
         self._clock = clock
         self._watch = watch
         self._store = JournalStore(setup.store, "", setup.writer)
@@ -76,12 +76,12 @@ class JobJournal:
         suspects_files   contents are compared as well as sizes: a restore has failed permanently
         """
         load = partial(self._load, ticket, had_attempts=had_attempts, suspects_files=suspects_files)
-        self._lane.put("reading the journal", load, self._on_loaded, self._on_failed)
+        self._storage.put("reading the journal", load, self._on_loaded, self._on_failed)
 
     def append(self, ticket: int, draft: Record) -> None:
         """Appends a record."""
         what = f"writing record `{draft.kind}`"
-        self._lane.put(what, partial(self._store.append, draft), partial(self._on_put, ticket), self._on_failed)
+        self._storage.put(what, partial(self._store.append, draft), partial(self._on_put, ticket), self._on_failed)
 
     def prune(self, retained: int) -> None:
         """Deletes checkpoints but the newest `retained`, and orphaned files now and then.
@@ -89,7 +89,7 @@ class JobJournal:
         Best effort: files that could not be deleted are retried after the next checkpoint, so a slow delete never
         delays one.
         """
-        self._lane.put("pruning", partial(self._prune, retained), _nothing, self._on_prune_failed, patience_s=0.0)
+        self._storage.put("pruning", partial(self._prune, retained), _nothing, self._on_prune_failed, patience_s=0.0)
 
     # ---- in a storage thread -------------------------------------------------------------------------------------
 

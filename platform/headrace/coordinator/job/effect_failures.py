@@ -39,7 +39,7 @@ def failure_event(effect: do.Effect, failure: Failure) -> on.Event | None:
             # driver drops their messages
             return on.SlotsReleased()
         case do.OpenHost():
-            return on.HostFailed(failure)
+            return on.ConnectorHostFailed(failure)
         case do.Describe(epoch):
             return on.DescribeFailed(epoch, failure)
         case do.Commit(epoch):

@@ -93,7 +93,8 @@ class ReleaseSlots:
 
 @dataclass(frozen=True, slots=True)
 class OpenHost:
-    """Start the connector host unless it runs, and open the job's enumerators -> HostOpened, HostFailed.
+    """Start the connector host unless it runs, and open the job's enumerators -> ConnectorHostOpened or
+    ConnectorHostFailed.
 
     foreign   `known` comes from a savepoint of another job: the stops of its splits are resolved again
     """

@@ -86,7 +86,7 @@ class SlotsGranted:
 
 
 @dataclass(frozen=True, slots=True)
-class HostOpened:
+class ConnectorHostOpened:
     """The sinks are prepared, and enumerators and committers are open.
 
     intervals   source -> ms between discoveries, None: no discoveries
@@ -101,7 +101,7 @@ class HostOpened:
 
 
 @dataclass(frozen=True, slots=True)
-class HostFailed:
+class ConnectorHostFailed:
     """The connector host died, or could not open. refused: the process is alive, and a connector raised the error."""
 
     failure: Failure
@@ -296,8 +296,8 @@ Event = (
     | Replaced
     | RecordWritten
     | SlotsGranted
-    | HostOpened
-    | HostFailed
+    | ConnectorHostOpened
+    | ConnectorHostFailed
     | SplitsFound
     | SlotDeployed
     | SlotFailed

@@ -8,8 +8,8 @@ The caller's duties:
 1. The caller passes one event at a time, with a time that never decreases.
 2. The caller executes effects in order. It writes journal records one after the other, and executes ReadJournal after
    all records that were requested before it.
-3. Every effect that promises an event (see `effects`) ends in that event, or in JournalFailed, HostFailed, SlotFailed
-   or Replaced.
+3. Every effect that promises an event (see `effects`) ends in that event, or in JournalFailed, ConnectorHostFailed,
+   SlotFailed or Replaced.
 4. The caller drops events of slots of an older attempt.
 
 `job_state.TRANSITIONS` holds the allowed transitions; a state's own file defines its reaction to an event. A state
@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from headrace.coordinator.job.config import JobConfig, JobView
 from headrace.coordinator.job.effects import Effect, Entered
-from headrace.coordinator.job.events import Event, HostFailed, SlotsReleased
+from headrace.coordinator.job.events import ConnectorHostFailed, Event, SlotsReleased
 from headrace.coordinator.job.job import Job
 from headrace.coordinator.job.job_state import TRANSITIONS, JobState
 from headrace.coordinator.job.states.created import Created
@@ -66,7 +66,7 @@ class Machine:
         # these two facts stay true after the state that receives the event has ended
         if isinstance(event, SlotsReleased):
             self.job.releasing = max(self.job.releasing - 1, 0)
-        if isinstance(event, HostFailed):
+        if isinstance(event, ConnectorHostFailed):
             self.job.hosted = False
         following = self._state.on(self.job, event, now_ms)
         while not isinstance(following, Stay):

@@ -5,9 +5,8 @@
                        └─ it ends, or runs for `join_ms` and does not join ────────────────^
 
 A cluster has as many workers as hold the slots that jobs have or request, between the configured limits. A worker that
-is lost, and does not come back within `RETURN_MS`, is replaced: nothing waits for what the system finds out about it.
-A worker that is pending is waited for: what it lacks, such as a node or a quota, may come, and another one would lack
-the same.
+has joined and is gone for `RETURN_MS` is replaced at once, even if Kubernetes or YARN still lists it. A worker that is
+pending is never replaced: a second one would wait for the same node or quota.
 
 Nothing is remembered that the next coordinator would need. It finds workers of earlier coordinators in the list, and
 takes them for STARTING: they join again or are replaced. Workers that joined and are not listed were started by hand;

@@ -7,9 +7,9 @@
        │                           │ StorageLost, WorkersLost     │
        └────────> OVER <───────────┴──────────────────────────────┘
 
-A coordinator that holds promises nothing: it answers requests that would change something with an error. Its jobs go
-on, because a job's journal lets one coordinator decide whatever an election says (decision 27). One that is over gives
-up: it suspends its jobs and starts anew as a standby.
+In HOLDING a coordinator refuses every request that would change something. Its jobs go on, because a job's journal
+(`checkpoint.journal`) lets one coordinator decide, whatever an election says (decision 27). In OVER it gives up: it
+suspends its jobs and starts anew as a standby.
 """
 
 from __future__ import annotations

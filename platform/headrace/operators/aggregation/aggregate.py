@@ -96,4 +96,4 @@ class AggregateConfig:
     def _rule(self, window: Window) -> WindowRule:
         from headrace.operators.window.placing import WindowRule
 
-        return WindowRule(window.cut(), self.allowed_lateness_ms, self.lateness, self.order)
+        return WindowRule(window.definition(), self.allowed_lateness_ms, self.lateness, self.order)

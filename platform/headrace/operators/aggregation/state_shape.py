@@ -19,7 +19,15 @@ from headrace.operators.aggregation.aggregate import AggregateConfig
 from headrace.operators.aggregation.running import LATEST
 from headrace.operators.operator import OperatorConfig
 from headrace.operators.window.accumulator.layout import Layout, lane_of
-from headrace.operators.window.snapshots import GROUPS, NO_WINDOW, TIME, WINDOWS, cuts_in, different_cut, distinct_state
+from headrace.operators.window.snapshots import (
+    GROUPS,
+    NO_WINDOW,
+    TIME,
+    WINDOWS,
+    different_window,
+    distinct_state,
+    windows_in,
+)
 from headrace.state.snapshot import StateKind
 
 
@@ -29,14 +37,14 @@ class StateShape:
 
     keys    columns of the key, in order, with their polars types as text
     lanes   ids of its lanes; empty: the state has none
-    cut     the window definition as text (`definitions`); only for the state `time`
+    window  the window definition as text (`definitions`); only for the state `time`
     """
 
     name: str
     kind: StateKind
     keys: tuple[tuple[str, str], ...] = ()
     lanes: frozenset[str] = frozenset()
-    cut: str | None = None
+    window: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,11 +89,11 @@ def state_shape(config: OperatorConfig) -> tuple[StateShape, ...]:
     keys = tuple((field.name, str(polars_type(field.type))) for field in config.key_fields)
     latest = LATEST if config.window is None else None
     layout = Layout(config.compiled(), config.key_fields, config.order, latest=latest)
-    main, cut = (GROUPS, NO_WINDOW) if config.window is None else (WINDOWS, config.window.cut())
+    main, window = (GROUPS, NO_WINDOW) if config.window is None else (WINDOWS, config.window.definition())
     return (
         StateShape(main, StateKind.KEYED, keys, layout.lanes),
         *(StateShape(distinct_state(column), StateKind.KEYED, keys) for column in layout.distinct),
-        StateShape(TIME, StateKind.UNION, cut=cut),
+        StateShape(TIME, StateKind.UNION, window=window),
     )
 
 
@@ -112,8 +120,11 @@ def fit(node: str, shapes: Sequence[StateShape], written: Mapping[str, WrittenSt
 
 
 def _misfit(node: str, shape: StateShape, found: WrittenState) -> str:
-    if shape.cut is not None:
-        return next((different_cut(node, cut, shape.cut) for cut in cuts_in(found.columns) if cut != shape.cut), "")
+    if shape.window is not None:
+        return next(
+            (different_window(node, each, shape.window) for each in windows_in(found.columns) if each != shape.window),
+            "",
+        )
     names = tuple(name for name, _ in shape.keys)
     if names != found.keys:
         return f"step {node}: its state was kept by {_listed(found.keys)}, and the step has key_by {_listed(names)}"

@@ -166,7 +166,7 @@ class GivenState:
             if not _is_given_window(assigner, start, end):
                 shown = bounds.filter(pl.col(WINDOW_START).dt.epoch("ms") == start)
                 raise UserError(
-                    f"step {self._config.node}: {_row_text(shown)} is no window of {self._config.window.cut()}",
+                    f"step {self._config.node}: {_row_text(shown)} is no window of {self._config.window.definition()}",
                     remedy="give the bounds that the step itself gives; of cumulate windows, those of each single step",
                 )
 
@@ -249,10 +249,10 @@ class GivenState:
         watermark   windows that end by then have fired (epoch ms)
         """
         config = self._config
-        main, cut, placed = GROUPS, NO_WINDOW, tuple[str, ...]()
+        main, window, placed = GROUPS, NO_WINDOW, tuple[str, ...]()
         if config.window is not None:
-            main, cut, placed = WINDOWS, config.window.cut(), (PANE, SINCE)
-        saved = SavedStates(config.node, config.key_fields, self._layout, main, cut, placed)
+            main, window, placed = WINDOWS, config.window.definition(), (PANE, SINCE)
+        saved = SavedStates(config.node, config.key_fields, self._layout, main, window, placed)
         return saved.states(chunks or [[] for _ in self._layout.parts], StepTime(watermark))
 
     def first_closed(self, rows: pl.DataFrame, watermark: int) -> str | None:

@@ -26,7 +26,7 @@ class Tumbling:
         """Problems of the configuration; empty if there are none."""
         return _positive(self.size_ms, "tumbling") or _local_problems(self.timezone, self.size_ms, "tumbling")
 
-    def cut(self) -> str:
+    def definition(self) -> str:
         """The window definition as text: state of one definition fits no other."""
         return f"tumbling {self.size_ms} offset {self.offset_ms} {self.timezone}"
 
@@ -62,7 +62,7 @@ class Sliding:
             return [f"in a time zone, every ({duration_text(self.every_ms)}) must divide the size of sliding windows"]
         return _local_problems(self.timezone, self.every_ms, "every")
 
-    def cut(self) -> str:
+    def definition(self) -> str:
         """The window definition as text: state of one definition fits no other."""
         return f"sliding {self.size_ms} every {self.every_ms} offset {self.offset_ms} {self.timezone}"
 
@@ -95,7 +95,7 @@ class Cumulate:
             return [f"every ({duration_text(self.every_ms)}) must divide the size of cumulate windows"]
         return _local_problems(self.timezone, self.size_ms, "cumulate")
 
-    def cut(self) -> str:
+    def definition(self) -> str:
         """The window definition as text: state of one definition fits no other."""
         return f"cumulate {self.size_ms} every {self.every_ms} offset {self.offset_ms} {self.timezone}"
 

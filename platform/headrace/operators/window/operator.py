@@ -48,7 +48,7 @@ class WindowAggregate:
         self._layout = Layout(shape.aggregates, shape.keys, rule.order)
         self._assigner = assigner
         self._state = WindowState(self._layout, assigner)
-        self._saved = SavedStates(shape.node, shape.keys, self._layout, WINDOWS, rule.cut, (PANE, SINCE))
+        self._saved = SavedStates(shape.node, shape.keys, self._layout, WINDOWS, rule.definition, (PANE, SINCE))
         self._placing = Placing(self._layout, assigner, rule)
         self._failures = RowFailures(errors, shape.aggregates, timed=True)
         self._watermark = TIME_MIN

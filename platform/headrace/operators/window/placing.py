@@ -32,13 +32,13 @@ Lateness = Literal["row", "operator"]
 class WindowRule:
     """The rule by which rows are assigned to windows, and judged late or on time.
 
-    cut        the window definition as text, such as `tumbling 3600000 offset 0 UTC` (`Tumbling.cut`); it is written
-               with the state, and state of another definition is rejected
+    definition the window definition as text, such as `tumbling 3600000 offset 0 UTC` (`Tumbling.definition`); it is
+               written with the state, and state of another definition is rejected
     lateness   `row`: rows are judged by their own watermark (`__wm`); `operator`: by the operator's, as in Flink
     order      the order of rows for first and last
     """
 
-    cut: str
+    definition: str
     allowed_lateness_ms: int = 0
     lateness: Lateness = "row"
     order: Order = "event"
@@ -46,7 +46,7 @@ class WindowRule:
 
 @dataclass(frozen=True, slots=True)
 class Spans:
-    """Working rows of few panes, each of which has all rows of a span of time: (pane, begin, end)."""
+    """Working rows of a few panes. panes: (pane, begin, end): all rows with begin <= time < end belong to the pane."""
 
     rows: pl.DataFrame
     panes: Sequence[tuple[PaneKey, int, int]]

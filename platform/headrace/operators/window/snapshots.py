@@ -49,19 +49,19 @@ class SavedStates:
     """Converts the states of one step to snapshots, and back.
 
     main     name of the state of the aggregates: `windows` or `groups`
-    cut      the window definition as text, e.g. `tumbling 3600000 offset 0 UTC`, or NO_WINDOW
+    window   the window definition as text, e.g. `tumbling 3600000 offset 0 UTC`, or NO_WINDOW
     placed   grouping columns beside the keys: `__pane` and `__since`, or none
     """
 
     def __init__(
-        self, node: str, keys: Sequence[Field], layout: Layout, main: str, cut: str, placed: Sequence[str] = ()
+        self, node: str, keys: Sequence[Field], layout: Layout, main: str, window: str, placed: Sequence[str] = ()
     ) -> None:
         self._node = node
         self._keys = {item.name: polars_type(item.type) for item in keys}
         self._layout = layout
         self._names = [main, *(distinct_state(column) for column in layout.distinct)]
         self._main = main
-        self._cut = cut
+        self._window = window
         self._placed = list(placed)
         self._time: Chunk | None = None
 
@@ -80,7 +80,7 @@ class SavedStates:
                 "watermark": [time.watermark],
                 "arrived": [time.arrived],
                 "ordered": [time.ordered],
-                _cut_column(self._cut): [True],
+                _window_column(self._window): [True],
             }
         )
         # an unchanged chunk keeps its id, so that an incremental checkpoint does not write it again
@@ -96,9 +96,9 @@ class SavedStates:
         """
         frames = states.get(TIME, ())
         empty = not any(frame.height for name, found in states.items() if name != TIME for frame in found)
-        for before in cuts_in([name for frame in frames for name in frame.columns]):
-            if before != self._cut and not empty:
-                raise UserError(different_cut(self._node, before, self._cut), remedy=REMEDY)
+        for before in windows_in([name for frame in frames for name in frame.columns]):
+            if before != self._window and not empty:
+                raise UserError(different_window(self._node, before, self._window), remedy=REMEDY)
         rows = [row for frame in frames for row in frame.select("watermark", "arrived", "ordered").rows()]
         if not rows:
             return StepTime()
@@ -128,16 +128,16 @@ class SavedStates:
         return frame.select(*by, *(name for name in others if owns(name)))
 
 
-def _cut_column(cut: str) -> str:
-    return _WINDOW_MARK + cut.replace(" ", ":")  # some Parquet readers reject spaces in column names
+def _window_column(window: str) -> str:
+    return _WINDOW_MARK + window.replace(" ", ":")  # some Parquet readers reject spaces in column names
 
 
-def cuts_in(columns: Iterable[str]) -> list[str]:
+def windows_in(columns: Iterable[str]) -> list[str]:
     """The window definitions encoded in the columns of the state `time`."""
     marks = dict.fromkeys(name for name in columns if name.startswith(_WINDOW_MARK))
     return [name.removeprefix(_WINDOW_MARK).replace(":", " ") for name in marks]
 
 
-def different_cut(node: str, before: str, now: str) -> str:
+def different_window(node: str, before: str, now: str) -> str:
     """The error text for state of another window definition."""
     return f"step {node}: its state was kept for window {before}, and the step has {now}"

@@ -1,7 +1,8 @@
 """The state of windows: partial aggregates by pane, and the windows that need each pane.
 
-A pane of state is (pane, since): rows in that pane of time that are on time for the windows that end at `since` or
-later. So a row that was late for a window never counts in it, although other windows share the pane.
+State is keyed by (pane, since): the start of a pane (a slice of time, as Flink calls it), and the end of the first
+window that its rows count in. So a row that was late for a window never counts in it, although other windows share the
+pane.
 
 Rows of batches with few panes go to a store per pane, a narrow store: its frames need no pane columns, and are grouped
 by keys alone. Rows of further panes, if there are `PANES_NARROW_MAX` narrow stores already, and rows of batches with

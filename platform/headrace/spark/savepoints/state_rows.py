@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from headrace.checkpoint.manifest import FilePart
 from headrace.checkpoint.savepoints.savepoint import CorruptFileError, checked_read, find
-from headrace.checkpoint.savepoints.stored_state import StoredState, chosen_state, states_of
+from headrace.checkpoint.savepoints.state_contents import StoredState, chosen_state, states_of
 from headrace.checkpoint.stores.store import ObjectNotFoundError
 from headrace.core.errors import ExternalError
 from headrace.core.keygroups import key_groups

@@ -19,8 +19,9 @@ from headrace.spark.levels.envelope import Envelope, Kind, decode_partials, deco
 from headrace.spark.task.open_task import OpenTask
 from headrace.spark.task.spilling_chain import SpillingChain
 
-MERGE_ROWS = 65_536
-"""Smaller blobs are merged up to about this number of rows: each call of a chain has its cost."""
+MERGE_BYTES = 512 * 1024
+"""Smaller blobs are merged up to about this size, tens of thousands of narrow rows: each call of a chain has its
+cost."""
 
 Channel = tuple[int, int]
 """Edge and sender."""
@@ -114,7 +115,7 @@ class _Merged:
         """Adds a batch."""
         self._parts.append(payload)
         self._bytes += len(payload)
-        if self._bytes >= MERGE_ROWS * 8:
+        if self._bytes >= MERGE_BYTES:
             self.pass_on()
 
     def pass_on(self) -> None:

@@ -14,7 +14,8 @@ The rules:
   watermark. The floor of an idle or finished partition is at least the watermark that its subtask emitted last, as if
   it resumed now. After a restore, in any subtask, the partition has that floor.
 * +inf is never stored: a restored job continues from the last finite watermark.
-* In a hand-over no partition is over: a finished partition counts with its own watermark.
+* In a hand-over, a run whose end closes no window because another run continues it, no partition is over: a finished
+  partition counts with its own watermark.
 """
 
 from __future__ import annotations
@@ -117,7 +118,8 @@ class SourceProgress:
         """Adds the event times `ts` (epoch ms) of a batch's good rows, in order; returns the `__wm` of each row.
 
         Returns None if every row has `__wm` < `__ts`: no operator can judge such a row late, so the batch needs no
-        column. In a batch that needs one, the rows of a run for which this holds get -2^63 in place of the exact value.
+        column. Otherwise returns a column. In it, runs without a row that may be late have -2^63, because no operator
+        needs their exact value.
         """
         watermarks: Times | None = None
         for run in runs:

@@ -164,7 +164,7 @@ def restore(operator: Operator, given: GivenState, rows: pl.DataFrame, watermark
 
 @pytest.mark.parametrize("aggregates", [AGGREGATES, DEEP], ids=["values", "deep"])
 @pytest.mark.parametrize("seed", range(4))
-@pytest.mark.parametrize("window", WINDOWS, ids=lambda window: "running" if window is None else window.cut())
+@pytest.mark.parametrize("window", WINDOWS, ids=lambda window: "running" if window is None else window.definition())
 def test_going_on_from_values_is_going_on(
     seed: int, window: Window | None, aggregates: Sequence[tuple[str, str]]
 ) -> None:

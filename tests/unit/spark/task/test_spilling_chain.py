@@ -11,7 +11,7 @@ import pytest
 from polars.testing import assert_frame_equal
 
 from headrace.checkpoint.savepoints.savepoint import find
-from headrace.checkpoint.savepoints.stored_state import rows_of, states_of
+from headrace.checkpoint.savepoints.state_contents import rows_of, states_of
 from headrace.checkpoint.stores.opening import open_store
 from headrace.core.clock import SystemClock
 from headrace.execution.planning import JobPlans

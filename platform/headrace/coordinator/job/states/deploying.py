@@ -6,7 +6,7 @@ from typing import ClassVar
 
 from headrace.coordinator.job.attempt import Attempt
 from headrace.coordinator.job.effects import Answer, DeploySlots
-from headrace.coordinator.job.events import Event, HostFailed, SlotDeployed, SlotFailed, StopAsked, Tick
+from headrace.coordinator.job.events import ConnectorHostFailed, Event, SlotDeployed, SlotFailed, StopAsked, Tick
 from headrace.coordinator.job.job import Job, Request
 from headrace.coordinator.job.job_state import JobState
 from headrace.coordinator.job.states.shared.after_failure import after_failure
@@ -42,7 +42,7 @@ class Deploying:
             case SlotDeployed(index):
                 self._waiting.discard(index)
                 return STAY if self._waiting else self._start(job, now_ms)
-            case SlotFailed(_, failure) | HostFailed(failure):
+            case SlotFailed(_, failure) | ConnectorHostFailed(failure):
                 return after_failure(job, failure, now_ms)
             case StopAsked(request, folder, drain) if job.stop is None:
                 # kept for later: a stop takes a last epoch, and no epoch begins before every slot has deployed

@@ -46,11 +46,11 @@ from headrace.coordinator.job.effects import (
 from headrace.coordinator.job.events import (
     CommitFailed,
     Committed,
+    ConnectorHostFailed,
+    ConnectorHostOpened,
     Event,
     Fenced,
     FenceFailed,
-    HostFailed,
-    HostOpened,
     JournalRead,
     RecordWritten,
     SavepointFailed,
@@ -149,10 +149,10 @@ class Scheduling:
                 if self._read is None:
                     return self._on_journal(job, event, now_ms)
                 return self._on_read_again(job, event, now_ms)
-            case HostOpened() | HostFailed() | SlotFailed() | CommitFailed() if self._read is None:
+            case ConnectorHostOpened() | ConnectorHostFailed() | SlotFailed() | CommitFailed() if self._read is None:
                 # these are late events of the previous attempt
                 return STAY
-            case HostOpened():
+            case ConnectorHostOpened():
                 self._on_host(job, event)
                 self._name_wait(job)
                 return self._next(job, now_ms)
@@ -172,12 +172,12 @@ class Scheduling:
             case SavepointWritten() if self._stopped is not None:
                 # without a stop this event is ignored: the savepoint of `_unfinished` is written best effort
                 return self._finish(job)
-            case HostFailed() if self._stopped is not None and self._decided is None:
+            case ConnectorHostFailed() if self._stopped is not None and self._decided is None:
                 # a stop whose epoch is committed needs no connectors any more
                 return self._on_stop_without_host(job)
-            case HostFailed(failure, refused=True) if job.ends_if_refused:
+            case ConnectorHostFailed(failure, refused=True) if job.ends_if_refused:
                 return ToFailing(failure)
-            case HostFailed(failure) | SlotFailed(_, failure):
+            case ConnectorHostFailed(failure) | SlotFailed(_, failure):
                 return after_failure(job, failure, now_ms)
             case Tick():
                 return self._on_tick(job, now_ms)
@@ -254,7 +254,7 @@ class Scheduling:
     def _fencing(self) -> bool:
         return self._step in {Step.FENCE, Step.LAST_FENCE}
 
-    def _on_host(self, job: Job, opened: HostOpened) -> None:
+    def _on_host(self, job: Job, opened: ConnectorHostOpened) -> None:
         job.add_splits(opened.splits)
         job.discovery_ms, job.final_sources = dict(opened.intervals), opened.final
         job.begin_output(opened.begins)

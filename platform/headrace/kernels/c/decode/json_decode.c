@@ -2,7 +2,7 @@
  *
  * Each message is one object. The search for a field begins at the next field of the schema, because most producers
  * write fields in that order. The kernel accepts a message only if it has checked every byte; it checks unknown fields
- * before it skips them. A message is doubt if the row reader might read it differently or must report a reason: a
+ * before it skips them. A message is in doubt if the row reader might read it differently or must report a reason: a
  * repeated field, a missing field that is not nullable, a key with an escape, a value of another type or out of range.
  * The row of such a message is removed, and the message is marked. */
 #include "decode/decode.h"

@@ -4,8 +4,8 @@
                                                  refused(..)  ──> the epoch is declined
     give_up(..) ──> its waiting snapshots are dropped
 
-A barrier may arrive from another slot before the TriggerEpoch of its epoch. A snapshot therefore waits until its epoch
-is ordered: the command decides whether the state also goes into a savepoint.
+A barrier may arrive from another slot before the TriggerEpoch of its epoch. A snapshot therefore waits until that
+command has arrived: it says whether the state also goes into a savepoint.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class SlotEpoch(Generic[Snapshot]):
     begun_ms   when its first snapshot or its order came (monotonic)
     savepoint  None until the epoch is ordered, then the URL of a folder or empty
     bytes      written so far
-    barriers   figures of the subtasks that are done, for people
+    barriers   checkpoint statistics of the subtasks that are done, for display
     """
 
     number: int

@@ -25,10 +25,10 @@ from headrace.coordinator.job.events import (
     CancelAsked,
     CommitFailed,
     Committed,
+    ConnectorHostFailed,
     Event,
     Fenced,
     FenceFailed,
-    HostFailed,
     JournalFailed,
     JournalRead,
     RecordWritten,
@@ -148,7 +148,7 @@ class Leaving:
                 # names can be fenced
                 self._decided = None
                 return self._write(job) if self._step is Step.COMMITTED_RECORD else STAY
-            case Committed() | CommitFailed() | Fenced() | FenceFailed() | HostFailed():
+            case Committed() | CommitFailed() | Fenced() | FenceFailed() | ConnectorHostFailed():
                 return self._on_outside(job, event)
             case JournalFailed():
                 return self._on_journal_failed(job)
@@ -229,10 +229,12 @@ class Leaving:
     def _uncommitted(self) -> tuple[CommittableDocument, ...]:
         return () if self._decided is None else self._decided.manifest.committables
 
-    def _on_outside(self, job: Job, event: Committed | CommitFailed | Fenced | FenceFailed | HostFailed) -> Next:
+    def _on_outside(
+        self, job: Job, event: Committed | CommitFailed | Fenced | FenceFailed | ConnectorHostFailed
+    ) -> Next:
         waiting = self._step is Step.COMMIT
         match event:
-            case HostFailed():
+            case ConnectorHostFailed():
                 # if committers were called on this host, they cannot be called again; before the first call,
                 # `job.hosted` decides
                 self._settled = self._settled or self._outside_ms is not None

@@ -29,10 +29,10 @@ from headrace.coordinator.job.effects import (
 from headrace.coordinator.job.events import (
     CommitFailed,
     Committed,
+    ConnectorHostFailed,
     Described,
     DescribeFailed,
     Event,
-    HostFailed,
     JournalFailed,
     RecordWritten,
     SavepointFailed,
@@ -86,8 +86,9 @@ class Live:
         return None
 
     def due_ms(self, job: Job) -> int | None:
-        """The time at which an epoch's timeout, a discovery or an alarm is due. Something must happen at that time, or
-        the caller would send ticks without end.
+        """The time at which an epoch's timeout, a discovery or an alarm is due.
+
+        A Tick at that time must change the state such that this time moves on, or the driver ticks in a loop.
         """
         return self.attempt.due_ms(job, periodic=False)
 
@@ -112,7 +113,7 @@ class Live:
             case SplitsFound(source, splits):
                 self.attempt.assign_found(job, source, splits)
                 return STAY
-            case SlotFailed(_, failure) | HostFailed(failure) | JournalFailed(failure):
+            case SlotFailed(_, failure) | ConnectorHostFailed(failure) | JournalFailed(failure):
                 return self.fail(job, failure, now_ms)
             case Tick():
                 return self._on_tick(job, now_ms)
@@ -182,7 +183,8 @@ class Live:
         assert pending is not None, "what timed out is in flight"
         late = ", ".join(str(index) for index in sorted(pending.waiting))
         seconds = job.config.checkpoint.timeout_ms / 1000
-        who = f"slot {late} did not answer" if late else "its sinks' transactions could not be looked at"
+        slots = "slot" if len(pending.waiting) == 1 else "slots"
+        who = f"{slots} {late} did not answer" if late else "its sinks' transactions could not be looked at"
         text = f"checkpoint {pending.epoch} was not complete after {seconds:g} s: {who}"
         return self._give_up(job, Failure(text, Domain.EXTERNAL, retry=True), now_ms)
 

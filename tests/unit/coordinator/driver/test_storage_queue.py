@@ -1,4 +1,4 @@
-"""The lane to a job's storage: order, patience, and what may hold up what."""
+"""The queue to a job's storage: order, patience, and what may hold up what."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from headrace.coordinator.driver import storage_lane
-from headrace.coordinator.driver.storage_lane import StorageLane
+from headrace.coordinator.driver import storage_queue
+from headrace.coordinator.driver.storage_queue import StorageQueue
 from headrace.core.errors import ExternalError
 from support.processes.running import WAIT_SECONDS
 
 
 @dataclass
 class Heard:
-    """What the lane said, in order."""
+    """What the queue said, in order."""
 
     words: list[str] = field(default_factory=list)
     changed: asyncio.Event = field(default_factory=asyncio.Event)
 
-    def put(self, lane: StorageLane, name: str, *, failures: int | None = 0, patience_s: float | None = None) -> None:
+    def put(self, queue: StorageQueue, name: str, *, failures: int | None = 0, patience_s: float | None = None) -> None:
         """Work that fails so many times (None: always) with an error that may pass."""
         left = [failures]
 
@@ -43,7 +43,7 @@ class Heard:
             self_words.append(f"{name} failed")
             self.changed.set()
 
-        lane.put(name, run, done, failed, patience_s=patience_s)
+        queue.put(name, run, done, failed, patience_s=patience_s)
 
     async def until(self, count: int) -> list[str]:
         """The words, once there are as many."""
@@ -62,11 +62,11 @@ def executor() -> Iterator[ThreadPoolExecutor]:
 
 def test_what_may_pass_is_tried_again_and_what_is_behind_it_waits(executor: ThreadPoolExecutor) -> None:
     async def test() -> None:
-        lane, heard = StorageLane(executor, "job j"), Heard()
-        heard.put(lane, "record", failures=2)
-        heard.put(lane, "read")
+        queue, heard = StorageQueue(executor, "job j"), Heard()
+        heard.put(queue, "record", failures=2)
+        heard.put(queue, "read")
         assert await heard.until(2) == ["record", "read"]
-        await lane.close()
+        await queue.close()
 
     asyncio.run(test())
 
@@ -75,22 +75,22 @@ def test_what_is_not_worth_waiting_for_holds_up_nothing(executor: ThreadPoolExec
     """A bucket that lets nobody delete: pruning fails each time, and checkpoints go on."""
 
     async def test() -> None:
-        lane, heard = StorageLane(executor, "job j"), Heard()
-        heard.put(lane, "prune", failures=None, patience_s=0.0)
-        heard.put(lane, "record")
+        queue, heard = StorageQueue(executor, "job j"), Heard()
+        heard.put(queue, "prune", failures=None, patience_s=0.0)
+        heard.put(queue, "record")
         assert await heard.until(2) == ["prune failed", "record"]
-        await lane.close()
+        await queue.close()
 
     asyncio.run(test())
 
 
 def test_the_end_of_a_job_ends_all_patience(executor: ThreadPoolExecutor) -> None:
     async def test() -> None:
-        lane, heard = StorageLane(executor, "job j"), Heard()
-        heard.put(lane, "record", failures=None)
-        heard.put(lane, "savepoint", failures=None, patience_s=60.0)
+        queue, heard = StorageQueue(executor, "job j"), Heard()
+        heard.put(queue, "record", failures=None)
+        heard.put(queue, "savepoint", failures=None, patience_s=60.0)
         async with asyncio.timeout(WAIT_SECONDS):
-            await lane.close()
+            await queue.close()
         assert heard.words == ["record failed", "savepoint failed"]
 
     asyncio.run(test())
@@ -103,7 +103,7 @@ class Hanging:
         self.begun, self.free = threading.Event(), threading.Event()
         self.runs = 0
 
-    def put(self, lane: StorageLane, heard: Heard) -> None:
+    def put(self, queue: StorageQueue, heard: Heard) -> None:
         def run() -> str:
             self.runs += 1
             self.begun.set()
@@ -114,28 +114,28 @@ class Hanging:
             heard.words.append(str(error))
             heard.changed.set()
 
-        lane.put("hangs", run, lambda _: None, failed)
+        queue.put("hangs", run, lambda _: None, failed)
 
 
 def test_storage_that_hangs_is_told_of_and_not_asked_twice_at_once(
     executor: ThreadPoolExecutor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(storage_lane, "SILENT_S", 0.01)
+    monkeypatch.setattr(storage_queue, "SILENT_S", 0.01)
 
     async def test() -> None:
-        lane, heard, hanging = StorageLane(executor, "job j"), Heard(), Hanging()
-        hanging.put(lane, heard)
-        heard.put(lane, "record")
+        queue, heard, hanging = StorageQueue(executor, "job j"), Heard(), Hanging()
+        hanging.put(queue, heard)
+        heard.put(queue, "record")
         async with asyncio.timeout(WAIT_SECONDS):
-            while lane.trouble is None:
+            while queue.trouble is None:
                 await asyncio.sleep(0.01)
-        assert lane.trouble == "hangs: storage has not answered for more than 0.01 s"
+        assert queue.trouble == "hangs: storage has not answered for more than 0.01 s"
         assert (hanging.runs, heard.words) == (1, [])
-        lane.hurry(0.0)
+        queue.hurry(0.0)
         hanging.free.set()
         assert len(await heard.until(2)) == 2
         assert "it was away" in heard.words[0] and heard.words[1] == "record"
-        await lane.close()
+        await queue.close()
 
     asyncio.run(test())
 
@@ -143,23 +143,23 @@ def test_storage_that_hangs_is_told_of_and_not_asked_twice_at_once(
 def test_a_job_that_has_to_end_leaves_storage_that_hangs(
     executor: ThreadPoolExecutor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(storage_lane, "ANSWER_S", 0.01)
+    monkeypatch.setattr(storage_queue, "ANSWER_S", 0.01)
 
     async def test() -> None:
-        lane, heard, hanging = StorageLane(executor, "job j"), Heard(), Hanging()
-        hanging.put(lane, heard)
-        heard.put(lane, "record")
-        lane.hurry(60.0)
+        queue, heard, hanging = StorageQueue(executor, "job j"), Heard(), Hanging()
+        hanging.put(queue, heard)
+        heard.put(queue, "record")
+        queue.hurry(60.0)
         words = await heard.until(2)
         assert "has not answered for 0.01 s, and the job has to end" in words[0]
         assert words[1] == "record failed", "it must not run beside the call that hangs"
         hanging.free.set()
-        heard.put(lane, "end", patience_s=60.0)
+        heard.put(queue, "end", patience_s=60.0)
         async with asyncio.timeout(WAIT_SECONDS):
             while (await heard.until(3))[-1] == "end failed":
                 heard.words.pop()
-                heard.put(lane, "end")
+                heard.put(queue, "end")
         assert heard.words[-1] == "end"
-        await lane.close()
+        await queue.close()
 
     asyncio.run(test())

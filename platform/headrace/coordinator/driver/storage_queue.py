@@ -1,12 +1,12 @@
-"""The storage lane of a job: a queue of blocking calls to its checkpoint storage. They run one after the other, in a
-thread, and transient failures are retried.
+"""The storage queue of a job: blocking calls to its checkpoint storage. They run one after the other, in a thread, and
+transient failures are retried.
 
 Owns order, retries and time limits. The machine decides what is written; the journal (`checkpoint.journal`) decides
 what the result of a put means.
 
 A call that hangs is never repeated while it hangs, because only one thread at a time may use a journal. While the job
-runs, the lane waits for the call, logs that, and shows it to users (`trouble`). Once the job has to end (`hurry`), the
-lane waits for at most `ANSWER_S` more. Work that is queued behind the hanging call fails until the call returns.
+runs, the queue waits for the call, logs that, and shows it to users (`trouble`). Once the job has to end (`hurry`), the
+queue waits for at most `ANSWER_S` more. Work that is queued behind the hanging call fails until the call returns.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ WAITING_MAX = 1_000
 CLOSE_S = 30.0
 """How long `close` waits for the queued work, in seconds."""
 SILENT_S = 30.0
-"""Time without a response, in seconds, after which the lane logs a warning and sets `trouble`."""
+"""Time without a response, in seconds, after which the queue logs a warning and sets `trouble`."""
 ANSWER_S = 10.0
 """How long a call in progress may still take once the job has to end, in seconds."""
 
@@ -46,7 +46,7 @@ class _Work:
     failed: Callable[[Exception], None]
 
 
-class StorageLane:
+class StorageQueue:
     """Runs work in the order of `put`. `done` and `failed` are called in the event loop."""
 
     def __init__(self, executor: Executor, name: str) -> None:
@@ -157,7 +157,7 @@ class StorageLane:
         try:
             work.done(result)
         except Exception as error:
-            # the lane must continue: records of the job are queued behind this work
+            # the queue must continue: records of the job are queued behind this work
             LOG.exception("%s: %s is done, and its result cannot be used", self._name, work.what)
             self._fail(work, error)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from headrace.coordinator.driver.journal_writer import is_of_earlier_term, new_writer
+from headrace.coordinator.driver.writer_names import is_of_earlier_term, new_writer
 
 
 def test_only_a_coordinator_that_led_before_is_of_an_earlier_term() -> None:

@@ -1,8 +1,8 @@
 """Names of writers to a job's journal: each driver is one, and its name has the term of its coordinator.
 
-A leader that was deposed may write to a journal until it learns of it. If it does so between the read and the first
-record of the next leader's driver, the journal counts that driver as replaced. By the term in the writer's name the
-next leader sees that it may go on, with another driver.
+A deposed leader may still put one record into a journal after its successor has read it. Then the successor's first
+put fails, and its driver counts as replaced. The term in the other writer's name shows that it is an earlier leader, so
+the successor goes on with another driver.
 """
 
 from __future__ import annotations
