@@ -78,13 +78,13 @@ def test_a_job_outlives_the_tokens_that_it_was_started_with(
         flow.settle()
 
 
-def test_what_a_command_says_without_a_ticket_and_without_a_key_table(cluster: SecuredSession) -> None:
+def test_a_cluster_is_started_by_a_ticket_and_not_without_one(cluster: SecuredSession) -> None:
     named = ("--target", "yarn", "--name", cluster.name, "--config", cluster.description(kerberos=None))
     refused = cluster.without_login("cluster", "start", *named)
     assert refused.code != 0
     assert "kinit gets a ticket" in refused.err
     assert "Traceback" not in refused.err
-    done = cluster.headrace("cluster", "start", *named, "--json")
+    done = cluster.by_ticket("cluster", "start", *named, "--json")
     assert done.code == 0, done.err
     cluster.application = done.json["application"]
     assert "the cluster reaches its storage until" in done.err

@@ -40,10 +40,17 @@ class KerberosHdfs:
     _jvm: Any
     _settings: Any
     _files: Any
+    _kdc: Any
 
     def keytab(self, name: str) -> str:
         """The path of the key table of `SERVER` or `USER`."""
         return _keys(self.conf.parent, name)
+
+    def ticket(self, file: Path) -> None:
+        """Writes a ticket cache of `USER`, as `kinit` does."""
+        client = self._kdc.getKrbClient()
+        ticket = client.requestTgt(principal(USER), self._jvm.java.io.File(self.keytab(USER)))
+        client.storeTicket(ticket, self._jvm.java.io.File(str(file)))
 
     def grant(self) -> Any:
         """A delegation token of `USER`, which its holder may renew and cancel: a Java object."""
@@ -69,7 +76,8 @@ def kerberos_hdfs(folder: Path, more: Mapping[str, str] | None = None) -> Iterat
     with ExitStack() as stack:
         kdc, rpc, http = (stack.enter_context(reserved_port()) for _ in range(3))
         jvm = stack.enter_context(_java(folder))
-        krb5 = _start_kdc(jvm, folder, kdc, stack)
+        server = _start_kdc(jvm, folder, kdc, stack)
+        krb5 = folder / "kdc" / "krb5.conf"
         core, hdfs = _site(folder, rpc, http)
         write_settings(conf / "core-site.xml", core)
         write_settings(conf / "hdfs-site.xml", {**hdfs, **(more or {})})
@@ -82,7 +90,7 @@ def kerberos_hdfs(folder: Path, more: Mapping[str, str] | None = None) -> Iterat
         for server in servers:
             stack.callback(server.kill)
             server.start()
-        yield _as_user(jvm, folder, conf, krb5)
+        yield _as_user(jvm, folder, conf, server)
 
 
 @contextmanager
@@ -107,8 +115,8 @@ def _java(folder: Path) -> Iterator[Any]:
             gateway.shutdown()
 
 
-def _start_kdc(jvm: Any, folder: Path, port: int, stack: ExitStack) -> Path:
-    """Starts the Kerberos server, with a key table for each principal; returns its krb5.conf."""
+def _start_kdc(jvm: Any, folder: Path, port: int, stack: ExitStack) -> Any:
+    """Starts the Kerberos server, with a key table for each principal, and its krb5.conf in `folder`/kdc."""
     work = folder / "kdc"
     work.mkdir()
     server = jvm.org.apache.kerby.kerberos.kerb.server.SimpleKdcServer()
@@ -123,7 +131,7 @@ def _start_kdc(jvm: Any, folder: Path, port: int, stack: ExitStack) -> Path:
     for name in (SERVER, WEB, USER):
         server.createPrincipal(principal(name))
         server.exportPrincipal(principal(name), jvm.java.io.File(_keys(folder, name)))
-    return work / "krb5.conf"
+    return server
 
 
 def _site(folder: Path, rpc: int, http: int) -> tuple[dict[str, str], dict[str, str]]:
@@ -155,9 +163,10 @@ def _site(folder: Path, rpc: int, http: int) -> tuple[dict[str, str], dict[str, 
     return core, hdfs
 
 
-def _as_user(jvm: Any, folder: Path, conf: Path, krb5: Path) -> KerberosHdfs:
+def _as_user(jvm: Any, folder: Path, conf: Path, kdc: Any) -> KerberosHdfs:
     """Logs in, first as the superuser, who makes the user's folder, then as the user."""
     hadoop = jvm.org.apache.hadoop
+    krb5 = folder / "kdc" / "krb5.conf"
     jvm.java.lang.System.setProperty("java.security.krb5.conf", str(krb5))
     settings = hadoop.conf.Configuration()
     for name in ("core-site.xml", "hdfs-site.xml"):
@@ -172,7 +181,7 @@ def _as_user(jvm: Any, folder: Path, conf: Path, krb5: Path) -> KerberosHdfs:
     files.setPermission(hadoop.fs.Path(f"/{USER}"), hadoop.fs.permission.FsPermission("700"))
     logins.loginUserFromKeytab(principal(USER), _keys(folder, USER))
     own = hadoop.fs.FileSystem.newInstance(settings)
-    return KerberosHdfs(conf, f"hdfs:///{USER}", krb5, jvm, settings, own)
+    return KerberosHdfs(conf, f"hdfs:///{USER}", krb5, jvm, settings, own, kdc)
 
 
 def _is_ready(files: Any) -> bool:

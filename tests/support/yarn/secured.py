@@ -66,6 +66,16 @@ class SecuredSession(YarnSession):
         environment["KRB5CCNAME"] = str(self.folder / "no-tickets")
         return finish(start_with(environment, arguments, self.folder))
 
+    def by_ticket(self, *arguments: str) -> Finished:
+        """Runs a command of a user who has called `kinit`."""
+        environment = dict(self.environment())
+        for name in (PRINCIPAL_VARIABLE, KEYTAB_VARIABLE):
+            del environment[name]
+        tickets = self.folder / "tickets"
+        self._hdfs.ticket(tickets)
+        environment["KRB5CCNAME"] = str(tickets)
+        return finish(start_with(environment, arguments, self.folder))
+
     def description(self, workers: int = 4, slots: int = 1, memory: str = "1Gi", **more: Any) -> str:
         """The coordinator has the key table."""
         own = {
