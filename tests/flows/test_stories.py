@@ -5,22 +5,33 @@ Sinks are at-least-once: rows count once, updating ones by the last row of their
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
 import pytest
 
 from support.flows.runs import Staged, check
 from support.flows.site import Flow, flows
 from support.rotation import has_turn
 
-STORIES = [
-    pytest.param(flow, id=flow.name, marks=() if has_turn(number, turns=2) else pytest.mark.full)
-    for number, flow in enumerate(flows())
-]
-"""A commit runs every other one."""
-START_METHODS = [pytest.param(None, id="default"), pytest.param("spawn", id="spawn", marks=pytest.mark.full)]
+if TYPE_CHECKING:
+    from _pytest.mark import ParameterSet
+
+FORKED, SPAWNED = None, "spawn"
 
 
-@pytest.mark.parametrize("cluster", START_METHODS, indirect=True)
-@pytest.mark.parametrize("flow", STORIES)
+def stories() -> Iterator[ParameterSet]:
+    """A commit runs every other one with forks; the full tier all of them, and a third again with fresh interpreters.
+    Halves and thirds take turns."""
+    for number, flow in enumerate(flows()):
+        marks = () if has_turn(number, turns=2) else pytest.mark.full
+        yield pytest.param(FORKED, flow, id=f"{flow.name}-default", marks=marks)
+    for number, flow in enumerate(flows()):
+        if has_turn(number, turns=3):
+            yield pytest.param(SPAWNED, flow, id=f"{flow.name}-spawn", marks=pytest.mark.full)
+
+
+@pytest.mark.parametrize(("cluster", "flow"), list(stories()), indirect=["cluster"])
 def test_the_story(flow: Flow, staged: Staged) -> None:
     stage = staged()
     stage.release(0)

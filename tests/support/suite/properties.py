@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 import pytest
 from hypothesis import HealthCheck, settings
 
-COMMIT_EXAMPLES, FULL_EXAMPLES = 12, 300
+COMMIT_EXAMPLES, FULL_EXAMPLES = 12, 150
 _EXAMPLES_MIN = 2
 
 
