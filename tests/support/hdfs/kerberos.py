@@ -76,7 +76,7 @@ def kerberos_hdfs(folder: Path, more: Mapping[str, str] | None = None) -> Iterat
     with ExitStack() as stack:
         kdc, rpc, http = (stack.enter_context(reserved_port()) for _ in range(3))
         jvm = stack.enter_context(_java(folder))
-        server = _start_kdc(jvm, folder, kdc, stack)
+        tickets = _start_kdc(jvm, folder, kdc, stack)
         krb5 = folder / "kdc" / "krb5.conf"
         core, hdfs = _site(folder, rpc, http)
         write_settings(conf / "core-site.xml", core)
@@ -90,7 +90,7 @@ def kerberos_hdfs(folder: Path, more: Mapping[str, str] | None = None) -> Iterat
         for server in servers:
             stack.callback(server.kill)
             server.start()
-        yield _as_user(jvm, folder, conf, server)
+        yield _as_user(jvm, folder, conf, tickets)
 
 
 @contextmanager
