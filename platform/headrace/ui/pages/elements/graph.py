@@ -57,7 +57,8 @@ class Graph:
 
     def scroll_to(self, node: str) -> None:
         """Scrolls a graph that is wider than the screen, so that this box is seen."""
-        ui.run_javascript(f"getElement({self._boxes[node].id})?.scrollIntoView({{block: 'nearest', inline: 'center'}})")
+        box_id = self._boxes[node].id
+        ui.run_javascript(f"getHtmlElement({box_id})?.scrollIntoView({{block: 'nearest', inline: 'center'}})")
 
     def _content(self, node: str, loads: Mapping[str, Load | None]) -> str:
         return box(node, loads.get(node), self._members.get(node, ()))
