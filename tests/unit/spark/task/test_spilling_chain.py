@@ -107,7 +107,7 @@ def run(folder: Path, exchange: LocalExchange) -> ReplayOutcome:
 @pytest.mark.parametrize("state_bytes_max", [20_000, 1_500])
 def test_shares_of_keys_come_to_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, state_bytes_max: int) -> None:
     monkeypatch.setattr(outlets, "BLOB_ROWS", 40)
-    monkeypatch.setattr(reading_task, "MERGE_ROWS", 40)
+    monkeypatch.setattr(reading_task, "MERGE_BYTES", 320)
     divided: list[int] = []
     divide = spilling_chain.SpillingChain._divide
 
