@@ -24,7 +24,11 @@ class Ended:
 
 
 class SubmittedDriver:
-    """One submission. `tell` receives the lines of spark-submit's log."""
+    """One submission. `tell` receives the lines of spark-submit's log.
+
+    That is all that it prints. Some of it goes to its stdout: of Hadoop's client, until Spark has set up its log. This
+    command's stdout is for the result.
+    """
 
     def __init__(self, command: Sequence[str], tell: Callable[[str], None]) -> None:
         self._command, self._tell = list(command), tell
@@ -32,7 +36,9 @@ class SubmittedDriver:
 
     def run(self) -> Ended:
         """Runs spark-submit to its end. On an interrupt it also kills the application."""
-        with subprocess.Popen(self._command, stderr=subprocess.PIPE, text=True, errors="replace") as process:
+        with subprocess.Popen(
+            self._command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace"
+        ) as process:
             try:
                 self._listen(process)
                 return Ended(process.wait(), self._application)
@@ -41,8 +47,8 @@ class SubmittedDriver:
                 raise
 
     def _listen(self, process: subprocess.Popen[str]) -> None:
-        assert process.stderr is not None
-        for line in process.stderr:
+        assert process.stdout is not None
+        for line in process.stdout:
             self._recognise(line)
             self._tell(line.rstrip("\n"))
 
@@ -54,10 +60,10 @@ class SubmittedDriver:
     def _end(self, process: subprocess.Popen[str]) -> None:
         process.terminate()
         try:
-            _, rest = process.communicate(timeout=_GOES_SECONDS)
+            rest, _ = process.communicate(timeout=_GOES_SECONDS)
         except subprocess.TimeoutExpired:
             process.kill()
-            _, rest = process.communicate()
+            rest, _ = process.communicate()
         for line in (rest or "").splitlines():
             self._recognise(line)
         if self._application is not None:

@@ -31,6 +31,14 @@ def test_its_log_is_passed_on_and_the_application_known(tmp_path: Path) -> None:
     assert said == [f"INFO Submitted {APPLICATION}", "--master"]
 
 
+def test_nothing_of_it_is_on_stdout(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    said: list[str] = []
+    command = [spark_submit(tmp_path, "echo 'WARN NativeCodeLoader: Unable to load'; exit 0")]
+    assert SubmittedDriver(command, said.append).run() == Ended(0, None)
+    assert said == ["WARN NativeCodeLoader: Unable to load"]
+    assert capfd.readouterr().out == ""
+
+
 def test_an_interrupt_ends_the_application(tmp_path: Path) -> None:
     command = [spark_submit(tmp_path, f"echo 'INFO Submitted {APPLICATION}' >&2; exec sleep 60")]
 
