@@ -157,8 +157,7 @@ def test_a_driver_there_that_fails_tells_why_and_is_not_tried_again(site: Site, 
     done = site.ended(begin(tmp_path, *options), 2)
     assert str(tmp_path / "no" / "savepoint") in done.err.rpartition("error: ")[2]
     assert site.outcome() == "FAILED"
-    attempts = {container.name.split("_")[3] for container in (site.yarn.folder / "logs").glob("*/*/container_*")}
-    assert attempts == {"01"}
+    assert site.yarn.attempts(site.last()["id"]) == 1
 
 
 @pytest.mark.full

@@ -130,6 +130,12 @@ class Yarn:
                     found.append(process)
         return found
 
+    def attempts(self, application: str) -> int:
+        """How many ApplicationMasters it has had. Logs on nodes are gone soon after its end."""
+        answer = self._ask(f"apps/{application}/appattempts")
+        assert answer is not None, "the resource manager answers"
+        return len(answer["appAttempts"]["appAttempt"])
+
     def logs(self, application: str) -> str:
         """What its containers have said, for messages of tests."""
         files = sorted((self.folder / "logs").glob(f"*/{application}/*/std*"))
