@@ -22,7 +22,7 @@ from support.processes.running import wait_until
 
 pytestmark = [pytest.mark.broker, pytest.mark.full]
 
-JOBS, SHARE_MAX = 10, 0.02
+JOBS, TIMES_MAX = 10, 2.5
 TABS = ("", "/checkpoints", "/exceptions", "/transactions", "/dead-letters", "/audit", "/log", "/upgrade")
 FAILING = """\
 name: failing
@@ -210,7 +210,9 @@ def test_a_page_with_tls_and_a_token_lets_nobody_else_in(
 
 
 def test_a_page_open_on_ten_jobs_costs_the_coordinator_little(chromium: Browser, tmp_path: Path) -> None:
-    """At most 2 % of a core more than without it: a visitor on each job, for half a minute."""
+    """A visitor on each job, for half a minute. What that costs is set against what the jobs cost, because a share of a
+    core depends on the core: on a quiet machine 1.6 % of it, 1.5 times as much as without a page. A poll for each page
+    would cost ten times as much."""
     with running_cluster(tmp_path, workers=1, slots=JOBS) as cluster, serving_page(cluster) as (_, url):
         jobs = [submitted(cluster, f"counting-{at}", COUNTING.format(number=at)) for at in range(JOBS)]
         for job in jobs:
@@ -226,7 +228,7 @@ def test_a_page_open_on_ten_jobs_costs_the_coordinator_little(chromium: Browser,
             cluster.client.wait_trigger(cluster.client.cancel(job))
     shares = f"{during:.4f} of a core with {JOBS} pages, {before:.4f} without"
     (PICTURES / "cost.txt").write_text(f"{shares}\n")
-    assert during - before <= SHARE_MAX, shares
+    assert during <= TIMES_MAX * before, shares
 
 
 def _share_of_a_core(pid: int, seconds: float = 30.0) -> float:
