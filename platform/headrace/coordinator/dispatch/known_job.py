@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import secrets
 from dataclasses import dataclass, field
 
+from headrace.checkpoint.paths import joined, savepoint_url
 from headrace.client.figure_models import Bottleneck, JobFigures
 from headrace.client.models import JobStatus, JobSummary
 from headrace.coordinator.driver.driver import JobDriver
@@ -17,6 +19,7 @@ from headrace.coordinator.ledger.records import JobResult
 from headrace.coordinator.monitoring.values import JobValues
 from headrace.coordinator.registry.entry import Entry
 from headrace.coordinator.rest import job_figures, job_status
+from headrace.coordinator.rest.job_status import Submitted
 from headrace.coordinator.store.submission import JobSubmission
 
 
@@ -57,24 +60,30 @@ class KnownJob:
         return self.entry.state if self.driver is None else self.driver.machine.state.value
 
 
-def monitored(submission: JobSubmission, driver: JobDriver, now_ms: int) -> JobValues:
+def monitored(submission: Submitted, driver: JobDriver, now_ms: int) -> JobValues:
     """Returns the values of a driven job for a monitoring system."""
     plan = driver.setup.plans.plan(driver.machine.job.parallelism)
     return job_status.monitored(submission, driver, plan, now_ms)
 
 
 def running_status(
-    submission: JobSubmission, driver: JobDriver, now_ms: int, *, detailed: frozenset[str] | None = None
+    submission: Submitted, driver: JobDriver, now_ms: int, *, detailed: frozenset[str] | None = None
 ) -> JobStatus:
     """Returns the status of a driven job. detailed: nodes whose subtasks and partitions are wanted; None: of all."""
     plan = driver.setup.plans.plan(driver.machine.job.parallelism)
     return job_status.running_status(submission, driver, plan, now_ms, detailed=detailed)
 
 
-def bottleneck(submission: JobSubmission, driver: JobDriver) -> Bottleneck:
+def bottleneck(submission: Submitted, driver: JobDriver) -> Bottleneck:
     """Returns why a driven job is slow."""
     plan = driver.setup.plans.plan(driver.machine.job.parallelism)
     return job_status.bottleneck(submission, driver, plan)
+
+
+def savepoint_folder(driver: JobDriver, directory: str | None, checkpoints: str) -> str:
+    """Returns the URL of a new savepoint folder, below the user's directory or the default storage."""
+    where = directory or joined(checkpoints, "savepoints")
+    return savepoint_url(where, driver.job, driver.machine.job.epoch + 1, secrets.token_hex(8))
 
 
 def running_figures(summary: JobSummary, driver: JobDriver, now_ms: int) -> JobFigures:

@@ -13,17 +13,16 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import secrets
 from collections.abc import Callable, Coroutine, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any, TypeVar, assert_never
 
-from headrace.checkpoint.paths import job_url, joined, savepoint_url
+from headrace.checkpoint.paths import job_url
 from headrace.client.models import JobStatus
 from headrace.coordinator.dispatch.accepted_job import Prepared, Request, Surroundings, options_of
 from headrace.coordinator.dispatch.job_reference import new_job_id
-from headrace.coordinator.dispatch.known_job import KnownJob, running_status
+from headrace.coordinator.dispatch.known_job import KnownJob, running_status, savepoint_folder
 from headrace.coordinator.dispatch.preparation import earlier_origin, plans_at, ship_code, wished_origin
 from headrace.coordinator.dispatch.resumed_request import outcome, resumed
 from headrace.coordinator.dispatch.triggers import Triggers
@@ -201,8 +200,7 @@ class RegistryShell:
 
     def savepoint_folder(self, driver: JobDriver, directory: str | None) -> str:
         """Returns the URL of a new savepoint folder, below the user's directory or the default storage."""
-        where = directory or joined(self._surroundings.checkpoints, "savepoints")
-        return savepoint_url(where, driver.job, driver.machine.job.epoch + 1, secrets.token_hex(8))
+        return savepoint_folder(driver, directory, self._surroundings.checkpoints)
 
     def let_go_of_storage(self, known: KnownJob) -> None:
         """Ends the job's storage threads unless the job still needs them."""

@@ -7,7 +7,6 @@ the others a job has to run on a cluster. It belongs to the run's event loop.
 from __future__ import annotations
 
 import asyncio
-import secrets
 from collections.abc import Callable
 from concurrent.futures import Executor
 from dataclasses import dataclass, field
@@ -16,7 +15,6 @@ from pathlib import Path
 from typing import Any, NoReturn, Protocol, TypeVar
 
 from headrace import __version__
-from headrace.checkpoint.paths import joined, savepoint_url
 from headrace.client.cluster_models import ClusterInfo
 from headrace.client.figure_models import Bottleneck, JobFigures
 from headrace.client.models import (
@@ -29,6 +27,13 @@ from headrace.client.models import (
     Trigger,
 )
 from headrace.coordinator.dispatch.job_reference import NamedJob, find_job
+from headrace.coordinator.dispatch.known_job import (
+    bottleneck,
+    monitored,
+    running_figures,
+    running_status,
+    savepoint_folder,
+)
 from headrace.coordinator.dispatch.triggers import Triggers
 from headrace.coordinator.driver.driver import JobDriver
 from headrace.coordinator.driver.job_log import JobLog
@@ -38,13 +43,12 @@ from headrace.coordinator.monitoring.exposition import metrics_text
 from headrace.coordinator.output.job_handle import HeldJob
 from headrace.coordinator.output.job_output import JobOutput
 from headrace.coordinator.output.transaction_safety import Phase
-from headrace.coordinator.rest import checkpoint_status, job_figures, job_status
+from headrace.coordinator.rest import checkpoint_status, job_status
 from headrace.coordinator.rest.service import JobConflictError, JobNotFoundError
 from headrace.coordinator.rest.worker_infos import worker_infos
 from headrace.core.clock import SystemClock
 from headrace.core.errors import UserError
 from headrace.core.settings import Home
-from headrace.plan.physical import PhysicalPlan
 from headrace.rpc.messages import Failure
 
 Result = TypeVar("Result")
@@ -102,19 +106,17 @@ class RunService:
 
     async def figures(self) -> tuple[JobFigures, ...]:
         """Returns the run with its figures."""
-        figures = job_figures.running_figures(self._summary(), self._driver, self._plan(), self._clock.now_ms())
-        return (figures,)
+        return (running_figures(self._summary(), self._driver, self._clock.now_ms()),)
 
     async def job(self, reference: str, *, detailed: frozenset[str] | None = None) -> JobStatus:
         """Returns the run's status."""
         self._require(reference)
-        now_ms = self._clock.now_ms()
-        return job_status.running_status(self._run, self._driver, self._plan(), now_ms, detailed=detailed)
+        return running_status(self._run, self._driver, self._clock.now_ms(), detailed=detailed)
 
     async def bottleneck(self, reference: str) -> Bottleneck:
         """Returns why the run is slow."""
         self._require(reference)
-        return job_status.bottleneck(self._run, self._driver, self._plan())
+        return bottleneck(self._run, self._driver)
 
     async def checkpoints(self, reference: str) -> tuple[CheckpointInfo, ...]:
         """Returns the run's checkpoints, newest first."""
@@ -154,8 +156,7 @@ class RunService:
 
     async def metrics(self) -> str:
         """Returns the run as Prometheus text."""
-        values = job_status.monitored(self._run, self._driver, self._plan(), self._clock.now_ms())
-        return metrics_text((values,))
+        return metrics_text((monitored(self._run, self._driver, self._clock.now_ms()),))
 
     async def trigger(self, reference: str, trigger_id: str) -> Trigger:
         """Returns the current state of an operation."""
@@ -166,8 +167,7 @@ class RunService:
     async def savepoint(self, reference: str, directory: str | None) -> Trigger:
         """Requests a savepoint."""
         trigger = self._triggers.begin(self._require(reference), "savepoint")
-        where = directory or joined(str(self._run.home.checkpoints), "savepoints")
-        folder = savepoint_url(where, self._run.job, self._driver.machine.job.epoch + 1, secrets.token_hex(8))
+        folder = savepoint_folder(self._driver, directory, str(self._run.home.checkpoints))
         self._driver.post(on.SavepointAsked(trigger.trigger_id, folder))
         return trigger
 
@@ -226,9 +226,6 @@ class RunService:
 
     def _summary(self) -> JobSummary:
         return job_status.summary(self._run, self._driver.machine.state.value, None, self._driver.history)
-
-    def _plan(self) -> PhysicalPlan:
-        return self._driver.setup.plans.plan(self._driver.machine.job.parallelism)
 
     def _held(self, reference: str) -> HeldJob:
         self._require(reference)

@@ -340,10 +340,9 @@ class SlotRun:
 
     def _values(self, driver: JobDriver) -> JobValues:
         # imported here: only a run that is monitored needs it
-        from headrace.coordinator.rest.job_status import monitored
+        from headrace.coordinator.dispatch.known_job import monitored
 
-        plan = self._plans.plan(driver.machine.job.parallelism)
-        return monitored(self._started, driver, plan, SystemClock().now_ms())
+        return monitored(self._started, driver, SystemClock().now_ms())
 
     def _outcome(self, driver: JobDriver) -> RunOutcome:
         ended = self._over.ended
