@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from typing import assert_never
 
-from headrace.coordinator.job.states.canceled import Canceled
 from headrace.coordinator.job.states.cancelling import Cancelling
 from headrace.coordinator.job.states.deploying import Deploying
-from headrace.coordinator.job.states.failed import Failed
 from headrace.coordinator.job.states.failing import Failing
-from headrace.coordinator.job.states.finished import Finished
 from headrace.coordinator.job.states.rescaling import Rescaling
 from headrace.coordinator.job.states.restarting import Restarting
 from headrace.coordinator.job.states.running import Running
 from headrace.coordinator.job.states.scheduling import Scheduling
 from headrace.coordinator.job.states.shared.state import State
 from headrace.coordinator.job.states.stopping import Stopping
-from headrace.coordinator.job.states.suspended import Suspended
+from headrace.coordinator.job.states.terminal.canceled import Canceled
+from headrace.coordinator.job.states.terminal.failed import Failed
+from headrace.coordinator.job.states.terminal.finished import Finished
+from headrace.coordinator.job.states.terminal.suspended import Suspended
 from headrace.coordinator.job.states.transitions import (
     ToCanceled,
     ToCancelling,

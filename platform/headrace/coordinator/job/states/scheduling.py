@@ -2,8 +2,7 @@
 
     ReadJournal ─> finished?  ──────────────────────────────────────────────> the recorded end
                 ─> OpenHost ─> a decided epoch is not committed? Commit, `committed`
-                                 └─> that was the epoch of a stop? its savepoint's manifest, `finished`, Fence
-                                     ─> FINISHED
+                                 └─> that was the epoch of a stop? `stop_end` ─> FINISHED
                    RequestSlots (at the same time)
                 ─> all there: `attempt` record ─> Fence what earlier attempts left open ─> DEPLOYING
 
@@ -40,7 +39,6 @@ from headrace.coordinator.job.effects import (
     RequestSlots,
     WriteAttempt,
     WriteCommitted,
-    WriteFinished,
     WriteSavepoint,
 )
 from headrace.coordinator.job.events import (
@@ -53,8 +51,6 @@ from headrace.coordinator.job.events import (
     FenceFailed,
     JournalRead,
     RecordWritten,
-    SavepointFailed,
-    SavepointWritten,
     SlotFailed,
     SlotsGranted,
     StopAsked,
@@ -66,7 +62,8 @@ from headrace.coordinator.job.states.shared.after_failure import after_failure
 from headrace.coordinator.job.states.shared.any_event import on_any
 from headrace.coordinator.job.states.shared.lost_output import all_lost, mixed_loss, output_lost
 from headrace.coordinator.job.states.shared.recorded_end import recorded_end
-from headrace.coordinator.job.states.transitions import STAY, Next, ToDeploying, ToFailing, ToFinished, ToSuspended
+from headrace.coordinator.job.states.stop_end import StopEnd
+from headrace.coordinator.job.states.transitions import STAY, Next, ToDeploying, ToFailing, ToSuspended
 from headrace.core.errors import Domain
 from headrace.core.plural import plural
 from headrace.execution.manifests import savepoint_of
@@ -80,7 +77,7 @@ class Step(Enum):
     """The answer that the state waits for.
 
         WAITING ─> COMMIT ─> COMMITTED_RECORD ─┬─> WAITING ─> ATTEMPT_RECORD ─> FENCE ─> DEPLOYING
-           ^         │                         └─> SAVEPOINT ─> FINISHED_RECORD ─> LAST_FENCE ─> FINISHED
+           ^         │                         └─> the end of a stop (`stop_end`) ─> FINISHED
            └─────────┘ all of the epoch's output is lost
 
     WAITING            the answer to ReadJournal, the connector host or slots are missing
@@ -88,12 +85,9 @@ class Step(Enum):
     COMMITTED_RECORD   its `committed` record is written
     ATTEMPT_RECORD     the new attempt's record is written
     FENCE              committers end the transactions of earlier attempts; skipped if none are open
-    SAVEPOINT          the manifest of the stop's savepoint is written; skipped if the stop has none
-    FINISHED_RECORD    the `finished` record of a stop is written
-    LAST_FENCE         committers end open transactions after the stop; skipped without a host, and if none are open
 
     WAITING goes directly to COMMITTED_RECORD if the decided epoch has no output, or if a Commit that an earlier attempt
-    requested is answered. It goes directly to SAVEPOINT if the stop's epoch is committed already.
+    requested is answered. It goes directly to the end of the stop if the stop's epoch is committed already.
     """
 
     WAITING = "waiting"
@@ -101,9 +95,6 @@ class Step(Enum):
     COMMITTED_RECORD = "committed record"
     ATTEMPT_RECORD = "attempt record"
     FENCE = "fence"
-    SAVEPOINT = "savepoint"
-    FINISHED_RECORD = "finished record"
-    LAST_FENCE = "last fence"
 
 
 class Scheduling:
@@ -118,6 +109,9 @@ class Scheduling:
         """The checkpoint to restore if the output of `_decided` is lost."""
         self._lost: tuple[CommittableDocument, ...] = ()
         self._stopped: CheckpointRecord | None = None
+        """The epoch of a stop: the job ends instead of starting an attempt."""
+        self._end: StopEnd | None = None
+        """The end of that stop, once it has begun."""
         self._unfinished: CheckpointRecord | None = None
         """An epoch whose savepoint may lack its manifest. It is written with the attempt's record, best effort."""
         self._read: JournalRead | None = None
@@ -141,8 +135,13 @@ class Scheduling:
         self._reading = job.read_journal()
         return STAY
 
-    def on(self, job: Job, event: Event, now_ms: int) -> Next:  # noqa: PLR0911, PLR0912 - one step a case
+    def on(self, job: Job, event: Event, now_ms: int) -> Next:
         """Handles one step."""
+        if self._end is not None:
+            return self._end.on(job, event, now_ms)
+        return self._on_step(job, event, now_ms)
+
+    def _on_step(self, job: Job, event: Event, now_ms: int) -> Next:  # noqa: PLR0911, PLR0912 - one step a case
         match event:
             case JournalRead(ticket) if ticket == self._reading:
                 self._reading = 0
@@ -165,16 +164,16 @@ class Scheduling:
                 return STAY
             case CommitFailed(epoch, failure) if self._is_decided(epoch):
                 return after_failure(job, failure, now_ms)
-            case Fenced() | FenceFailed() if self._fencing and event.attempt == job.attempt:
-                return self._on_fenced(job, event, now_ms)
+            case Fenced(attempt) if self._step is Step.FENCE and attempt == job.attempt:
+                return ToDeploying()
+            case FenceFailed(attempt, failure) if self._step is Step.FENCE and attempt == job.attempt:
+                # an unfenced writer of an earlier attempt could still write under its name
+                return after_failure(job, failure, now_ms)
             case RecordWritten(ticket) if ticket == self._ticket:
                 return self._on_record(job, now_ms)
-            case SavepointWritten() if self._stopped is not None:
-                # without a stop this event is ignored: the savepoint of `_unfinished` is written best effort
-                return self._finish(job)
             case ConnectorHostFailed() if self._stopped is not None and self._decided is None:
                 # a stop whose epoch is committed needs no connectors any more
-                return self._on_stop_without_host(job)
+                return self._end_stop(job, self._stopped)
             case ConnectorHostFailed(failure, refused=True) if job.ends_if_refused:
                 return ToFailing(failure)
             case ConnectorHostFailed(failure) | SlotFailed(_, failure):
@@ -190,13 +189,14 @@ class Scheduling:
                 job.stop = Request(request, folder, drain)
                 self._stop_due_ms = now_ms + STOP_PATIENCE_MS
                 return STAY
-            case SavepointFailed(_, failure) if self._stopped is not None:
-                return after_failure(job, failure, now_ms)
             case _:
+                # the manifest of `_unfinished` is written best effort: the job does not wait for its SavepointWritten
                 return on_any(self.name, job, event, now_ms)
 
     def due_ms(self, job: Job) -> int | None:
         """The time of the next deadline or alarm."""
+        if self._end is not None:
+            return self._end.due_ms()
         times = (self._patience_due_ms(), self._alarm_due_ms(job), self._stop_refused_ms(job))
         return min((each for each in times if each is not None), default=None)
 
@@ -210,7 +210,7 @@ class Scheduling:
             self._refuse_stop(job)
         if patience_ms is None or now_ms < patience_ms:
             return STAY
-        return self._ended() if self._step is Step.LAST_FENCE else after_failure(job, self._too_few(job), now_ms)
+        return after_failure(job, self._too_few(job), now_ms)
 
     def _alarm_due_ms(self, job: Job) -> int | None:
         """The time at which decided output has waited for its commit for half of its transaction timeout."""
@@ -225,8 +225,8 @@ class Scheduling:
         return self._decided.manifest.created_at_ms - job.config.wall_offset_ms + within_ms // 2
 
     def _patience_due_ms(self) -> int | None:
-        """The deadline of slots, sources and the last fence. Commits and records have none."""
-        return self._deadline_ms if self._step in {Step.WAITING, Step.LAST_FENCE} else None
+        """The deadline of slots and sources. Commits and records have none."""
+        return self._deadline_ms if self._step is Step.WAITING else None
 
     def _stop_refused_ms(self, job: Job) -> int | None:
         """The time at which a requested stop is refused because the job still has no slots; None: none waits."""
@@ -249,10 +249,6 @@ class Scheduling:
         decided = self._decided is not None and epoch == self._decided.manifest.epoch
         # WAITING: the answer may be to the Commit of an earlier attempt, for the same epoch
         return decided and self._step in {Step.WAITING, Step.COMMIT} and not self._lost
-
-    @property
-    def _fencing(self) -> bool:
-        return self._step in {Step.FENCE, Step.LAST_FENCE}
 
     def _on_host(self, job: Job, opened: ConnectorHostOpened) -> None:
         job.add_splits(opened.splits)
@@ -296,7 +292,7 @@ class Scheduling:
         self._decided, self._stopped, self._unfinished = read.uncommitted, _stopped(read), read.unfinished
         self._before = read.before
         if self._decided is None and self._stopped is not None and not job.open_names:
-            return self._on_committed(job)
+            return self._end_stop(job, self._stopped)
         job.message = "opening its sources and sinks"
         origin = job.config.origin
         if origin is not None and not job.splits:
@@ -331,7 +327,7 @@ class Scheduling:
             else:
                 self._close(job)
         elif self._stopped is not None:
-            return self._on_committed(job)
+            return self._end_stop(job, self._stopped)
         elif self._workers is not None:
             self._record_attempt(job)
         return STAY
@@ -369,9 +365,7 @@ class Scheduling:
                 return self._on_committed_record(job, now_ms)
             case Step.ATTEMPT_RECORD:
                 return self._on_attempt_record(job)
-            case Step.FINISHED_RECORD:
-                return self._on_finished_record(job, now_ms)
-            case Step.WAITING | Step.COMMIT | Step.FENCE | Step.SAVEPOINT | Step.LAST_FENCE:
+            case Step.WAITING | Step.COMMIT | Step.FENCE:
                 return STAY
             case _:
                 assert_never(self._step)
@@ -379,7 +373,7 @@ class Scheduling:
     def _on_committed_record(self, job: Job, now_ms: int) -> Next:
         self._decided = None
         if self._stopped is not None:
-            return self._on_committed(job)
+            return self._end_stop(job, self._stopped)
         self._step = Step.WAITING
         self._wait(job, now_ms)
         return self._next(job, now_ms)
@@ -396,47 +390,9 @@ class Scheduling:
         job.do(Fence(job.attempt, dict(job.open_names)))
         return STAY
 
-    def _on_finished_record(self, job: Job, now_ms: int) -> Next:
-        if not job.hosted or not job.open_names:
-            return self._ended()
-        # open transactions contain rows after the barrier of the stop's epoch, or rows of earlier attempts
-        self._step, self._deadline_ms = Step.LAST_FENCE, now_ms + job.config.cancel_timeout_ms
-        job.message = "ending its open transactions"
-        job.do(Fence(job.attempt, dict(job.open_names)))
-        return STAY
-
-    def _ended(self) -> ToFinished:
-        assert self._stopped is not None, "only a stop ends here"
-        return ToFinished(self._stopped.savepoint)
-
-    def _on_stop_without_host(self, job: Job) -> Next:
-        """Continues the stop without the connector host. All decided output is committed; other transactions that are
-        open expire."""
-        if self._step is Step.LAST_FENCE:
-            return self._ended()
-        return self._on_committed(job) if self._step is Step.WAITING else STAY
-
-    def _on_fenced(self, job: Job, event: Fenced | FenceFailed, now_ms: int) -> Next:
-        if self._step is Step.LAST_FENCE:
-            return self._ended()
-        # an unfenced writer of an earlier attempt could still write under its name
-        return after_failure(job, event.failure, now_ms) if isinstance(event, FenceFailed) else ToDeploying()
-
-    def _on_committed(self, job: Job) -> Next:
-        """The stop's epoch is committed: its savepoint's manifest remains."""
-        assert self._stopped is not None, "a stop is finished"
-        if self._stopped.savepoint is None:
-            return self._finish(job)
-        self._step = Step.SAVEPOINT
-        manifest = savepoint_of(self._stopped.manifest, self._stopped.savepoint_states)
-        job.do(WriteSavepoint(manifest, self._stopped.savepoint))
-        return STAY
-
-    def _finish(self, job: Job) -> Next:
-        assert self._stopped is not None, "a stop is finished"
-        self._step, self._ticket = Step.FINISHED_RECORD, job.ticket()
-        job.do(WriteFinished(self._ticket, JobState.FINISHED, self._stopped.savepoint))
-        return STAY
+    def _end_stop(self, job: Job, stopped: CheckpointRecord) -> Next:
+        self._end = StopEnd(stopped)
+        return self._end.enter(job)
 
     def _too_few(self, job: Job) -> Failure:
         waited_s = job.config.slots_timeout_ms // 1000

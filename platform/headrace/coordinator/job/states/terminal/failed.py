@@ -6,7 +6,7 @@ from typing import ClassVar
 
 from headrace.coordinator.job.job import Job
 from headrace.coordinator.job.job_state import JobState
-from headrace.coordinator.job.states.shared.ended import Over, answered
+from headrace.coordinator.job.states.terminal.ended import Over, answered
 from headrace.rpc.messages import Failure
 
 
