@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from headrace.checkpoint.job_folder.journal_store import JournalStore
-from headrace.checkpoint.journal.journal import Replaced, Written
+from headrace.checkpoint.journal.journal import JournalReplaced, Written
 from headrace.checkpoint.stores.opening import open_store, read_url
 from headrace.checkpoint.stores.store import ObjectNotFoundError
 from support.processes.running import WAIT_SECONDS
@@ -163,4 +163,4 @@ def test_a_journal_lets_only_one_go_on(folder: str) -> None:
     one.prune(1)
     assert two.load().epoch == 2
     assert isinstance(two.append(attempt(2, 2)), Written)
-    assert isinstance(one.append(checkpoint(3)), Replaced)
+    assert isinstance(one.append(checkpoint(3)), JournalReplaced)

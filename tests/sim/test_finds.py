@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from headrace.checkpoint.journal import journal
-from headrace.checkpoint.journal.journal import Journal, Prunable, Verdict, Written
+from headrace.checkpoint.journal.journal import Journal, Prunable, PutResult, Written
 from headrace.checkpoint.journal.records import Record
 from headrace.checkpoint.manifest import CommittableDocument, Manifest
 from headrace.connect.sink import Committable
@@ -44,7 +44,7 @@ Items = tuple[CommittableDocument, ...]
 
 
 def _others_records_do_not_matter(patch: pytest.MonkeyPatch) -> None:
-    def on_put(self: Journal, put: Record, found: Record | None, higher: object) -> Verdict:
+    def on_put(self: Journal, put: Record, found: Record | None, higher: object) -> PutResult:
         return Written(put, self._with(put))
 
     patch.setattr(Journal, "on_put", on_put)

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from headrace.checkpoint.job_folder.journal_store import JournalStore
-from headrace.checkpoint.journal.journal import Verdict
+from headrace.checkpoint.journal.journal import PutResult
 from headrace.checkpoint.journal.records import FinishedRecord, Record
 from headrace.checkpoint.stores.opening import open_store
 from headrace.client.models import SubmitRequest
@@ -189,7 +189,7 @@ def test_a_job_whose_journal_hangs_can_be_canceled_and_its_coordinator_ends(
 ) -> None:
     free, append = threading.Event(), JournalStore.append
 
-    def hanging(self: JournalStore, draft: Record) -> Verdict:
+    def hanging(self: JournalStore, draft: Record) -> PutResult:
         if isinstance(draft, FinishedRecord):
             free.wait()
         return append(self, draft)
@@ -446,7 +446,7 @@ def test_a_job_whose_journal_was_continued_meanwhile(
     original, folder = JournalStore.append, str(home.checkpoints / JOB)
     meanwhile = [writer]
 
-    def append(store: JournalStore, draft: Record) -> Verdict:
+    def append(store: JournalStore, draft: Record) -> PutResult:
         while meanwhile:
             other = JournalStore(open_store(folder), "", meanwhile.pop())
             other.load()

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from headrace.checkpoint.journal import journal
-from headrace.checkpoint.journal.journal import Journal, Prunable, Verdict, Written
+from headrace.checkpoint.journal.journal import Journal, Prunable, PutResult, Written
 from headrace.checkpoint.journal.records import AttemptRecord, CheckpointRecord, Record
 from headrace.checkpoint.journal.resolve import Resolution
 from headrace.checkpoint.paths import STAGED, STATE
@@ -78,7 +78,7 @@ def _a_driver_that_is_replaced_deletes_what_it_has_made(patch: pytest.MonkeyPatc
 
 
 def _others_records_do_not_matter(patch: pytest.MonkeyPatch) -> None:
-    def on_put(self: Journal, put: Record, found: Record | None, higher: object) -> Verdict:
+    def on_put(self: Journal, put: Record, found: Record | None, higher: object) -> PutResult:
         return Written(put, self._with(put))
 
     patch.setattr(Journal, "on_put", on_put)

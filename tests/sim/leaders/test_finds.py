@@ -6,12 +6,11 @@ from collections.abc import Iterable, Sequence
 
 import pytest
 
-from headrace.coordinator.ledger.ledger import Ledger, Settled, Verdict, Written
+from headrace.coordinator.ledger.ledger import Ledger, PutResult, Settled, Written
 from headrace.coordinator.ledger.records import Change, LedgerRecord
 from headrace.coordinator.store import ledger_store
 from headrace.coordinator.store.ledger_store import LedgerReplacedError, LedgerStore
-from headrace.leadership.candidacy.candidacy import Candidacy, CandidacyEffect, CandidacyEvent
-from headrace.leadership.candidacy.candidacy import Replaced as WasReplaced
+from headrace.leadership.candidacy.candidacy import Candidacy, CandidacyEffect, CandidacyEvent, Replaced
 from headrace.leadership.candidacy.term_guard import TermGuard
 from headrace.leadership.elector import Lost
 from sim.finds import Breaks, each_of, require_found
@@ -24,7 +23,7 @@ def _nobody_lists_what_is_above_a_put(patch: pytest.MonkeyPatch) -> None:
     """A coordinator that was suspended puts at a number that was deleted, and believes that it leads."""
     on_put = Ledger.on_put
 
-    def broken(self: Ledger, put: LedgerRecord, found: LedgerRecord | None, _higher: Iterable[int]) -> Verdict:
+    def broken(self: Ledger, put: LedgerRecord, found: LedgerRecord | None, _higher: Iterable[int]) -> PutResult:
         return on_put(self, put, found, ())
 
     patch.setattr(Ledger, "on_put", broken)
@@ -59,7 +58,7 @@ def _a_record_of_its_own_counts_as_the_one_that_it_puts(patch: pytest.MonkeyPatc
     """The response of an earlier put was lost, and its changes were others."""
     on_put = Ledger.on_put
 
-    def broken(self: Ledger, put: LedgerRecord, found: LedgerRecord | None, higher: Iterable[int]) -> Verdict:
+    def broken(self: Ledger, put: LedgerRecord, found: LedgerRecord | None, higher: Iterable[int]) -> PutResult:
         verdict = on_put(self, put, found, higher)
         return Written(self.with_record(put)) if isinstance(verdict, Settled) else verdict
 
@@ -70,7 +69,7 @@ def _a_record_of_another_is_a_mere_delay(patch: pytest.MonkeyPatch) -> None:
     """Whose number is taken puts at the next one."""
     on_put = Ledger.on_put
 
-    def broken(self: Ledger, put: LedgerRecord, found: LedgerRecord | None, higher: Iterable[int]) -> Verdict:
+    def broken(self: Ledger, put: LedgerRecord, found: LedgerRecord | None, higher: Iterable[int]) -> PutResult:
         if found is not None and found.writer != put.writer:
             return Written(self.with_record(found))
         return on_put(self, put, found, higher)
@@ -91,7 +90,7 @@ def _who_was_replaced_does_not_give_up(patch: pytest.MonkeyPatch) -> None:
     on = Candidacy.on
 
     def broken(self: Candidacy, event: CandidacyEvent) -> CandidacyEffect | None:
-        return None if isinstance(event, WasReplaced | Lost) else on(self, event)
+        return None if isinstance(event, Replaced | Lost) else on(self, event)
 
     patch.setattr(Candidacy, "on", broken)
 

@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, assert_never
 
 from headrace.checkpoint.job_folder.journal_store import JournalStore
-from headrace.checkpoint.journal.journal import Journal, Replaced, Settled, Written
+from headrace.checkpoint.journal.journal import Journal, JournalReplaced, Settled, Written
 from headrace.checkpoint.manifest import SUBTASK_DOCUMENTS, Manifest
 from headrace.coordinator.fleet.slot_pool import Changed, Grant, PooledSlot, SlotPool
 from headrace.coordinator.job import effects as do
@@ -271,7 +271,7 @@ class Coordinator(Process):
                 self.post(on.RecordWritten(ticket))
             case Settled():
                 self.post(on.JournalFailed(Failure("an earlier record stands after all", "external", retry=True)))
-            case Replaced():
+            case JournalReplaced():
                 self.post(on.Replaced(verdict.reason))
             case _:
                 raise AssertionError(verdict)

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headrace.checkpoint.job_folder.journal_store import JournalStore, parse_record
-from headrace.checkpoint.journal.journal import Journal, Replaced, Settled, Written
+from headrace.checkpoint.journal.journal import Journal, JournalReplaced, Settled, Written
 from headrace.checkpoint.journal.records import AttemptRecord, CheckpointRecord, Record, StoppingRecord
 from headrace.checkpoint.journal.resolve import resolve
 from headrace.checkpoint.paths import JOURNAL, record_number
@@ -107,7 +107,7 @@ class World:
     def _put(self, index: int, draft: Record) -> None:
         self.clock += 1
         verdict = self.writers[index].append(draft.model_copy(update={"at_ms": self.clock}))
-        if isinstance(verdict, Replaced):
+        if isinstance(verdict, JournalReplaced):
             self.replaced[index] = True
             return
         assert isinstance(verdict, Written | Settled)
@@ -159,8 +159,8 @@ def test_a_writer_that_slept_through_a_pruned_history_stops_and_leaves_nothing_t
     other.append(checkpoint(6, 3))
     other.append(committed(6))
     other.prune(1)
-    assert isinstance(sleeper.append(StoppingRecord(at_ms=0)), Replaced)
-    assert isinstance(sleeper.append(checkpoint(2)), Replaced)
+    assert isinstance(sleeper.append(StoppingRecord(at_ms=0)), JournalReplaced)
+    assert isinstance(sleeper.append(checkpoint(2)), JournalReplaced)
     assert sleeper.prune(1) is None
     assert "job/journal/00000004.json" in store.held, "the late record is there"
     journal = JournalStore(store, "job", "reader").load()

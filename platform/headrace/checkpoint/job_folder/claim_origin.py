@@ -7,7 +7,7 @@ A shell; `journal.resolve.require_claimable` decides whether the checkpoint may 
 from __future__ import annotations
 
 from headrace.checkpoint.job_folder.journal_store import JournalStore
-from headrace.checkpoint.journal.journal import Replaced
+from headrace.checkpoint.journal.journal import JournalReplaced
 from headrace.checkpoint.journal.records import AttemptRecord, FinishedRecord
 from headrace.checkpoint.savepoints.savepoint import Found
 from headrace.checkpoint.stores.opening import open_store
@@ -34,7 +34,7 @@ def claim(found: Found, writer: str, at_ms: int) -> None:
     if journal.head == found.journal.head:
         newest = journal.checkpoints[-1].manifest
         attempt = journal.newest_attempt
-        verdict = journal_store.append(
+        result = journal_store.append(
             AttemptRecord(
                 at_ms=at_ms,
                 attempt=journal.attempt + 1,
@@ -44,9 +44,9 @@ def claim(found: Found, writer: str, at_ms: int) -> None:
                 splits=dict(journal.splits),
             )
         )
-        if not isinstance(verdict, Replaced):
-            verdict = journal_store.append(FinishedRecord(at_ms=at_ms, state="CANCELED"))
-        if not isinstance(verdict, Replaced):
+        if not isinstance(result, JournalReplaced):
+            result = journal_store.append(FinishedRecord(at_ms=at_ms, state="CANCELED"))
+        if not isinstance(result, JournalReplaced):
             return
     raise UserError(
         f"job {found.manifest.job} is running: its journal grew while its checkpoint was looked at",

@@ -1,6 +1,6 @@
 """A job's journal in a store: reads it, and appends records by the protocol of `journal.journal`. Decides nothing.
 
-append:  put-if-absent at head + 1 ─> taken? read its record ─> list higher numbers ─> Written | Settled | Replaced
+append:  put-if-absent at head + 1 ─> taken? read its record ─> list higher numbers ─> `PutResult`
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from pydantic import ValidationError
 from headrace.checkpoint.journal.journal import (
     Journal,
     JournalCorruptError,
+    JournalReplaced,
     Prunable,
-    Replaced,
+    PutResult,
     Settled,
-    Verdict,
     Written,
 )
 from headrace.checkpoint.journal.records import RECORD, Record
@@ -40,11 +40,11 @@ class JournalStore:
         self._folder = f"{folder.strip('/')}/" if folder else ""
         self._writer = writer
         self._journal = Journal()
-        self._replaced: Replaced | None = None
+        self._replaced: JournalReplaced | None = None
         self._wrote = False
 
     @property
-    def replaced(self) -> Replaced | None:
+    def replaced(self) -> JournalReplaced | None:
         """Evidence that another writer has replaced this one; None until it is detected. Then this one never writes
         again."""
         return self._replaced
@@ -64,7 +64,7 @@ class JournalStore:
         journal = self._load_settled()
         if self._wrote and self._replaced is None:
             foreign = (each for each in journal.records if each.number > head and each.writer != self._writer)
-            self._replaced = next((Replaced(each.number, each.writer) for each in foreign), None)
+            self._replaced = next((JournalReplaced(each.number, each.writer) for each in foreign), None)
         return journal
 
     def _load_settled(self) -> Journal:
@@ -75,8 +75,8 @@ class JournalStore:
                 continue  # the listing raced with a put or delete by another process: list again
         return self._load()
 
-    def append(self, draft: Record) -> Verdict:
-        """Puts the draft at head + 1. After Replaced, every later call returns Replaced.
+    def append(self, draft: Record) -> PutResult:
+        """Puts the draft at head + 1. After JournalReplaced, every later call returns JournalReplaced.
 
         Raises ExternalError if the store fails. The record may have been written or not; the caller may append the same
         draft again.
@@ -111,15 +111,15 @@ class JournalStore:
         self._journal = self._journal.pruned(gone)
         return gone
 
-    def _judged(self, verdict: Verdict) -> Verdict:
-        match verdict:
+    def _judged(self, result: PutResult) -> PutResult:
+        match result:
             case Written() | Settled():
-                self._journal, self._wrote = verdict.journal, True
-            case Replaced():
-                self._replaced = verdict
+                self._journal, self._wrote = result.journal, True
+            case JournalReplaced():
+                self._replaced = result
             case _:
-                assert_never(verdict)
-        return verdict
+                assert_never(result)
+        return result
 
     def _load(self) -> Journal:
         self._journal = Journal.load([self._read(path) for path in self._paths()])

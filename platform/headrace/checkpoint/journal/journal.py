@@ -52,7 +52,7 @@ class Settled:
 
 
 @dataclass(frozen=True, slots=True)
-class Replaced:
+class JournalReplaced:
     """Another writer has continued this journal. number: the record that proves it; writer: the token of a writer that
     has continued, if a record of it was read."""
 
@@ -65,7 +65,7 @@ class Replaced:
         return f"record {self.number} of the job's journal is another coordinator's: this one has been replaced"
 
 
-Verdict = Written | Settled | Replaced
+PutResult = Written | Settled | JournalReplaced
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,8 +238,8 @@ class Journal:
         after = _mark(self.records[-1]) if self.records else ""
         return draft.model_copy(update={"number": self.head + 1, "writer": writer, "after": after})
 
-    def on_put(self, put: Record, found: Record | None, higher: Iterable[int]) -> Verdict:
-        """The verdict on a put of `put` (made by `next`).
+    def on_put(self, put: Record, found: Record | None, higher: Iterable[int]) -> PutResult:
+        """Returns the result of a put of `put` (made by `next`).
 
         found    None: the record was written; else the record that already had its number
         higher   numbers above it, listed after the put
@@ -248,11 +248,11 @@ class Journal:
         above = max((number for number in higher if number > put.number), default=None)
         # checked first: a put below the head succeeds if its number was pruned, and still must not count
         if above is not None:
-            return Replaced(above, None if found is None else found.writer)
+            return JournalReplaced(above, None if found is None else found.writer)
         if found is None:
             return Written(put, self._with(put))
         if found.writer != put.writer:
-            return Replaced(found.number, found.writer)
+            return JournalReplaced(found.number, found.writer)
         # the same writer's token: the store wrote an earlier put whose response was lost, perhaps of another draft
         stands = self._with(found)
         return Written(found, stands) if _same(put, found) else Settled(found, stands)

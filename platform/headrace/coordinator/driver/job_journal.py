@@ -11,8 +11,7 @@ from typing import assert_never
 from headrace.checkpoint.job_folder.journal_store import JournalStore
 from headrace.checkpoint.job_folder.orphans import GRACE_MS, delete_orphans
 from headrace.checkpoint.job_folder.usable import damaged_epochs
-from headrace.checkpoint.journal.journal import Replaced as JournalReplaced
-from headrace.checkpoint.journal.journal import Settled, Verdict, Written
+from headrace.checkpoint.journal.journal import JournalReplaced, PutResult, Settled, Written
 from headrace.checkpoint.journal.records import CheckpointRecord, Record
 from headrace.checkpoint.savepoints.savepoint import checkpoint_url, delete_savepoint
 from headrace.coordinator.driver.job_setup import JobSetup
@@ -132,8 +131,8 @@ class JobJournal:
             LOG.warning("job %s: checkpoint %s is damaged and passed over", self._setup.config.job, listed)
         self._watch.post(read)
 
-    def _on_put(self, ticket: int, verdict: Verdict) -> None:
-        match verdict:
+    def _on_put(self, ticket: int, result: PutResult) -> None:
+        match result:
             case Written(record):
                 if isinstance(record, CheckpointRecord):
                     self._note(record)
@@ -145,9 +144,9 @@ class JobJournal:
                 text = f"record {record.number} of its journal stands though its write seemed to fail"
                 self._watch.post(on.JournalFailed(Failure(text, Domain.EXTERNAL.value, retry=True)))
             case JournalReplaced():
-                self._watch.post(on.Replaced(verdict.reason))
+                self._watch.post(on.Replaced(result.reason))
             case _:
-                assert_never(verdict)
+                assert_never(result)
 
     def _note(self, record: CheckpointRecord) -> None:
         manifest = record.manifest

@@ -61,7 +61,7 @@ class Settled:
 
 
 @dataclass(frozen=True, slots=True)
-class Replaced:
+class LedgerReplaced:
     """Another coordinator has taken the ledger over. number: the record that proves it; writer: the token of that
     record's writer, if it was read."""
 
@@ -69,7 +69,7 @@ class Replaced:
     writer: str | None = None
 
 
-Verdict = Written | Settled | Replaced
+PutResult = Written | Settled | LedgerReplaced
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,8 +107,8 @@ class Ledger:
         """The record to put. version: of headrace, for messages."""
         return LedgerRecord(number=self.head + 1, writer=writer, at_ms=at_ms, changes=tuple(changes), version=version)
 
-    def on_put(self, put: LedgerRecord, found: LedgerRecord | None, higher: Iterable[int]) -> Verdict:
-        """The verdict on a put of `put` (made by `next`).
+    def on_put(self, put: LedgerRecord, found: LedgerRecord | None, higher: Iterable[int]) -> PutResult:
+        """Returns the result of a put of `put` (made by `next`).
 
         found    None: the record was written; else the record that already had its number
         higher   numbers above it, listed after the put
@@ -117,11 +117,11 @@ class Ledger:
         above = max((number for number in higher if number > put.number), default=None)
         # checked first: a put below the head succeeds if its number was deleted, and still must not count
         if above is not None:
-            return Replaced(above)
+            return LedgerReplaced(above)
         if found is None:
             return Written(self.with_record(put))
         if found.writer != put.writer:
-            return Replaced(found.number, found.writer)
+            return LedgerReplaced(found.number, found.writer)
         # the same writer's token: the store wrote an earlier put whose response was lost, perhaps of other changes
         stands = self.with_record(found)
         return Written(stands) if found.changes == put.changes else Settled(stands)

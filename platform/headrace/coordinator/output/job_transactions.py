@@ -11,7 +11,7 @@ import secrets
 from collections.abc import Sequence
 
 from headrace.checkpoint.job_folder.journal_store import JournalStore
-from headrace.checkpoint.journal.journal import Replaced
+from headrace.checkpoint.journal.journal import JournalReplaced
 from headrace.checkpoint.journal.records import CommittedRecord
 from headrace.checkpoint.manifest import CommittableDocument
 from headrace.checkpoint.stores.opening import open_store
@@ -171,6 +171,6 @@ def _record_committed(held: HeldJob, epoch: int, now_ms: int) -> None:
     # the journal was just read again: another process may have recorded the commit meanwhile
     if waiting is None or waiting.manifest.epoch != epoch:
         return
-    verdict = journal.append(CommittedRecord(at_ms=now_ms, epoch=epoch))
-    if isinstance(verdict, Replaced):
-        raise JobConflictError(f"job {held.job} is written by somebody else: {verdict.reason}")
+    result = journal.append(CommittedRecord(at_ms=now_ms, epoch=epoch))
+    if isinstance(result, JournalReplaced):
+        raise JobConflictError(f"job {held.job} is written by somebody else: {result.reason}")

@@ -3,7 +3,7 @@
     ledger/00000041.json          records, by number
     ledger/snapshots/00000040.json
 
-append:   put-if-absent at head + 1 ─> taken? read its record ─> list higher numbers ─> Written | Settled | Replaced
+append:   put-if-absent at head + 1 ─> taken? read its record ─> list higher numbers ─> `PutResult`
 compact:  put-if-absent of the snapshot at the head ─> delete earlier snapshots but one, and the records below that one
 """
 
@@ -19,7 +19,7 @@ from pydantic import BaseModel, ValidationError
 
 from headrace import __version__
 from headrace.checkpoint.stores.store import ObjectNotFoundError, ObjectStore
-from headrace.coordinator.ledger.ledger import Ledger, LedgerCorruptError, Replaced, Settled, Written
+from headrace.coordinator.ledger.ledger import Ledger, LedgerCorruptError, LedgerReplaced, Settled, Written
 from headrace.coordinator.ledger.records import FORMAT, Change, LedgerRecord, Snapshot
 from headrace.core.clock import Clock
 from headrace.core.errors import ExternalError, UserError
@@ -59,7 +59,7 @@ class LedgerStore:
         self._writer = writer
         self._clock = clock
         self._ledger = Ledger()
-        self._replaced: Replaced | None = None
+        self._replaced: LedgerReplaced | None = None
 
     @property
     def ledger(self) -> Ledger:
@@ -89,7 +89,7 @@ class LedgerStore:
                 case Written(ledger) | Settled(ledger):
                     self._ledger = ledger
                     return ledger
-                case Replaced():
+                case LedgerReplaced():
                     continue  # the coordinator before this one has just written a record, or another one starts, too
         raise LedgerReplacedError(f"other coordinators write to the ledger at {self._store.url}", retry=True)
 
@@ -102,14 +102,14 @@ class LedgerStore:
         for _ in range(_SETTLED_MAX):
             self._require_own()
             put = self._ledger.next(changes, self._writer, self._clock.now_ms(), version=__version__)
-            match verdict := self._put(put):
+            match result := self._put(put):
                 case Written(ledger):
                     self._ledger = ledger
                     return ledger
                 case Settled(ledger):
                     self._ledger = ledger
-                case Replaced():
-                    self._replaced = verdict
+                case LedgerReplaced():
+                    self._replaced = result
         self._require_own()
         raise ExternalError(f"the ledger at {self._store.url} takes no record", retry=True)
 
@@ -117,7 +117,7 @@ class LedgerStore:
         """Lists what lies above the head. Raises LedgerReplacedError if another coordinator has taken over."""
         self._require_own()
         if higher := self._higher(self._ledger.head):
-            self._replaced = Replaced(max(higher))
+            self._replaced = LedgerReplaced(max(higher))
             self._require_own()
 
     def compact(self) -> None:
@@ -135,7 +135,7 @@ class LedgerStore:
         self._store.delete([_snapshot_path(number) for number in found.snapshots if number < kept])
         self._ledger = replace(ledger, snapshot=ledger.head)
 
-    def _put(self, put: LedgerRecord) -> Written | Settled | Replaced:
+    def _put(self, put: LedgerRecord) -> Written | Settled | LedgerReplaced:
         path = _record_path(put.number)
         found: LedgerRecord | None = None
         if not self._store.put_if_absent(path, put.model_dump_json().encode()):
@@ -148,7 +148,7 @@ class LedgerStore:
                         f"{self._store.url}/{path} could not be written and is not there", retry=True
                     ) from error
             except LedgerFormatError:
-                return Replaced(put.number)  # a coordinator of a later version, so it is not this one's record
+                return LedgerReplaced(put.number)  # a coordinator of a later version, so it is not this one's record
         # listed after the put: a higher number proves that another coordinator has continued
         return self._ledger.on_put(put, found, self._higher(put.number))
 

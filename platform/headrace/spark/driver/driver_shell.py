@@ -14,7 +14,7 @@ from typing import Protocol, assert_never
 
 from headrace.checkpoint.job_folder.journal_store import JournalStore
 from headrace.checkpoint.job_folder.usable import damaged_epochs
-from headrace.checkpoint.journal.journal import Replaced, Settled, Written
+from headrace.checkpoint.journal.journal import JournalReplaced, Settled, Written
 from headrace.checkpoint.journal.records import CheckpointRecord, Record
 from headrace.checkpoint.journal.resolve import resolve
 from headrace.checkpoint.manifest import Manifest, StateHandle
@@ -161,7 +161,7 @@ class DriverShell:
                 return on.Failed(
                     ExternalError(f"record {record.number} of the journal was already written", retry=True)
                 )
-            case Replaced(number):
+            case JournalReplaced(number):
                 return on.Replaced(number)
             case _:
                 assert_never(verdict)

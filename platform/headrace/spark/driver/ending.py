@@ -7,7 +7,7 @@ import secrets
 from typing import assert_never
 
 from headrace.checkpoint.job_folder.journal_store import JournalStore
-from headrace.checkpoint.journal.journal import Journal, Replaced, Settled, Written
+from headrace.checkpoint.journal.journal import Journal, JournalReplaced, Settled, Written
 from headrace.checkpoint.journal.records import Record
 from headrace.checkpoint.stores.store import ObjectStore
 from headrace.spark.driver_machine.errors import ReplacedError
@@ -30,7 +30,7 @@ class DriverJournal:
         match verdict:
             case Written() | Settled():
                 pass
-            case Replaced(number):
+            case JournalReplaced(number):
                 raise ReplacedError(self._job, number)
             case _:
                 assert_never(verdict)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from headrace.checkpoint.job_folder.journal_store import JournalStore
-from headrace.checkpoint.journal.journal import Replaced, Written
+from headrace.checkpoint.journal.journal import JournalReplaced, Written
 from headrace.checkpoint.stores.opening import open_store
 from support.storage.checkpoints import attempt
 
@@ -23,8 +23,8 @@ def test_a_writer_that_reads_again_sees_who_goes_on(tmp_path: Path) -> None:
     assert first.replaced is None
     assert first.load().head == 2
 
-    assert first.replaced == Replaced(2, "two")
-    assert first.append(attempt(3)) == Replaced(2, "two")
+    assert first.replaced == JournalReplaced(2, "two")
+    assert first.append(attempt(3)) == JournalReplaced(2, "two")
     assert isinstance(second.append(attempt(3)), Written)
 
 
@@ -47,4 +47,4 @@ def test_who_goes_on_is_known_by_name_however_many_records_it_has_written(tmp_pa
     second.load()
     first.append(attempt(2))
     first.append(attempt(3))
-    assert second.append(attempt(2)) == Replaced(3, "one")
+    assert second.append(attempt(2)) == JournalReplaced(3, "one")

@@ -9,7 +9,7 @@ import pytest
 from headrace.checkpoint.job_folder.claim_origin import claim
 from headrace.checkpoint.job_folder.journal_store import JournalStore
 from headrace.checkpoint.job_folder.usable import damaged_epochs
-from headrace.checkpoint.journal.journal import Replaced, Written
+from headrace.checkpoint.journal.journal import JournalReplaced, Written
 from headrace.checkpoint.journal.records import FinishedRecord, Record
 from headrace.checkpoint.savepoints.savepoint import find
 from headrace.checkpoint.stores.opening import open_store
@@ -56,7 +56,7 @@ def test_altered_files_show_when_they_are_read(writer: JournalStore, tmp_path: P
 
 def test_a_claimed_job_has_lost_its_writer(writer: JournalStore, tmp_path: Path) -> None:
     claim(find(str(tmp_path)), "claimer", 5)
-    assert isinstance(writer.append(checkpoint(3)), Replaced)
+    assert isinstance(writer.append(checkpoint(3)), JournalReplaced)
     journal = JournalStore(open_store(str(tmp_path)), "", "reader").load()
     assert (journal.attempt, journal.epoch, len(journal.checkpoints)) == (2, 2, 2)
     # a coordinator that comes back to the job finds that it has ended

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from headrace.checkpoint.journal.journal import Journal, JournalCorruptError, Prunable, Replaced, Settled, Written
+from headrace.checkpoint.journal.journal import (
+    Journal,
+    JournalCorruptError,
+    JournalReplaced,
+    Prunable,
+    Settled,
+    Written,
+)
 from headrace.checkpoint.journal.records import FinishedRecord, Record, StoppingRecord
 from headrace.checkpoint.manifest import SplitDocument
 from support.storage.checkpoints import attempt, checkpoint, committed, history
@@ -53,12 +60,12 @@ def test_a_put_that_was_written_stands() -> None:
 def test_a_number_that_another_writer_has_means_replaced() -> None:
     journal = history(*RUN)
     found = journal.next(attempt(2, 3), "two")
-    assert journal.on_put(journal.next(committed(3), "one"), found, []) == Replaced(8, "two")
+    assert journal.on_put(journal.next(committed(3), "one"), found, []) == JournalReplaced(8, "two")
 
 
 def test_a_higher_number_means_replaced_even_after_a_put_that_was_written() -> None:
     journal = history(*RUN)
-    assert journal.on_put(journal.next(committed(3), "one"), None, [90, 91]) == Replaced(91)
+    assert journal.on_put(journal.next(committed(3), "one"), None, [90, 91]) == JournalReplaced(91)
 
 
 def test_a_put_that_had_succeeded_after_all_stands() -> None:

@@ -9,7 +9,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headrace.coordinator.job.history import JobHistory
-from headrace.coordinator.ledger.ledger import TRIGGERS_MAX, Ledger, LedgerCorruptError, Replaced, Settled, Written
+from headrace.coordinator.ledger.ledger import (
+    TRIGGERS_MAX,
+    Ledger,
+    LedgerCorruptError,
+    LedgerReplaced,
+    Settled,
+    Written,
+)
 from headrace.coordinator.ledger.records import (
     ApplicationEnded,
     Change,
@@ -99,9 +106,9 @@ def test_a_put_is_written_settled_or_evidence_of_another_writer() -> None:
     assert ledger.on_put(put, put.model_copy(update={"at_ms": 4}), ()) == Written(ledger.with_record(put))
     earlier = record(2, Submitted(job="b", sealed="x"))
     assert ledger.on_put(put, earlier, ()) == Settled(ledger.with_record(earlier))
-    assert ledger.on_put(put, record(2, writer="other"), ()) == Replaced(2, "other")
-    assert ledger.on_put(put, None, (7, 3)) == Replaced(7)
-    assert ledger.on_put(put, put, (3,)) == Replaced(3)
+    assert ledger.on_put(put, record(2, writer="other"), ()) == LedgerReplaced(2, "other")
+    assert ledger.on_put(put, None, (7, 3)) == LedgerReplaced(7)
+    assert ledger.on_put(put, put, (3,)) == LedgerReplaced(3)
     assert isinstance(ledger.on_put(put, None, (1, 2)), Written)
 
 
