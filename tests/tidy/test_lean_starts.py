@@ -216,7 +216,7 @@ FORBIDDEN = {
     "functions upper": {"headrace.operators", "headrace.spec", "headrace_connectors", "pyarrow"} | SERVICES | ON_DEMAND,
     "docs event-time": ENGINE_PACKAGES | SERVICES | ON_DEMAND | {"headrace.spec", "headrace.expr"},
     "cluster status": ENGINE_PACKAGES | SERVICES | (ON_DEMAND - CLIENT),
-    "operator --help": ENGINE_PACKAGES | SERVICES | ON_DEMAND | {"headrace.operator"},
+    "operator --help": ENGINE_PACKAGES | SERVICES | ON_DEMAND | {"headrace.kubernetes_operator"},
     "cluster stop": ENGINE_PACKAGES | SERVICES | (ON_DEMAND - CLIENT),
     "ui --help": ENGINE_PACKAGES | SERVICES | ON_DEMAND,
     "kafka --help": ENGINE_PACKAGES | SERVICES | ON_DEMAND,

@@ -12,8 +12,8 @@ import pytest
 
 from headrace.kubernetes.collection import Collection
 from headrace.kubernetes.documents import metadata_of
+from headrace.kubernetes_operator.resources.kinds import JOB
 from headrace.leadership.lease_record import API, PLURAL
-from headrace.operator.resources.kinds import JOB
 from headrace_dev.broker import EmbeddedBroker
 from support.clusters.kafka_flow import Flow, running_flow
 from support.kafka.broker import broker_config

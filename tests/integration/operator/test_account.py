@@ -10,8 +10,8 @@ from headrace.kubernetes.collection import Collection
 from headrace.kubernetes.connection import Connection, open_connection
 from headrace.kubernetes.documents import text_at
 from headrace.kubernetes.refusals import ForbiddenError
-from headrace.operator.resources.kinds import JOB
-from headrace.operator.shell.resource_store import collection_of
+from headrace.kubernetes_operator.resources.kinds import JOB
+from headrace.kubernetes_operator.shell.resource_store import collection_of
 from support.kubernetes.control.kubernetes import Kubernetes
 from support.operator.account import apply_operator, operator_kubeconfig
 from support.processes.running import wait_until

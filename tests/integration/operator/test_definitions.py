@@ -10,10 +10,10 @@ import pytest
 
 from headrace.kubernetes.connection import Connection
 from headrace.kubernetes.refusals import RejectedError
-from headrace.operator.definitions.definitions import DEFINITIONS
-from headrace.operator.definitions.schema import structural_schema
-from headrace.operator.resources.kinds import API, CLUSTER, JOB, SNAPSHOT, Kind
-from headrace.operator.shell.resource_store import collection_of
+from headrace.kubernetes_operator.definitions.definitions import DEFINITIONS
+from headrace.kubernetes_operator.definitions.schema import structural_schema
+from headrace.kubernetes_operator.resources.kinds import API, CLUSTER, JOB, SNAPSHOT, Kind
+from headrace.kubernetes_operator.shell.resource_store import collection_of
 from support.kubernetes.control.kubernetes import Kubernetes
 
 Spec = dict[str, Any]

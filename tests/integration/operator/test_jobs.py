@@ -11,7 +11,7 @@ import pytest
 
 from headrace.kubernetes.collection import Collection
 from headrace.kubernetes.connection import Connection
-from headrace.operator.resources.kinds import JOB, SNAPSHOT
+from headrace.kubernetes_operator.resources.kinds import JOB, SNAPSHOT
 from support.clusters.kafka_flow import Flow
 from support.clusters.session import frozen
 from support.clusters.standbys import StandbyCluster

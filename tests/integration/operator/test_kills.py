@@ -1,6 +1,6 @@
 """Rounds of the operator on a real API server, a real coordinator and Kafka, killed at every moment of an upgrade.
 
-Before and after each record and step: the simulation of `tests/unit/operator` does so for every change.
+Before and after each record and step: the simulation of `tests/unit/kubernetes_operator` does so for every change.
 """
 
 from __future__ import annotations
@@ -10,10 +10,10 @@ from collections.abc import Iterator, Mapping
 import pytest
 
 from headrace.kubernetes.connection import Connection
-from headrace.operator.resources.kinds import JOB
-from headrace.operator.shell.job_world import JobWorld
-from headrace.operator.shell.reconcilers import now
-from headrace.operator.shell.resource_store import Key
+from headrace.kubernetes_operator.resources.kinds import JOB
+from headrace.kubernetes_operator.shell.job_world import JobWorld
+from headrace.kubernetes_operator.shell.reconcilers import now
+from headrace.kubernetes_operator.shell.resource_store import Key
 from support.clusters.kafka_flow import Flow
 from support.operator.flow_job import CLUSTER_NAME, NAME, SMALL, spec_of
 from support.operator.killed_operator import KilledError, Operator

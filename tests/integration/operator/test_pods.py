@@ -10,7 +10,7 @@ import pytest
 
 from headrace.kubernetes.collection import Collection
 from headrace.kubernetes.connection import Connection
-from headrace.operator.resources.kinds import JOB
+from headrace.kubernetes_operator.resources.kinds import JOB
 from support.kubernetes.nodes.cluster import NodeCluster, node_cluster
 from support.kubernetes.nodes.image_archive import MACHINE_IMAGE
 from support.kubernetes.pods.cluster import LEDGER, machine_template

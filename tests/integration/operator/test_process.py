@@ -10,7 +10,7 @@ from contextlib import ExitStack
 import pytest
 
 from headrace.kubernetes.connection import Connection
-from headrace.operator.resources.kinds import CLUSTER
+from headrace.kubernetes_operator.resources.kinds import CLUSTER
 from support.kubernetes.control.cluster import API_SERVER, ControlCluster, control_cluster
 from support.operator.account import apply_operator, bind_everywhere, operator_kubeconfig
 from support.operator.definitions import install_definitions

@@ -10,8 +10,8 @@ from headrace.core.errors import ExternalError
 from headrace.kubernetes.collection import Collection
 from headrace.kubernetes.connection import Connection
 from headrace.kubernetes.documents import documents_at, text_at
-from headrace.operator.resources.kinds import KINDS, Kind
-from headrace.operator.shell.resource_store import collection_of
+from headrace.kubernetes_operator.resources.kinds import KINDS, Kind
+from headrace.kubernetes_operator.shell.resource_store import collection_of
 from support.processes.running import wait_until
 from support.repository import ROOT
 

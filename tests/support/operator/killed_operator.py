@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from headrace.kubernetes.refusals import ConflictError
-from headrace.operator.decisions.results import Result
-from headrace.operator.decisions.steps import JobStep, Wait
-from headrace.operator.resources.job_status import JobResourceStatus
-from headrace.operator.rounds import Decision, World, one_round
+from headrace.kubernetes_operator.decisions.results import Result
+from headrace.kubernetes_operator.decisions.steps import JobStep, Wait
+from headrace.kubernetes_operator.resources.job_status import JobResourceStatus
+from headrace.kubernetes_operator.rounds import Decision, World, one_round
 
 ROUNDS_MAX = 300
 """More than any change takes."""

@@ -14,8 +14,8 @@ from headrace.kubernetes.collection import Collection
 from headrace.kubernetes.connection import Connection
 from headrace.kubernetes.documents import documents_at, metadata_of, text_at, value_at
 from headrace.kubernetes.refusals import NotFoundError
-from headrace.operator.resources.kinds import API, KINDS, Kind
-from headrace.operator.shell.resource_store import collection_of
+from headrace.kubernetes_operator.resources.kinds import API, KINDS, Kind
+from headrace.kubernetes_operator.shell.resource_store import collection_of
 from support.kubernetes.control.kubernetes import Kubernetes
 from support.operator.account import apply_operator, operator_kubeconfig
 from support.patience import SHORT_STANDBY_LEASES, WAIT_SECONDS

@@ -7,7 +7,7 @@ from typing import Any
 
 from ruamel.yaml import YAML
 
-from headrace.operator.resources.kinds import API
+from headrace.kubernetes_operator.resources.kinds import API
 from support.repository import ROOT
 
 PAGE = ROOT / "docs/kubernetes.md"

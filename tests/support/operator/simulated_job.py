@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from headrace.kubernetes.refusals import ConflictError
-from headrace.operator.decisions.job_conditions import next_status
-from headrace.operator.decisions.job_steps import next_step
-from headrace.operator.decisions.job_view import (
+from headrace.kubernetes_operator.decisions.job_conditions import next_status
+from headrace.kubernetes_operator.decisions.job_steps import next_step
+from headrace.kubernetes_operator.decisions.job_view import (
     FINAL_STATES,
     ClusterFacts,
     Identity,
@@ -22,13 +22,21 @@ from headrace.operator.decisions.job_view import (
     JobView,
     Moment,
 )
-from headrace.operator.decisions.results import Refused, Result, StopFailed, Submitted
-from headrace.operator.decisions.steps import AddFinalizer, CancelJob, JobStep, RemoveFinalizer, StopJob, Submit, Wait
-from headrace.operator.decisions.times import time_text
-from headrace.operator.resources.job_spec import JobSpec
-from headrace.operator.resources.job_status import JobResourceStatus
-from headrace.operator.resources.run_spec import RunSpec
-from headrace.operator.rounds import Decision
+from headrace.kubernetes_operator.decisions.results import Refused, Result, StopFailed, Submitted
+from headrace.kubernetes_operator.decisions.steps import (
+    AddFinalizer,
+    CancelJob,
+    JobStep,
+    RemoveFinalizer,
+    StopJob,
+    Submit,
+    Wait,
+)
+from headrace.kubernetes_operator.decisions.times import time_text
+from headrace.kubernetes_operator.resources.job_spec import JobSpec
+from headrace.kubernetes_operator.resources.job_status import JobResourceStatus
+from headrace.kubernetes_operator.resources.run_spec import RunSpec
+from headrace.kubernetes_operator.rounds import Decision
 
 NEXT_STATE = {
     "CREATED": "SCHEDULING",

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from headrace.operator.decisions.job_view import ClusterFacts, Identity, JobFacts, JobView, Moment
-from headrace.operator.decisions.times import time_text
-from headrace.operator.resources.job_spec import JobSpec
-from headrace.operator.resources.job_status import JobResourceStatus
-from headrace.operator.resources.run_spec import RunSpec
+from headrace.kubernetes_operator.decisions.job_view import ClusterFacts, Identity, JobFacts, JobView, Moment
+from headrace.kubernetes_operator.decisions.times import time_text
+from headrace.kubernetes_operator.resources.job_spec import JobSpec
+from headrace.kubernetes_operator.resources.job_status import JobResourceStatus
+from headrace.kubernetes_operator.resources.run_spec import RunSpec
 
 NOW_S = 1_700_000_000.0
 LEADING = ClusterFacts(is_there=True, deployed=True, leads=True)

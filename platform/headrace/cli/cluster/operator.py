@@ -32,7 +32,7 @@ def operator(
     from headrace.core.errors import UserError
 
     try:
-        from headrace.operator.shell.leading import OperatorOptions, run_operator
+        from headrace.kubernetes_operator.shell.leading import OperatorOptions, run_operator
     except ModuleNotFoundError as error:
         if error.name != "kopf":
             raise

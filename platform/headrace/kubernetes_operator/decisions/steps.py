@@ -1,0 +1,119 @@
+"""The steps that the operator takes: closed unions, one for each kind of resource. Pure.
+
+Each may be taken again: an operator that is killed after a step and before it has seen the result takes it once more.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from headrace.deployment.kubernetes.cluster_spec import ClusterSpec
+from headrace.kubernetes_operator.resources.run_spec import RunSpec
+from headrace.kubernetes_operator.resources.snapshot_resource import SnapshotSpec
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """Nothing to do. pause_s: look again after this time at the latest."""
+
+    pause_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class AddFinalizer:
+    """Keep the object until `RemoveFinalizer`."""
+
+
+@dataclass(frozen=True, slots=True)
+class RemoveFinalizer:
+    """Let the object go."""
+
+
+@dataclass(frozen=True, slots=True)
+class ApplyCluster:
+    """Apply a cluster that belongs to the resource. digest: of its spec, noted on the cluster."""
+
+    name: str
+    spec: ClusterSpec
+    digest: str
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteCluster:
+    """Delete a cluster. Its Secret stays."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Submit:
+    """Submit a job -> Submitted, Refused. key: the cluster accepts it once; origin: path to start from."""
+
+    spec: RunSpec
+    key: str
+    origin: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class StopJob:
+    """Stop a job at a cut, with a savepoint in this folder or a last checkpoint -> StopFailed if it goes on."""
+
+    cluster: str
+    job_id: str
+    folder: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class CancelJob:
+    """End a job at once. Its checkpoints stay."""
+
+    cluster: str
+    job_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class CreateSnapshot:
+    """Create a HeadraceSnapshot unless there is one of that name."""
+
+    name: str
+    spec: SnapshotSpec
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteSnapshot:
+    """Delete a HeadraceSnapshot."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class TakeSavepoint:
+    """Trigger a savepoint of a running job -> Triggered, SavepointRefused."""
+
+    cluster: str
+    job_id: str
+    folder: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class DisposeSavepoint:
+    """Delete the files of a savepoint -> Disposed."""
+
+    location: str
+
+
+JobStep = (
+    Wait
+    | AddFinalizer
+    | RemoveFinalizer
+    | ApplyCluster
+    | DeleteCluster
+    | Submit
+    | StopJob
+    | CancelJob
+    | CreateSnapshot
+    | DeleteSnapshot
+)
+SnapshotStep = Wait | AddFinalizer | RemoveFinalizer | TakeSavepoint | DisposeSavepoint
+ClusterStep = Wait | AddFinalizer | RemoveFinalizer | ApplyCluster | DeleteCluster
+Step = JobStep | SnapshotStep | ClusterStep

@@ -1,0 +1,119 @@
+"""Clusters as the operator reaches them: their objects in Kubernetes, and the leader's REST API."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from headrace.client.cluster_secret import in_secrets
+from headrace.client.http import Client
+from headrace.core.errors import ExternalError, UnreachableError, UserError
+from headrace.deployment.kubernetes.cluster_spec import ClusterSpec, KubernetesCluster
+from headrace.deployment.kubernetes.coordinator_pods import refused_pods
+from headrace.deployment.kubernetes.deployer import ClusterView, Deployer
+from headrace.kubernetes.collection import Collection
+from headrace.kubernetes.connection import Connection
+from headrace.kubernetes.documents import Document, metadata_of
+from headrace.kubernetes.refusals import NotFoundError
+from headrace.kubernetes_operator.decisions.job_view import ClusterFacts
+from headrace.kubernetes_operator.resources.kinds import GROUP
+from headrace.kubernetes_operator.shell.owner import Owner
+from headrace.leadership.leader import Leader
+from headrace.tls.files import tls_authority
+
+LOOK_SECONDS, ANSWER_SECONDS = 5.0, 20.0
+"""How long a coordinator may take to show something, and to do something. A round must not hang for long in the former:
+it records what users ask for."""
+MANAGER = "headrace-operator"
+"""The owner of what the operator adds to objects of a cluster."""
+APPLIED = f"{GROUP}/applied"
+"""Annotation of a Deployment: digest of the spec that the operator has applied."""
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """A cluster as Kubernetes shows it: for decisions, and in detail."""
+
+    facts: ClusterFacts
+    view: ClusterView
+
+
+class ClusterAccess:
+    """The clusters of one API server. Thread-safe. Raises ExternalError."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self._deployer = Deployer(connection)
+
+    def look(self, name: str, namespace: str, *, owner: Owner | None = None) -> Seen:
+        """What there is of a cluster. owner: whose own cluster it should be; one of others is as good as none."""
+        view = self._deployer.view(name, namespace)
+        deployment = self._deployment(name, namespace)
+        if owner is not None and deployment is not None and owner.is_other(deployment):
+            trouble = f"the cluster {name} is not of this resource: one of them needs another name"
+            return Seen(ClusterFacts(is_there=False, deployed=False, leads=False, trouble=trouble), view)
+        facts = ClusterFacts(
+            is_there=view.exists or view.leader is not None,
+            deployed=deployment is not None and not metadata_of(deployment).is_deleted,
+            leads=view.leader is not None,
+            applied="" if deployment is None else metadata_of(deployment).annotations.get(APPLIED, ""),
+            trouble=view.trouble or ("" if deployment is None else refused_pods(deployment)),
+            renewal_due=deployment is not None and self._deployer.is_certificate_due(name, namespace),
+        )
+        return Seen(facts, view)
+
+    def apply(self, name: str, namespace: str, spec: ClusterSpec, *, digest: str, owner: Owner) -> None:
+        """Applies a cluster that belongs to `owner`, and notes the digest last: an apply that was interrupted is
+        repeated. Raises UserError for a spec that the API server refuses, and if the cluster is another one's."""
+        found = self._deployment(name, namespace)
+        if found is not None and owner.is_other(found):
+            raise UserError(f"the cluster {name} is not of this resource", remedy="give one of them another name")
+        self._deployer.apply(KubernetesCluster(name, namespace, spec))
+        document = {
+            "apiVersion": "apps/v1",
+            "kind": "Deployment",
+            "metadata": {
+                "name": name,
+                "namespace": namespace,
+                "annotations": {APPLIED: digest},
+                "ownerReferences": [dict(owner.reference())],
+            },
+        }
+        self._connection.apply(_deployments(namespace), name, document, manager=MANAGER)
+
+    def delete(self, name: str, namespace: str) -> None:
+        """Deletes a cluster, and waits until its pods are gone. Its Secret stays."""
+        self._deployer.stop(name, namespace, with_secret=False)
+
+    @contextmanager
+    def client(self, name: str, namespace: str, leader: Leader | None = None) -> Iterator[Client]:
+        """A client of the coordinator that leads. leader: as `look` has found it, and the client only looks, too.
+
+        It does not wait for another leader, because the next round looks again. Raises UnreachableError if none leads.
+        """
+        answer_s = ANSWER_SECONDS if leader is None else LOOK_SECONDS
+        leader = leader or self._deployer.leader(name, namespace)
+        if leader is None:
+            raise UnreachableError(f"no coordinator leads the cluster {name}")
+        access = in_secrets(self._connection, name, namespace)
+        if access.token is None:
+            raise ExternalError(
+                f"there is no token of the cluster {name}",
+                remedy=f"its Secret {name} in namespace {namespace} has it under `token`",
+                retry=True,
+            )
+        authority = access.authority or tls_authority(os.environ)
+        with Client(leader.url, access.token, authority=authority, answer_s=answer_s) as client:
+            yield client
+
+    def _deployment(self, name: str, namespace: str) -> Document | None:
+        try:
+            return self._connection.get(_deployments(namespace), name)
+        except NotFoundError:
+            return None
+
+
+def _deployments(namespace: str) -> Collection:
+    return Collection("apps/v1", "deployments", namespace)

@@ -1,0 +1,252 @@
+"""A HeadraceJob and what surrounds it: observes, records, acts. Blocking; one thread at a time."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Sequence
+from typing import assert_never
+
+from headrace.client.http import Client
+from headrace.client.models import JobStatus
+from headrace.core.errors import HeadraceError, UserError
+from headrace.kubernetes.connection import Connection
+from headrace.kubernetes.documents import Document, metadata_of
+from headrace.kubernetes.refusals import AlreadyExistsError, NotFoundError
+from headrace.kubernetes_operator.decisions.announcements import announcements
+from headrace.kubernetes_operator.decisions.job_conditions import next_status
+from headrace.kubernetes_operator.decisions.job_steps import next_step
+from headrace.kubernetes_operator.decisions.job_view import (
+    FINAL_STATES,
+    ClusterFacts,
+    JobFacts,
+    JobMissing,
+    JobUnknown,
+    JobView,
+    Moment,
+    NoDesire,
+    SnapshotFacts,
+)
+from headrace.kubernetes_operator.decisions.results import Delayed, Result, StopFailed
+from headrace.kubernetes_operator.decisions.steps import (
+    AddFinalizer,
+    ApplyCluster,
+    CancelJob,
+    CreateSnapshot,
+    DeleteCluster,
+    DeleteSnapshot,
+    JobStep,
+    RemoveFinalizer,
+    StopJob,
+    Submit,
+    Wait,
+)
+from headrace.kubernetes_operator.decisions.times import epoch_seconds
+from headrace.kubernetes_operator.resources.job_spec import JobSpec
+from headrace.kubernetes_operator.resources.job_status import JobResourceStatus
+from headrace.kubernetes_operator.resources.kinds import API, JOB, JOB_LABEL, SNAPSHOT
+from headrace.kubernetes_operator.resources.snapshot_resource import SnapshotStatus
+from headrace.kubernetes_operator.rounds import Decision
+from headrace.kubernetes_operator.shell.cluster_access import ClusterAccess, Seen
+from headrace.kubernetes_operator.shell.own_object import OwnObject
+from headrace.kubernetes_operator.shell.owner import Owner
+from headrace.kubernetes_operator.shell.resource_store import Key, collection_of, created_at, identity_of, status_of
+from headrace.kubernetes_operator.shell.spec_reading import run_spec_of, spec_of, variables_of
+from headrace.kubernetes_operator.shell.submissions import submit
+
+WAITING_STATES = frozenset({"CREATED", "SCHEDULING", "RESTARTING"})
+"""States of a job that may wait for slots."""
+NO_CLUSTER = ClusterFacts(is_there=False, deployed=False, leads=False)
+
+
+class JobWorld:
+    """One HeadraceJob. clock: the time now."""
+
+    def __init__(self, key: Key, connection: Connection, clock: Callable[[], Moment]) -> None:
+        self._key = key
+        self._connection = connection
+        self._clock = clock
+        self._clusters = ClusterAccess(connection)
+        self._object = OwnObject(key, connection)
+        self._stop: tuple[str, str] | None = None
+        """Job and name of the stop that this operator has asked for: it is asked for once, and then looked at."""
+
+    # ---- decide --------------------------------------------------------------------------------------------------
+
+    def decide(self, result: Result | None) -> Decision[JobResourceStatus, JobStep] | None:
+        """Observes the object, its cluster, its job and its snapshots. Raises ExternalError."""
+        document = self._object.read()
+        if document is None:
+            return None
+        status = status_of(document, JobResourceStatus)
+        view = self._view(document, status, result)
+        after = next_status(status, view)
+        return Decision(status, after, next_step(status, view), keeps_result=after.phase == status.phase)
+
+    def _view(self, document: Document, status: JobResourceStatus, result: Result | None) -> JobView:
+        read = spec_of(document, JobSpec)
+        spec = None if isinstance(read, NoDesire) else read
+        desired = read if isinstance(read, NoDesire) else run_spec_of(document, read, self._connection)
+        cluster = self._cluster_name(status, spec)
+        owner = Owner.of(JOB, document) if spec is not None and spec.own_cluster is not None else None
+        seen = None if not cluster else self._clusters.look(cluster, self._key.namespace, owner=owner)
+        return JobView(
+            identity=identity_of(document),
+            spec=spec,
+            desired=desired,
+            cluster=NO_CLUSTER if seen is None else seen.facts,
+            job=None if seen is None else self._job(status, cluster, seen),
+            now=self._clock(),
+            result=result,
+            snapshots=self._snapshots(),
+        )
+
+    def _cluster_name(self, status: JobResourceStatus, spec: JobSpec | None) -> str:
+        """The cluster of the job that runs or is being submitted, else of the one that should."""
+        if status.phase in {"Submitting", "Starting", "Running", "Stopping"} and status.target is not None:
+            return status.target.cluster
+        if spec is None:
+            return "" if status.target is None else status.target.cluster
+        return spec.cluster or self._key.name
+
+    def _job(self, status: JobResourceStatus, cluster: str, seen: Seen) -> JobFacts | JobMissing | JobUnknown | None:
+        # a job that has ended is not looked at again
+        if status.job_id is None or status.phase in {"Stopped", "Ended", "Submitting"}:
+            return None
+        if not seen.facts.leads:
+            return JobUnknown("no coordinator leads the cluster")
+        try:
+            with self._clusters.client(cluster, self._key.namespace, seen.view.leader) as client:
+                return _job_facts(client, status.job_id)
+        except HeadraceError as error:
+            return JobUnknown(str(error))
+
+    def _snapshots(self) -> Sequence[SnapshotFacts]:
+        collection = collection_of(SNAPSHOT, self._key.namespace)
+        listed = self._connection.list(collection, labels=f"{JOB_LABEL}={self._key.name}")
+        return [_snapshot_facts(each) for each in listed.items]
+
+    # ---- record --------------------------------------------------------------------------------------------------
+
+    def record(self, decision: Decision[JobResourceStatus, JobStep]) -> None:
+        """Writes the status, then events about what has changed. Raises ConflictError, ExternalError."""
+        before, after = decision.status, decision.after
+        said = announcements(before.conditions, after.conditions, phase_before=before.phase, phase=after.phase)
+        self._object.record(after, said, self._clock().text)
+
+    # ---- act -----------------------------------------------------------------------------------------------------
+
+    def act(self, step: JobStep) -> Result | None:
+        """Takes a step. Raises ExternalError, UserError."""
+        match step:
+            case Wait():
+                return None
+            case AddFinalizer() | RemoveFinalizer():
+                self._object.set_kept(is_kept=isinstance(step, AddFinalizer))
+                return None
+            case ApplyCluster(name, spec, digest):
+                owner = Owner.of(JOB, self._object.document)
+                self._clusters.apply(name, self._key.namespace, spec, digest=digest, owner=owner)
+                return None
+            case DeleteCluster(name):
+                self._clusters.delete(name, self._key.namespace)
+                return None
+            case Submit():
+                variables = variables_of(step.spec, self._key.namespace, self._connection)
+                with self._clusters.client(step.spec.cluster, self._key.namespace) as client:
+                    return submit(client, step, variables)
+            case StopJob():
+                with self._clusters.client(step.cluster, self._key.namespace) as client:
+                    return self._stop_job(client, step)
+            case CancelJob(cluster, job_id):
+                with self._clusters.client(cluster, self._key.namespace) as client:
+                    client.cancel(job_id)
+                return None
+            case CreateSnapshot() | DeleteSnapshot():
+                self._change_snapshots(step)
+                return None
+            case _:
+                assert_never(step)
+
+    def _stop_job(self, client: Client, step: StopJob) -> Result | None:
+        """Asks for the stop, or looks at the one that was asked for."""
+        if self._stop is not None and self._stop[0] == step.job_id:
+            trigger = client.trigger(*self._stop)
+        else:
+            trigger = client.stop(step.job_id, step.folder)
+            self._stop = (step.job_id, trigger.trigger_id)
+        if trigger.status == "in-progress":
+            return None
+        self._stop = None
+        if trigger.status == "completed" or trigger.error is None:
+            return None
+        # one that waits for the job to restart is in the way of a second one, and goes on
+        if client.status(step.job_id).state != "RUNNING":
+            return Delayed(trigger.error.message)
+        return StopFailed(step.job_id, trigger.error.message)
+
+    def _change_snapshots(self, step: CreateSnapshot | DeleteSnapshot) -> None:
+        collection = collection_of(SNAPSHOT, self._key.namespace)
+        if isinstance(step, DeleteSnapshot):
+            with contextlib.suppress(NotFoundError):
+                self._connection.delete(collection, step.name)
+            return
+        metadata = {
+            "name": step.name,
+            "labels": {JOB_LABEL: self._key.name},
+            "ownerReferences": [dict(Owner.of(JOB, self._object.document).reference())]
+            if step.spec.disposal == "delete"
+            else [],
+        }
+        spec = step.spec.model_dump(mode="json", by_alias=True, exclude_none=True)
+        with contextlib.suppress(AlreadyExistsError):
+            self._connection.create(
+                collection, {"apiVersion": API, "kind": SNAPSHOT.name, "metadata": metadata, "spec": spec}
+            )
+
+
+def _job_facts(client: Client, job_id: str) -> JobFacts | JobMissing:
+    try:
+        found = client.status(job_id)
+    except UserError:
+        if any(each.job_id == job_id for each in client.jobs()):
+            raise
+        return JobMissing()
+    return JobFacts(
+        job_id=job_id,
+        state=found.state,
+        origin=_origin(client, found),
+        savepoint=found.savepoint,
+        failure=found.failure or "",
+        message=found.message or "",
+        alarm=found.alarm or "",
+        lacks=_lacks(client, found),
+    )
+
+
+def _lacks(client: Client, found: JobStatus) -> str:
+    """Why a job that waits for slots gets none, in the words of the system that has the workers."""
+    if found.state not in WAITING_STATES:
+        return ""
+    provisioning = client.cluster().provisioning
+    if provisioning is None:
+        return ""
+    reasons = (f"worker {each.worker}: {each.reason}" for each in provisioning.expected if each.reason)
+    return provisioning.trouble or next(reasons, "")
+
+
+def _origin(client: Client, found: JobStatus) -> str | None:
+    """The path from which another job may go on."""
+    if found.savepoint is not None and found.state in FINAL_STATES:
+        return found.savepoint
+    if found.state in FINAL_STATES:
+        # the status of a job that ended under another coordinator has none
+        newest = next((each.path for each in client.checkpoints(found.job_id) if each.path is not None), None)
+        if newest is not None:
+            return newest
+    return None if found.checkpoint is None else found.checkpoint.path
+
+
+def _snapshot_facts(document: Document) -> SnapshotFacts:
+    status = status_of(document, SnapshotStatus)
+    created_s = epoch_seconds(created_at(document))
+    return SnapshotFacts(metadata_of(document).name, created_s, status.phase, status.location)

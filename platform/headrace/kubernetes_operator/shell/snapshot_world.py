@@ -1,0 +1,153 @@
+"""A HeadraceSnapshot and what surrounds it. Blocking; one thread at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import assert_never
+
+from headrace.checkpoint.savepoints.savepoint import delete_savepoint
+from headrace.client.http import Client
+from headrace.core.errors import HeadraceError, UserError
+from headrace.kubernetes.connection import Connection
+from headrace.kubernetes.documents import Document
+from headrace.kubernetes_operator.decisions.announcements import announcements
+from headrace.kubernetes_operator.decisions.job_view import Moment, NoDesire
+from headrace.kubernetes_operator.decisions.results import Delayed, Disposed, Result, SavepointRefused, Triggered
+from headrace.kubernetes_operator.decisions.snapshot_machine import (
+    SnapshotView,
+    TriggerFacts,
+    next_snapshot_status,
+    next_snapshot_step,
+    own_folder,
+)
+from headrace.kubernetes_operator.decisions.steps import (
+    AddFinalizer,
+    DisposeSavepoint,
+    RemoveFinalizer,
+    SnapshotStep,
+    TakeSavepoint,
+    Wait,
+)
+from headrace.kubernetes_operator.resources.job_status import JobResourceStatus
+from headrace.kubernetes_operator.resources.kinds import JOB
+from headrace.kubernetes_operator.resources.snapshot_resource import SnapshotSpec, SnapshotStatus
+from headrace.kubernetes_operator.rounds import Decision
+from headrace.kubernetes_operator.shell.cluster_access import ClusterAccess
+from headrace.kubernetes_operator.shell.own_object import OwnObject
+from headrace.kubernetes_operator.shell.resource_store import Key, ResourceStore, identity_of, status_of
+from headrace.kubernetes_operator.shell.spec_reading import spec_of
+
+
+class SnapshotWorld:
+    """One HeadraceSnapshot. clock: the time now."""
+
+    def __init__(self, key: Key, connection: Connection, clock: Callable[[], Moment]) -> None:
+        self._namespace = key.namespace
+        self._clock = clock
+        self._store = ResourceStore(connection)
+        self._clusters = ClusterAccess(connection)
+        self._object = OwnObject(key, connection)
+
+    # ---- decide --------------------------------------------------------------------------------------------------
+
+    def decide(self, result: Result | None) -> Decision[SnapshotStatus, SnapshotStep] | None:
+        """Observes the object, its job and its savepoint. Raises ExternalError."""
+        document = self._object.read()
+        if document is None:
+            return None
+        status = status_of(document, SnapshotStatus)
+        view = self._view(document, status, result)
+        after = next_snapshot_status(status, view)
+        return Decision(status, after, next_snapshot_step(status, view), keeps_result=after.phase == status.phase)
+
+    def _view(self, document: Document, status: SnapshotStatus, result: Result | None) -> SnapshotView:
+        read = spec_of(document, SnapshotSpec)
+        spec = None if isinstance(read, NoDesire) else read
+        cluster, job_id = "", None
+        if spec is not None and status.phase in {"Pending", "InProgress"}:
+            cluster, job_id = self._place_of_job(spec.job)
+        bare = SnapshotView(
+            identity=identity_of(document),
+            spec=spec,
+            cluster=cluster,
+            job_id=job_id,
+            job_state="",
+            trigger=None,
+            taken=None,
+            now=self._clock(),
+            result=result,
+        )
+        return bare if job_id is None else self._with_job(bare, status, job_id)
+
+    def _with_job(self, bare: SnapshotView, status: SnapshotStatus, job_id: str) -> SnapshotView:
+        try:
+            with self._clusters.client(bare.cluster, self._namespace) as client:
+                seen = replace(bare, job_state=client.status(job_id).state)
+                if status.phase == "InProgress" and status.job_id is not None:
+                    seen = replace(seen, trigger=_trigger(client, status), taken=_taken(client, seen, status.job_id))
+                return seen
+        except HeadraceError as error:
+            return replace(bare, result=bare.result or Delayed(str(error)))
+
+    def _place_of_job(self, name: str) -> tuple[str, str | None]:
+        """Cluster and id of the job that runs for a HeadraceJob."""
+        document = self._store.find(Key(JOB, self._namespace, name))
+        status = None if document is None else status_of(document, JobResourceStatus)
+        if status is None or status.target is None or status.phase not in {"Running", "Stopping", "Ended"}:
+            return "", None
+        return status.target.cluster, status.job_id
+
+    # ---- record and act ------------------------------------------------------------------------------------------
+
+    def record(self, decision: Decision[SnapshotStatus, SnapshotStep]) -> None:
+        """Writes the status, then events. Raises ConflictError, ExternalError."""
+        before, after = decision.status, decision.after
+        said = announcements(before.conditions, after.conditions, phase_before=before.phase, phase=after.phase)
+        self._object.record(after, said, self._clock().text)
+
+    def act(self, step: SnapshotStep) -> Result | None:
+        """Takes a step. Raises ExternalError, UserError."""
+        match step:
+            case Wait():
+                return None
+            case AddFinalizer() | RemoveFinalizer():
+                self._object.set_kept(is_kept=isinstance(step, AddFinalizer))
+                return None
+            case TakeSavepoint():
+                with self._clusters.client(step.cluster, self._namespace) as client:
+                    return _take(client, step)
+            case DisposeSavepoint(location):
+                # no call of REST deletes a savepoint: this process needs access to the storage
+                delete_savepoint(location)
+                return Disposed()
+            case _:
+                assert_never(step)
+
+
+def _take(client: Client, step: TakeSavepoint) -> Result:
+    try:
+        return Triggered(step.job_id, client.savepoint(step.job_id, step.folder).trigger_id)
+    except UserError as error:
+        return Delayed(str(error)) if error.retry else SavepointRefused(str(error))
+
+
+def _trigger(client: Client, status: SnapshotStatus) -> TriggerFacts | None:
+    if status.trigger is None or status.job_id is None:
+        return None
+    try:
+        found = client.trigger(status.job_id, status.trigger)
+    except UserError as error:
+        # coordinators keep a bounded number of operations
+        return TriggerFacts("failed", message=str(error))
+    message = "" if found.error is None else found.error.message
+    return TriggerFacts(found.status, found.path, message)
+
+
+def _taken(client: Client, view: SnapshotView, job_id: str) -> str | None:
+    """The savepoint in this snapshot's own folder, once it is complete."""
+    folder = own_folder(view)
+    if folder is None:
+        return None
+    savepoints = (each.path for each in client.checkpoints(job_id) if each.kind == "savepoint")
+    return next((path for path in savepoints if path is not None and f"{folder}/" in path), None)

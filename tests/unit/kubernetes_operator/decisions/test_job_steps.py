@@ -1,0 +1,113 @@
+"""Steps around a job: its finalizer, its own cluster, its stop."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from headrace.deployment.kubernetes.cluster_spec import ClusterSpec
+from headrace.kubernetes_operator.decisions.job_machine import advance
+from headrace.kubernetes_operator.decisions.job_steps import cluster_digest, next_step
+from headrace.kubernetes_operator.decisions.job_view import ClusterFacts, Identity, JobView
+from headrace.kubernetes_operator.decisions.results import StopFailed
+from headrace.kubernetes_operator.decisions.steps import (
+    AddFinalizer,
+    ApplyCluster,
+    CancelJob,
+    DeleteCluster,
+    RemoveFinalizer,
+    StopJob,
+    Submit,
+    Wait,
+)
+from headrace.kubernetes_operator.resources.job_status import JobResourceStatus, Stop, StopReason, StopWay
+from support.operator.views import LEADING, OWN, RUN, deleted, facts, running, view_of
+
+DIGEST = cluster_digest(ClusterSpec.model_validate(OWN))
+APPLIED = replace(LEADING, applied=DIGEST)
+NOWHERE = ClusterFacts(is_there=False, deployed=False, leads=False)
+SILENT = ClusterFacts(is_there=True, deployed=True, leads=False, applied=DIGEST)
+SUBMITTING = JobResourceStatus(phase="Submitting", target=RUN, submissions=1)
+
+
+def own_view(**changes: Any) -> JobView:
+    """Of a job with its own cluster."""
+    spec = {"cluster": None, "ownCluster": OWN, **changes.pop("spec", {})}
+    return view_of(spec, cluster=changes.pop("cluster", APPLIED), **changes)
+
+
+def stopping(reason: StopReason = "upgrade", way: StopWay = "cut") -> JobResourceStatus:
+    return running(phase="Stopping", stop=Stop(reason=reason, way=way))
+
+
+def test_nothing_is_begun_before_the_object_is_kept() -> None:
+    fresh = Identity("flights", "data", "uid", 1, is_deleted=False, is_kept=False)
+    assert next_step(JobResourceStatus(), view_of(identity=fresh)) == AddFinalizer()
+    assert isinstance(next_step(JobResourceStatus(), view_of(identity=deleted(is_kept=False))), Wait)
+
+
+def test_its_own_cluster_comes_before_the_job() -> None:
+    apply = ApplyCluster("flights", ClusterSpec.model_validate(OWN), DIGEST)
+    assert next_step(SUBMITTING, own_view(cluster=NOWHERE)) == apply
+    assert next_step(SUBMITTING, own_view(cluster=replace(APPLIED, applied="another"))) == apply
+    assert isinstance(next_step(SUBMITTING, own_view(cluster=SILENT)), Wait)
+    assert next_step(SUBMITTING, own_view()) == Submit(RUN, "uid/1", None)
+    # a change of its spec is applied while the job runs
+    assert next_step(running(), own_view(cluster=replace(APPLIED, applied="another"), job=facts())) == apply
+
+
+@pytest.mark.parametrize("phase", ["Stopped", "Ended"])
+def test_its_own_cluster_goes_when_no_job_is_to_run(phase: Any) -> None:
+    status = running(phase=phase)
+    suspended = own_view(spec={"state": "suspended"})
+    assert next_step(status, suspended) == DeleteCluster("flights")
+    assert isinstance(next_step(status, replace(suspended, cluster=NOWHERE)), Wait)
+    assert next_step(status, own_view(identity=deleted())) == DeleteCluster("flights")
+    assert next_step(status, own_view(identity=deleted(), cluster=NOWHERE)) == RemoveFinalizer()
+
+
+def test_a_cluster_of_others_stays() -> None:
+    assert next_step(running(phase="Stopped"), view_of(identity=deleted())) == RemoveFinalizer()
+
+
+def test_a_deleted_job_whose_own_cluster_never_led_goes_with_it() -> None:
+    gone = own_view(identity=deleted(), cluster=SILENT)
+    assert next_step(SUBMITTING, gone) == DeleteCluster("flights")
+    assert next_step(stopping("delete", "cancel"), gone) == DeleteCluster("flights")
+    assert advance(SUBMITTING, replace(gone, cluster=NOWHERE)).phase == "Stopped"
+    # it owes a savepoint
+    owing = own_view(identity=deleted(), cluster=SILENT, spec={"onDelete": "savepoint"})
+    assert isinstance(next_step(stopping("delete"), owing), Wait)
+
+
+def test_a_stop_is_asked_for_until_the_job_stops() -> None:
+    spec = {"savepointFolder": "/saved"}
+    ask = StopJob("session", "job1", "/saved")
+    assert next_step(stopping(), view_of(spec, job=facts())) == ask
+    assert next_step(stopping(), view_of(spec, job=facts("RESTARTING"))) == ask
+    assert isinstance(next_step(stopping(), view_of(spec, job=facts("STOPPING"))), Wait)
+    cancel = CancelJob("session", "job1")
+    assert next_step(stopping(way="cancel"), view_of(job=facts("STOPPING"))) == cancel
+    assert isinstance(next_step(stopping(way="cancel"), view_of(job=facts("CANCELLING"))), Wait)
+
+
+def test_a_stop_may_become_a_cancel_and_stays_one() -> None:
+    hasty = view_of({"upgradeMode": "last-state"}, job=facts("RESTARTING"))
+    cancelled = advance(stopping(), hasty)
+    assert cancelled.stop == Stop(reason="upgrade", way="cancel")
+    assert advance(cancelled, view_of(job=facts("CANCELLING"))).stop == cancelled.stop
+
+
+def test_a_stop_that_fails_leaves_the_job_and_counts_as_a_refusal() -> None:
+    failed = StopFailed("job1", "the folder is read-only")
+    desired = RUN.model_copy(update={"pipeline": "second"})
+    view = view_of(desired=desired, job=facts(), result=failed)
+    after = advance(stopping(), view)
+    assert (after.phase, after.stop) == ("Running", None)
+    assert after.refusal is not None
+    assert (after.refusal.reason, after.refusal.digest) == ("StopFailed", desired.digest)
+    assert advance(after, replace(view, result=None)).phase == "Running", "it is not tried again as it is"
+    # a job that is to be suspended or deleted is stopped all the same
+    assert advance(stopping("suspend"), view_of({"state": "suspended"}, job=facts(), result=failed)).phase == "Stopping"
