@@ -146,7 +146,7 @@ def _desk(job: str, overrides: list[str] | None, coordinator: str | None) -> Ite
     from headrace.core.errors import UserError
 
     if _is_file(job):
-        from headrace.local.output.dead_letters import FileLetters
+        from headrace.local.output.file_letters import FileLetters
 
         with FileLetters.open(job, overrides or ()) as letters:
             yield letters
