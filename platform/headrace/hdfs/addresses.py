@@ -25,7 +25,7 @@ _REMEDY = "write hdfs://NAMENODE:PORT/path, hdfs://NAMESERVICE/path or webhdfs:/
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class HdfsFolder:
     """A folder of a file system. name_nodes: base URLs of its NameNodes, at least one; path: absolute, without a
     trailing slash, empty for the root."""
 
@@ -33,8 +33,8 @@ class Place:
     path: str
 
 
-def locate(url: str, settings: Mapping[str, str], addresses: str | None = None) -> Place:
-    """The place of a URL. Raises UserError.
+def locate(url: str, settings: Mapping[str, str], addresses: str | None = None) -> HdfsFolder:
+    """Returns the folder of a URL. Raises UserError.
 
     settings   Hadoop's
     addresses  base URLs of the NameNodes, divided by commas; replaces what the settings say about `hdfs://`
@@ -46,7 +46,7 @@ def locate(url: str, settings: Mapping[str, str], addresses: str | None = None) 
     if not authority:
         raise UserError(f"{url} names no NameNode", remedy=_REMEDY)
     path = "/".join(part for part in path.split("/") if part)
-    return Place(_name_nodes(scheme, authority, settings, addresses), f"/{path}" if path else "")
+    return HdfsFolder(_name_nodes(scheme, authority, settings, addresses), f"/{path}" if path else "")
 
 
 def _name_nodes(scheme: str, authority: str, settings: Mapping[str, str], addresses: str | None) -> tuple[str, ...]:

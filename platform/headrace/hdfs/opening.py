@@ -17,5 +17,5 @@ def open_hdfs(url: str) -> tuple[HdfsConnection, str]:
 
     Raises UserError.
     """
-    place = locate(url, hadoop_settings(), os.environ.get(ADDRESSES))
-    return shared_connection(place.name_nodes, login_from_environment()), place.path
+    folder = locate(url, hadoop_settings(), os.environ.get(ADDRESSES))
+    return shared_connection(folder.name_nodes, login_from_environment()), folder.path

@@ -23,7 +23,7 @@ from headrace.core.files.replaced_file import replace_file
 from headrace.core.settings import Home
 from headrace.processes.detached import ModuleCommand, Surroundings
 from headrace.processes.marked_process import MarkedProcess, start_module
-from headrace.processes.worker_places import clear
+from headrace.processes.worker_folders import clear
 from headrace.resources.driver import WorkerPhase, WorkerReport
 from headrace.resources.worker_order import WORKER_ROLE, WorkerOrder
 

@@ -25,7 +25,7 @@ from headrace.yarn.conversions import java_launch, java_size
 from headrace.yarn.java import find_hadoop_client
 from headrace.yarn.jvm import JvmConfig, settings_for
 from headrace.yarn.master.application_master import ApplicationMaster, MasterConfig
-from headrace.yarn.master.link import Place, WorkerContainers
+from headrace.yarn.master.link import MasterAddress, WorkerContainers
 from headrace.yarn.master.roster import HeldPhase
 from headrace.yarn.records import ContainerSize, Credentials, FinalStatus, Launch
 from support.patience import CLUSTER_TIMES, WAIT_SECONDS
@@ -34,7 +34,7 @@ from support.yarn.cluster import Yarn, containers_below
 
 NOWHERE = "127.0.0.1:1"
 SIZE = ContainerSize(512, 1)
-PLACE = Place("127.0.0.1", 1, "http://127.0.0.1:2")
+PLACE = MasterAddress("127.0.0.1", 1, "http://127.0.0.1:2")
 
 
 class UnmanagedApplication:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from headrace.core.errors import UserError
-from headrace.hdfs.addresses import Place, locate
+from headrace.hdfs.addresses import HdfsFolder, locate
 
 ONE = {"fs.defaultFS": "hdfs://nn:8020", "dfs.namenode.http-address": "0.0.0.0:50070"}
 PAIR = {
@@ -47,7 +47,7 @@ PAIR = {
     ],
 )
 def test_name_nodes_of_a_url(url: str, settings: dict[str, str], name_nodes: list[str]) -> None:
-    assert locate(url, settings) == Place(tuple(name_nodes), "/a")
+    assert locate(url, settings) == HdfsFolder(tuple(name_nodes), "/a")
 
 
 def test_given_addresses_replace_what_settings_say() -> None:

@@ -16,7 +16,7 @@ from headrace.cli.runs.floors import read_floors
 from headrace.cli.spark.against import replay_against
 from headrace.cli.spark.driver import SentReplay
 from headrace.cli.spark.give_up import give_up_replay
-from headrace.cli.spark.replay_options import Comparison, Following, History, SparkPlace, Work
+from headrace.cli.spark.replay_options import Comparison, Following, History, SparkTarget, Work
 from headrace.cli.spark.settings import BEGINS_ANEW, Teller, interruptible, quiet_driver, settings_of, travelling
 from headrace.client.submission import file_form
 from headrace.core.errors import ExternalError, UnreachableError, UserError
@@ -39,7 +39,7 @@ class ReplayCommand:
     file, set_   the pipeline, and its overridden fields
     history      the range that is read; origin: the state to start from
     work         whether history is followed, compared or only published
-    place        the place on Spark
+    target       where it runs on Spark
     started_s    when the command began, by the monotonic clock
     """
 
@@ -48,7 +48,7 @@ class ReplayCommand:
     history: History
     origin: OriginOptions
     work: Work
-    place: SparkPlace
+    target: SparkTarget
     parallelism: int | None
     allow_repeated_output: bool
     as_json: bool
@@ -58,9 +58,9 @@ class ReplayCommand:
         """Runs the pipeline and prints the result. Raises UserError, ExternalError, DataError, typer.Exit."""
         quiet_driver()
         pipeline, options = self._pipeline(), self._options()
-        if self.place.on_the_cluster():
+        if self.target.on_the_cluster():
             follow = isinstance(self.work, Following)
-            SentReplay(self.file, pipeline, options, self.place.packages(), self.history.floors, follow).run()
+            SentReplay(self.file, pipeline, options, self.target.packages(), self.history.floors, follow).run()
         else:
             self._run_here(pipeline, options)
 
@@ -72,7 +72,7 @@ class ReplayCommand:
 
     def _run_here(self, pipeline: Pipeline, options: ReplayOptions) -> None:
         teller, folder = Teller(), named_file(self.file).parent
-        travels = travelling(pipeline, folder, self.place.packages(), master=options.master, chosen=options.conf)
+        travels = travelling(pipeline, folder, self.target.packages(), master=options.master, chosen=options.conf)
         with interruptible(teller, BEGINS_ANEW), travels as settings:
             options = replace(options, conf=settings)
             match self.work:
@@ -98,7 +98,7 @@ class ReplayCommand:
         return pipeline_from_dict(file_form(load_file(self.file, self.set_).pipeline))
 
     def _options(self) -> ReplayOptions:
-        history, place = self.history, self.place
+        history, target = self.history, self.target
         return ReplayOptions(
             begin=history.begin,
             end=history.end,
@@ -107,11 +107,11 @@ class ReplayCommand:
             origin=self.origin.wish(),
             floors=() if history.floors is None else read_floors(history.floors),
             parallelism=self.parallelism,
-            master=place.master,
-            conf=settings_of(place.conf),
-            back_end=place.back_end_name(),
+            master=target.master,
+            conf=settings_of(target.conf),
+            back_end=target.back_end_name(),
             python_path=(str(named_file(self.file).parent), OWN_CODE),
-            allow_local_storage=place.allow_local_storage,
+            allow_local_storage=target.allow_local_storage,
             allow_repeated=self.allow_repeated_output,
         )
 

@@ -119,8 +119,8 @@ Work: TypeAlias = Following | Comparison | None
 
 
 @dataclass(frozen=True, slots=True)
-class SparkPlace:
-    """The options that select the place on Spark where a pipeline runs, and the user's code."""
+class SparkTarget:
+    """The options that select where on Spark a pipeline runs, and the user's code."""
 
     master: str | None = None
     deploy_mode: str = "client"

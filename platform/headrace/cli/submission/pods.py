@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from headrace.deployment.kubernetes.work import Work
 
 
-class PodPlace(NamedTuple):
+class KubernetesTarget(NamedTuple):
     """name: of the cluster; None: a new one; namespace: None: that of the kubeconfig's context; config: describes a
     cluster that is made."""
 
@@ -30,15 +30,17 @@ class PodPlace(NamedTuple):
         return f"kubernetes://{self.namespace or ''}/{require_running(self.name, self.config)}"
 
 
-def run_alone_on_pods(request: SubmitRequest, place: PodPlace, *, name: str, wait: bool, as_json: bool) -> None:
+def run_alone_on_pods(
+    request: SubmitRequest, target: KubernetesTarget, *, name: str, wait: bool, as_json: bool
+) -> None:
     """Makes a cluster that serves the job and ends with it. name: the pipeline's."""
     from headrace.deployment.kubernetes.work import job_work
 
     own = keyed(request)
-    report_job(_start(place, name, job_work(own)), own, wait=wait, as_json=as_json)
+    report_job(_start(target, name, job_work(own)), own, wait=wait, as_json=as_json)
 
 
-def run_application_on_pods(program: str, place: PodPlace, *, wait: bool, as_json: bool) -> None:
+def run_application_on_pods(program: str, target: KubernetesTarget, *, wait: bool, as_json: bool) -> None:
     """Makes a cluster, and runs a program beside the coordinator that leads, which submits its jobs there."""
     from headrace.deployment.kubernetes.program_file import program_work
 
@@ -47,18 +49,18 @@ def run_application_on_pods(program: str, place: PodPlace, *, wait: bool, as_jso
             "--wait means nothing for an application on Kubernetes",
             remedy="kubectl wait --for=delete deployment/NAME waits for its end",
         )
-    report_application(_start(place, Path(program).stem, program_work(program)), as_json=as_json)
+    report_application(_start(target, Path(program).stem, program_work(program)), as_json=as_json)
 
 
-def _start(place: PodPlace, name: str, work: Work) -> MadeCluster:
+def _start(target: KubernetesTarget, name: str, work: Work) -> MadeCluster:
     from headrace.deployment.kubernetes.cluster_file import read_cluster_file
     from headrace.deployment.kubernetes.cluster_spec import KubernetesCluster
 
-    if place.config is None:
+    if target.config is None:
         raise UserError("nothing describes the cluster", remedy="give --config FILE, with at least image and ledger")
-    spec = read_cluster_file(place.config)
-    with open_deployer(place.namespace) as (deployer, namespace):
-        cluster = KubernetesCluster(place.name or new_name(name), namespace, spec, work)
+    spec = read_cluster_file(target.config)
+    with open_deployer(target.namespace) as (deployer, namespace):
+        cluster = KubernetesCluster(target.name or new_name(name), namespace, spec, work)
         if deployer.view(cluster.name, namespace).exists:
             raise UserError(
                 f"a cluster {cluster.name} is there", remedy="give another --name, or none: then a new one is made"

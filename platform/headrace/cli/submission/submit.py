@@ -25,7 +25,7 @@ from headrace.cli.cluster.election_options import Ha, Host, KeyFile, Ledger, ele
 from headrace.cli.errors import reporting_errors
 from headrace.cli.origin_options import OriginOptions
 from headrace.cli.output.verdicts import tell_verdicts
-from headrace.cli.spark.replay_options import SparkPlace
+from headrace.cli.spark.replay_options import SparkTarget
 from headrace.cli.spark.settings import Conf, Master
 from headrace.cli.submission.alone import run_alone, run_application
 from headrace.cli.submission.options import (
@@ -40,10 +40,10 @@ from headrace.cli.submission.options import (
     TargetOption,
     Wait,
 )
-from headrace.cli.submission.pods import PodPlace, run_alone_on_pods, run_application_on_pods
+from headrace.cli.submission.pods import KubernetesTarget, run_alone_on_pods, run_application_on_pods
 from headrace.cli.submission.submission import LocalPlan, load_to_submit, submit_to_session, travelling_code
 from headrace.cli.submission.target import require_fitting
-from headrace.cli.submission.yarn import YarnPlace, run_alone_on_yarn, run_application_on_yarn
+from headrace.cli.submission.yarn import YarnTarget, run_alone_on_yarn, run_application_on_yarn
 from headrace.core.errors import UserError
 
 if TYPE_CHECKING:
@@ -93,12 +93,12 @@ def submit(
         allow_lost_output=allow_lost_output,
     )
     if target is Target.SPARK:
-        place = SparkPlace(master, conf=conf, py_files=py_files, archives=both_spellings(archives, old_archive))
-        _follow_on_spark(file, set_, origin, place, parallelism=parallelism, as_json=as_json)
+        on_spark = SparkTarget(master, conf=conf, py_files=py_files, archives=both_spellings(archives, old_archive))
+        _follow_on_spark(file, set_, origin, on_spark, parallelism=parallelism, as_json=as_json)
         return
     election = election_of(ha, ledger, key_file, host)
-    pods = PodPlace(name, namespace, config) if target is Target.KUBERNETES else None
-    yarn = YarnPlace(name, config) if target is Target.YARN else None
+    pods = KubernetesTarget(name, namespace, config) if target is Target.KUBERNETES else None
+    yarn = YarnTarget(name, config) if target is Target.YARN else None
     if mode is Mode.APPLICATION:
         if pods is not None:
             run_application_on_pods(file, pods, wait=wait, as_json=as_json)
@@ -142,7 +142,7 @@ def _follow_on_spark(
     file: str,
     set_: list[str] | None,
     origin: OriginOptions,
-    place: SparkPlace,
+    on_spark: SparkTarget,
     *,
     parallelism: int | None,
     as_json: bool,
@@ -157,7 +157,7 @@ def _follow_on_spark(
         history=History(),
         origin=origin,
         work=Following(),
-        place=place,
+        target=on_spark,
         parallelism=parallelism,
         allow_repeated_output=False,
         as_json=as_json,

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from headrace.deployment.yarn.work import Work
 
 
-class YarnPlace(NamedTuple):
+class YarnTarget(NamedTuple):
     """name: of the cluster; None: a new one; config: describes a cluster that is made."""
 
     name: str | None = None
@@ -28,15 +28,15 @@ class YarnPlace(NamedTuple):
         return f"yarn://{require_running(self.name, self.config)}"
 
 
-def run_alone_on_yarn(request: SubmitRequest, place: YarnPlace, *, name: str, wait: bool, as_json: bool) -> None:
+def run_alone_on_yarn(request: SubmitRequest, target: YarnTarget, *, name: str, wait: bool, as_json: bool) -> None:
     """Makes a cluster that serves the job and ends with it. name: the pipeline's."""
     from headrace.deployment.yarn.work import job_work
 
     own = keyed(request)
-    report_job(_start(place, name, job_work(own)), own, wait=wait, as_json=as_json)
+    report_job(_start(target, name, job_work(own)), own, wait=wait, as_json=as_json)
 
 
-def run_application_on_yarn(program: str, place: YarnPlace, *, wait: bool, as_json: bool) -> None:
+def run_application_on_yarn(program: str, target: YarnTarget, *, wait: bool, as_json: bool) -> None:
     """Makes a cluster, and runs a program beside its coordinator, which submits its jobs there."""
     from headrace.deployment.yarn.work import program_work
 
@@ -45,13 +45,13 @@ def run_application_on_yarn(program: str, place: YarnPlace, *, wait: bool, as_js
             "--wait means nothing for an application on YARN",
             remedy="yarn application -status APPLICATION shows its end",
         )
-    report_application(_start(place, Path(program).stem, program_work(program)), as_json=as_json)
+    report_application(_start(target, Path(program).stem, program_work(program)), as_json=as_json)
 
 
-def _start(place: YarnPlace, name: str, work: Work) -> MadeCluster:
+def _start(target: YarnTarget, name: str, work: Work) -> MadeCluster:
     from headrace.deployment.yarn.cluster_spec import YarnCluster
 
-    cluster = YarnCluster(place.name or new_name(name), described(place.config), is_own=True)
+    cluster = YarnCluster(target.name or new_name(name), described(target.config), is_own=True)
     with open_yarn_deployer(cluster.spec) as deployer:
         started = deployer.start(cluster, work, report=lambda line: typer.echo(line, err=True))
     return MadeCluster(started.report.name, started.coordinator, started.report.application)

@@ -23,37 +23,37 @@ _ENTRY = re.compile(r"([\w.-]+):(\d+):(\d+)")
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """A place in a file. first: CRC-32 of its first line; 0: it has none yet."""
+class FileOffset:
+    """A position in a file. first: CRC-32 of its first line; 0: it has none yet."""
 
     first: int
     offset: int
 
 
-Position = Mapping[str, Place]
-"""File name -> place."""
+Position = Mapping[str, FileOffset]
+"""File name -> offset."""
 
 
-def parsed(text: str) -> dict[str, Place]:
+def parsed(text: str) -> dict[str, FileOffset]:
     """Returns the position of a text. Raises UserError if it is none."""
     entries = text.split(",") if text else []
     found = [_ENTRY.fullmatch(entry) for entry in entries]
     if len(text) > POSITION_LENGTH_MAX or None in found:
         raise UserError("this is no position in a log", remedy="send `position` of an earlier answer as it is")
-    return {match[1]: Place(int(match[2]), int(match[3])) for match in found if match is not None}
+    return {match[1]: FileOffset(int(match[2]), int(match[3])) for match in found if match is not None}
 
 
 def position_text(position: Position) -> str:
     """Returns a position as text: `job.log:77:1024,connector-host.log:78:0`."""
-    return ",".join(f"{name}:{place.first}:{place.offset}" for name, place in sorted(position.items()))
+    return ",".join(f"{name}:{at.first}:{at.offset}" for name, at in sorted(position.items()))
 
 
-def end_of(folder: Path) -> dict[str, Place]:
+def end_of(folder: Path) -> dict[str, FileOffset]:
     """Returns the position behind the last complete line of each log."""
     ends = {}
     for path in sorted(folder.glob("*.log")):
         data = path.read_bytes()
-        ends[path.name] = Place(_checksum(data), data.rfind(b"\n") + 1)
+        ends[path.name] = FileOffset(_checksum(data), data.rfind(b"\n") + 1)
     return ends
 
 
@@ -61,34 +61,34 @@ def lines_up_to(folder: Path, end: Position) -> Iterator[str]:
     """Yields all lines before a position, oldest first in each file; rotated files first."""
     for path in sorted(folder.glob("*.log.1")):
         yield from _lines(path.read_bytes())
-    for name, place in sorted(end.items()):
+    for name, at in sorted(end.items()):
         path = folder / name
         if path.exists():
-            yield from _lines(path.read_bytes()[: place.offset])
+            yield from _lines(path.read_bytes()[: at.offset])
 
 
-def lines_after(folder: Path, position: Position) -> tuple[list[str], dict[str, Place]]:
+def lines_after(folder: Path, position: Position) -> tuple[list[str], dict[str, FileOffset]]:
     """Returns the complete lines behind a position, and the position behind them."""
     lines: list[str] = []
-    reached: dict[str, Place] = {}
+    reached: dict[str, FileOffset] = {}
     for path in sorted(folder.glob("*.log")):
         more, reached[path.name] = _after(path, position.get(path.name))
         lines += more
     return lines, reached
 
 
-def _after(path: Path, place: Place | None) -> tuple[list[str], Place]:
+def _after(path: Path, at: FileOffset | None) -> tuple[list[str], FileOffset]:
     first = _first(path)
-    if place is None or place.offset == 0 or place.first == first:
-        return _read(path, Place(first, 0 if place is None else place.offset))
+    if at is None or at.offset == 0 or at.first == first:
+        return _read(path, FileOffset(first, 0 if at is None else at.offset))
     rotated = path.with_name(f"{path.name}.1")
-    if not rotated.exists() or _first(rotated) != place.first:
-        return _read(path, Place(first, 0))
-    rest, reached = _read(rotated, place)
+    if not rotated.exists() or _first(rotated) != at.first:
+        return _read(path, FileOffset(first, 0))
+    rest, reached = _read(rotated, at)
     # the rest may take several answers: the new file follows once it is read
     if rest:
         return rest, reached
-    return _read(path, Place(first, 0))
+    return _read(path, FileOffset(first, 0))
 
 
 def _first(path: Path) -> int:
@@ -101,13 +101,13 @@ def _checksum(data: bytes) -> int:
     return zlib.crc32(line) if end else 0
 
 
-def _read(path: Path, place: Place) -> tuple[list[str], Place]:
+def _read(path: Path, at: FileOffset) -> tuple[list[str], FileOffset]:
     with path.open("rb") as file:
-        file.seek(place.offset)
+        file.seek(at.offset)
         data = file.read(READ_BYTES_MAX)
     # a line longer than the limit is cut, or the position would never move on
     whole = data if len(data) == READ_BYTES_MAX and b"\n" not in data else data[: data.rfind(b"\n") + 1]
-    return list(_lines(whole)), Place(place.first, place.offset + len(whole))
+    return list(_lines(whole)), FileOffset(at.first, at.offset + len(whole))
 
 
 def _lines(data: bytes) -> Iterator[str]:

@@ -53,7 +53,7 @@ from headrace.yarn.java import find_hadoop_client
 from headrace.yarn.jvm import JvmConfig, settings_for
 from headrace.yarn.kerberos import KeytabLogin
 from headrace.yarn.master.application_master import ApplicationMaster, MasterConfig
-from headrace.yarn.master.link import Place, WorkerContainers
+from headrace.yarn.master.link import MasterAddress, WorkerContainers
 from headrace.yarn.records import FinalStatus
 from headrace.yarn.token_file import secrets_of
 
@@ -125,7 +125,7 @@ def run(application: ApplicationFile, starter: Starter) -> None:
 
 def _fail(application: ApplicationFile, master: ApplicationMaster, error: UserError) -> None:
     """Ends the application with an error. YARN accepts the end of registered attempts only."""
-    master.register(Place(os.environ[NODE_VARIABLE], 0, ""), patience_s=RESOURCE_MANAGER_SECONDS)
+    master.register(MasterAddress(os.environ[NODE_VARIABLE], 0, ""), patience_s=RESOURCE_MANAGER_SECONDS)
     master.finish(FinalStatus.FAILED, str(error), application.staging)
 
 

@@ -19,7 +19,7 @@ from headrace.leadership.published_leader import PublishedLeader
 from headrace.resources.worker_order import WorkerOrder
 from headrace.resources.yarn.worker_containers import WorkerContainers
 from headrace.yarn.master.application_master import ApplicationMaster
-from headrace.yarn.master.link import Place
+from headrace.yarn.master.link import MasterAddress
 from headrace.yarn.records import Launch
 
 REGISTER_SECONDS = 60.0
@@ -51,7 +51,7 @@ class AttemptElector:
         ledger, by which workers do. Raises ExternalError."""
         control = urlsplit(f"//{leader.control}")
         host, port = str(control.hostname), int(control.port or 0)
-        self._master.register(Place(host, port, leader.url), patience_s=REGISTER_SECONDS)
+        self._master.register(MasterAddress(host, port, leader.url), patience_s=REGISTER_SECONDS)
         self._published.publish(leader)
 
     def find(self) -> Leader | None:

@@ -48,7 +48,7 @@ class ValuesOf:
 
 
 @dataclass(frozen=True, slots=True)
-class PlaceOf:
+class PositionOf:
     """The state of first or last: a value and its row's position in the total order of rows. `index`: number of the
     order column that holds this part of the position; None: the value."""
 
@@ -56,7 +56,7 @@ class PlaceOf:
     index: int | None = None
 
 
-Becomes = LaneOf | SquaresOf | ValuesOf | PlaceOf
+Becomes = LaneOf | SquaresOf | ValuesOf | PositionOf
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +86,7 @@ _PLACES: tuple[tuple[str, DataType, str], ...] = (
     ("offset", Primitive.INT64, "offset of that row (of a step's row: 0)"),
     ("index", Primitive.INT64, "number of that row among those that `explode` made of one"),
 )
-"""Parts of a row's position, in the order of `PlaceOf.index`: name, type, description."""
+"""Parts of a row's position, in the order of `PositionOf.index`: name, type, description."""
 
 
 def aggregate_columns(
@@ -127,7 +127,7 @@ class _Named:
             return
         made = replace(column, name=self._free(name))
         self._found[column.becomes] = made
-        if placed and isinstance(column.becomes, PlaceOf):
+        if placed and isinstance(column.becomes, PositionOf):
             for each in _place(column.becomes.prefix, made.name):
                 assert each.becomes is not None, "places become state"
                 self._found[each.becomes] = replace(each, name=self._free(each.name))
@@ -146,7 +146,7 @@ def _plain(state: CallState) -> GivenColumn | None:
         return None
     main = state.extreme or (state.rows if state.call.function is _F.COUNT else state.total)
     return next(
-        (each for each in _needed(state) if isinstance(each.becomes, PlaceOf) or each.becomes == _lane(main)), None
+        (each for each in _needed(state) if isinstance(each.becomes, PositionOf) or each.becomes == _lane(main)), None
     )
 
 
@@ -161,7 +161,7 @@ def _needed(state: CallState) -> Iterable[GivenColumn]:
     if state.place is not None:
         assert argument is not None, "first and last have an argument"
         name = str(call.function)
-        yield GivenColumn(name, argument.type, _meaning(name, call), nullable=True, becomes=PlaceOf(state.place))
+        yield GivenColumn(name, argument.type, _meaning(name, call), nullable=True, becomes=PositionOf(state.place))
     if state.extreme is not None:
         assert argument is not None, "extremes have an argument"
         name = str(call.function)
@@ -199,7 +199,7 @@ def _place(prefix: str, name: str) -> Iterable[GivenColumn]:
             meaning.format(name),
             required=index == 0,
             nullable=True,
-            becomes=PlaceOf(prefix, index),
+            becomes=PositionOf(prefix, index),
         )
 
 

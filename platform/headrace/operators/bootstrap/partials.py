@@ -14,7 +14,7 @@ import polars as pl
 
 from headrace.core.batch import TS
 from headrace.core.types import DataType, Decimal, ListOf
-from headrace.operators.bootstrap.columns import Becomes, GivenColumn, LaneOf, PlaceOf, SquaresOf, ValuesOf
+from headrace.operators.bootstrap.columns import Becomes, GivenColumn, LaneOf, PositionOf, SquaresOf, ValuesOf
 from headrace.operators.bootstrap.spread import GivenSpread
 from headrace.operators.window.accumulator.columns import ROWS, SUM
 from headrace.operators.window.accumulator.lanes import Count, Extreme, FloatSum, Lane, WholeSquares, WholeSum
@@ -62,7 +62,7 @@ class GivenPartials:
                 case SquaresOf():
                     if column.name in rows.columns:
                         made += self._spread(rows, becomes).columns()
-                case PlaceOf(prefix, index):
+                case PositionOf(prefix, index):
                     made += self._place(rows, column.name, prefix, index)
                 case ValuesOf():
                     pass  # they are a separate state: `values`
@@ -93,7 +93,7 @@ class GivenPartials:
     def _place(self, rows: pl.DataFrame, name: str, prefix: str, index: int | None) -> list[pl.Series]:
         """The state columns of a column of first or last: the value and, for steps ordered by arrival, its arrival
         number; or one part of its position."""
-        given = rows.get_column(self.name_of(PlaceOf(prefix))).is_not_null()
+        given = rows.get_column(self.name_of(PositionOf(prefix))).is_not_null()
         if index is None:
             made = [rows.get_column(name).alias(f"{prefix}.v")]
             if self._arrived is not None:

@@ -19,7 +19,7 @@ from headrace.core.errors import UserError, did_you_mean
 from headrace.core.types import TIMESTAMP, DataType, polars_type
 from headrace.operators.aggregation.aggregate import WINDOW_COLUMNS, AggregateConfig
 from headrace.operators.aggregation.running import LATEST
-from headrace.operators.bootstrap.columns import GivenColumn, LaneOf, PlaceOf, SquaresOf, aggregate_columns
+from headrace.operators.bootstrap.columns import GivenColumn, LaneOf, PositionOf, SquaresOf, aggregate_columns
 from headrace.operators.bootstrap.partials import GivenPartials
 from headrace.operators.bootstrap.spread import ImpossibleSpreadError
 from headrace.operators.bootstrap.types import takes
@@ -138,7 +138,7 @@ class GivenState:
         self._check_once(rows)
         self._check_windows(rows)
         for column in self._aggregates:
-            if isinstance(column.becomes, PlaceOf) and column.becomes.index is None and self._ordered:
+            if isinstance(column.becomes, PositionOf) and column.becomes.index is None and self._ordered:
                 self._check_places(rows, column.becomes.prefix)
         return self._counted(rows)
 
@@ -172,7 +172,7 @@ class GivenState:
 
     def _check_places(self, rows: pl.DataFrame, prefix: str) -> None:
         """Requires the event time of a value, and either its whole position or none of it."""
-        value, ts, *place, number = (self._partials.name_of(PlaceOf(prefix, at)) for at in (None, *range(6)))
+        value, ts, *place, number = (self._partials.name_of(PositionOf(prefix, at)) for at in (None, *range(6)))
         there, given = pl.col(value).is_not_null(), [pl.col(name).is_not_null() for name in place]
         self._refuse(rows.filter(there != pl.col(ts).is_not_null()), (value, ts), "one is NULL and the other is not")
         said = "a row's place is given whole, or not at all"

@@ -19,7 +19,7 @@ from headrace.plan.physical import PhysicalPlan, SourceSpec
 from headrace.plan.totals import row_totals
 from headrace.spark.driver.driver_setup import DriverWish, computation_of, config_of, publication_of
 from headrace.spark.driver.driver_shell import DriverParts, Pause, drive
-from headrace.spark.driver.follow_sources import Discovery, FollowSources, Place
+from headrace.spark.driver.follow_sources import Discovery, FollowSources, SplitKey
 from headrace.spark.driver.idle_splits import IdleSplits, SourceClock
 from headrace.spark.driver.publication import Say
 from headrace.spark.driver_machine.config import DriverConfig
@@ -170,5 +170,5 @@ def _clocks(plan: PhysicalPlan) -> dict[str, SourceClock]:
     }
 
 
-def _places(found: Discovery) -> list[Place]:
+def _places(found: Discovery) -> list[SplitKey]:
     return [(source, split.topic, split.partition) for source, splits in found.splits.items() for split in splits]

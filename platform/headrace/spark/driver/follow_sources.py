@@ -24,7 +24,7 @@ from headrace.plan.physical import PhysicalPlan, SourceSpec
 
 Splits = dict[str, tuple[SplitDocument, ...]]
 """Source -> its splits."""
-Place = tuple[str, str, int]
+SplitKey = tuple[str, str, int]
 """Source, topic, partition."""
 
 
@@ -39,14 +39,14 @@ class Discovery:
     splits: Splits
     ranges: Splits
 
-    def fresh(self, states: Mapping[str, SourceState]) -> frozenset[Place]:
+    def fresh(self, states: Mapping[str, SourceState]) -> frozenset[SplitKey]:
         """Returns the splits with rows to read, given the positions in `states`.
 
         Raises ExternalError if a log ends before the position up to which it was read: it has lost records. A driver
         that continued would wait until the log has other rows at that position, and skip all rows before it. A log may
         end before a split's start, though: the start may lie behind an open transaction, which readers cannot pass yet.
         """
-        found: set[Place] = set()
+        found: set[SplitKey] = set()
         for source, splits in self.ranges.items():
             for split, limit in zip(splits, self.splits[source], strict=True):
                 position = _position(split, states.get(source))

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 from headrace.core.source_state import SourceState, SplitState
 from headrace.execution.idle_times import relayed_heights
-from headrace.spark.driver.follow_sources import Place
+from headrace.spark.driver.follow_sources import SplitKey
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,9 +31,9 @@ class IdleSplits:
     def __init__(self, clocks: Mapping[str, SourceClock]) -> None:
         """clocks: of the sources with event time."""
         self._clocks = clocks
-        self._active_ms: dict[Place, int] = {}
+        self._active_ms: dict[SplitKey, int] = {}
 
-    def seen(self, places: Collection[Place], fresh: Collection[Place], now_ms: int) -> None:
+    def seen(self, places: Collection[SplitKey], fresh: Collection[SplitKey], now_ms: int) -> None:
         """Records the result of a discovery. places: all partitions; fresh: those with rows to read."""
         for place in places:
             if place in fresh:

@@ -13,8 +13,8 @@ from headrace.core.errors import InvalidPipelineError, Location, Problem, UserEr
 from headrace.spec.graph import GROUPS
 from headrace.spec.pipeline import Pipeline
 from headrace.spec.reading.findings import Finding, Path
+from headrace.spec.reading.locations import NODES_MAX, Locations, Plain
 from headrace.spec.reading.overrides import SetLocation, apply_overrides
-from headrace.spec.reading.places import NODES_MAX, Places, Plain
 from headrace.spec.reading.read import TOP_KEYS, read_pipeline
 from headrace.spec.reading.yaml_errors import Flaw
 from headrace.spec.reading.yaml_tree import Mapping as MappingNode
@@ -23,18 +23,18 @@ from headrace.spec.reading.yaml_tree import compose
 
 @dataclass(frozen=True, slots=True)
 class LoadedPipeline:
-    """A pipeline and the places of its fields. Paths are those of the file: ("steps", "hourly", "filter")."""
+    """A pipeline and the locations of its fields. Paths are those of the file: ("steps", "hourly", "filter")."""
 
     pipeline: Pipeline
-    places: Places
+    locations: Locations
 
     def locate(self, path: Path, *, on_key: bool = False) -> Location:
-        """The place of the field at `path`, or of its nearest parent. See Places.locate."""
-        return self.places.locate(path, on_key=on_key)
+        """The place of the field at `path`, or of its nearest parent. See Locations.locate."""
+        return self.locations.locate(path, on_key=on_key)
 
     def locate_in(self, path: Path, offset: int) -> Location:
         """The place of character `offset` (from 0) of the text at `path`."""
-        return self.places.locate_in(path, offset)
+        return self.locations.locate_in(path, offset)
 
 
 class PartlyReadError(InvalidPipelineError):
@@ -61,21 +61,21 @@ def load_text(text: str, file: str, *, set_: Sequence[str] = (), environ: Mappin
         raise InvalidPipelineError(in_file_order(_problem_of(flaw) for flaw in flaws))
     if set_ and isinstance(tree.root, MappingNode):
         apply_overrides(tree.root, set_, TOP_KEYS)
-    places = Places(tree.root.location)
-    plain = Plain(environ, places)
+    locations = Locations(tree.root.location)
+    plain = Plain(environ, locations)
     data = plain.data(tree.root)
-    if len(places.places) >= NODES_MAX:
+    if len(locations.values) >= NODES_MAX:
         raise UserError(f"{file}: aliases unfold into more than {NODES_MAX} values", remedy="use fewer aliases")
     pipeline, findings = read_pipeline(data)
     cut = {flaw.path for flaw in tree.flaws} | {finding.path for finding in plain.findings}
     located = [_problem_of(flaw) for flaw in tree.flaws]
-    located += [_located(finding, places) for finding in plain.findings]
-    located += [_located(finding, places) for finding in findings if finding.path not in cut]
+    located += [_located(finding, locations) for finding in plain.findings]
+    located += [_located(finding, locations) for finding in findings if finding.path not in cut]
     if pipeline is None or findings or located:
-        problems = in_file_order(located or [_located(finding, places) for finding in findings])
+        problems = in_file_order(located or [_located(finding, locations) for finding in findings])
         readable = None if pipeline is None else _uncut(pipeline, cut)
-        raise PartlyReadError(problems, None if readable is None else LoadedPipeline(readable, places))
-    return LoadedPipeline(pipeline, places)
+        raise PartlyReadError(problems, None if readable is None else LoadedPipeline(readable, locations))
+    return LoadedPipeline(pipeline, locations)
 
 
 def _uncut(pipeline: Pipeline, cut: set[Path]) -> Pipeline | None:
@@ -95,8 +95,8 @@ def _problem_of(flaw: Flaw) -> Problem:
     return Problem(flaw.message, flaw.path, flaw.location, flaw.remedy)
 
 
-def _located(finding: Finding, places: Places) -> Problem:
-    return Problem(finding.message, finding.path, places.locate(finding.path, on_key=finding.on_key), finding.remedy)
+def _located(finding: Finding, locations: Locations) -> Problem:
+    return Problem(finding.message, finding.path, locations.locate(finding.path, on_key=finding.on_key), finding.remedy)
 
 
 def in_file_order(problems: Iterable[Problem]) -> list[Problem]:

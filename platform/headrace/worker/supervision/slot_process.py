@@ -47,7 +47,7 @@ class SlotState(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class SlotPlaces:
+class SlotFolders:
     """Folders for a slot's Unix socket, for its log, and for its temporary files (removed after its end)."""
 
     sockets: Path
@@ -65,7 +65,7 @@ class SlotSetup:
     """
 
     host: str
-    places: SlotPlaces
+    folders: SlotFolders
     times: ClusterTimes
     starter: Starter
     tls: TlsFiles | None = None
@@ -98,7 +98,7 @@ class SlotProcess(SupervisedChild):
     """
 
     def __init__(self, name: str, setup: SlotSetup, handlers: SlotHandlers) -> None:
-        places, times = setup.places, setup.times
+        folders, times = setup.folders, setup.times
         self.name = name
         self.info: SlotInfo | None = None
         self.state = SlotState.STARTING
@@ -106,9 +106,9 @@ class SlotProcess(SupervisedChild):
         self.leave_by_s: float | None = None
         self._cancel_s = times.cancel / 1_000
         self._handlers = handlers
-        self._scratch = places.scratch / name
+        self._scratch = folders.scratch / name
         make_private_folder(self._scratch)
-        self.log = SlotLog(places.logs, name)
+        self.log = SlotLog(folders.logs, name)
         try:
             super().__init__(setup.starter, partial(self._order, setup))
         except BaseException:
@@ -156,7 +156,7 @@ class SlotProcess(SupervisedChild):
             fd=fd,
             slot=self.name,
             host=setup.host,
-            folder=setup.places.sockets,
+            folder=setup.folders.sockets,
             parent=os.getpid(),
             heartbeat=times.heartbeat,
             lease=times.lease,

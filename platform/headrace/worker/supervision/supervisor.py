@@ -359,8 +359,8 @@ class Supervisor:
         # not take the new ones for them.
         name = f"{self._config.worker}-{secrets.token_hex(4)}"
         config = self._config
-        places, starter = self._folder.places, config.starter
-        setup = SlotSetup(config.host, places, config.times, starter, tls=config.tls, shows_output=config.shows_output)
+        folders, starter = self._folder.folders, config.starter
+        setup = SlotSetup(config.host, folders, config.times, starter, tls=config.tls, shows_output=config.shows_output)
         handlers = SlotHandlers(self._on_up, self._client.send, self._on_closed)
         with self._lock:
             self._slots[name] = SlotProcess(name, setup, handlers)
@@ -376,7 +376,7 @@ class Supervisor:
             self._client.send(SlotDown(slot.name, reason, clean))
         self._backoff.ended(now_s, now_s - slot.started_s, healthy=clean or slot.state is SlotState.BUSY)
         assert self._folder is not None, "slots start after the folder is held"
-        prune_logs(self._folder.places.logs, {each.log.path for each in self._slots.values()})
+        prune_logs(self._folder.folders.logs, {each.log.path for each in self._slots.values()})
 
     def _judge(self, slot: SlotProcess, now_s: float) -> None:
         """Kills a slot that missed its deadline to leave or to start, or that sends no heartbeats."""

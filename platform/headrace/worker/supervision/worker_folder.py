@@ -8,8 +8,8 @@ from pathlib import Path
 
 from headrace.core.errors import ExternalError, UserError
 from headrace.core.files.private_files import make_private_folder
-from headrace.processes.worker_places import clear, scratch_folder, sockets_folder
-from headrace.worker.supervision.slot_process import SlotPlaces
+from headrace.processes.worker_folders import clear, scratch_folder, sockets_folder
+from headrace.worker.supervision.slot_process import SlotFolders
 
 LOCK = "lock"
 """The file in a worker's folder that is locked (flock) while the worker runs; empty until the first lock."""
@@ -18,7 +18,7 @@ LOCK = "lock"
 class WorkerFolder:
     """A locked worker folder. Raises UserError if another worker has locked it, ExternalError if it cannot be used.
 
-    Unix sockets are outside of it (`processes.worker_places`). Their place is derived from the path of this folder, so
+    Unix sockets are outside of it (`processes.worker_folders`). Their place is derived from the path of this folder, so
     the next worker finds and removes what a killed one left.
     """
 
@@ -27,7 +27,7 @@ class WorkerFolder:
         folder = folder.absolute()
         self._folder = folder
         sockets = sockets_folder(folder)
-        self.places = SlotPlaces(sockets, logs or folder / "logs", scratch_folder(folder))
+        self.folders = SlotFolders(sockets, logs or folder / "logs", scratch_folder(folder))
         try:
             make_private_folder(folder)
             self._lock = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT, 0o600)

@@ -20,7 +20,7 @@ from headrace.core.errors import ExternalError, HeadraceError
 from headrace.core.retry import Backoff
 from headrace.yarn.jvm import JvmConfig, JvmLostError
 from headrace.yarn.master.allocation import AllocationMachine
-from headrace.yarn.master.link import MasterLink, Place, Registration, WorkerContainers
+from headrace.yarn.master.link import MasterAddress, MasterLink, Registration, WorkerContainers
 from headrace.yarn.master.roster import Held, Roster
 from headrace.yarn.records import Allocation, ContainerSize, Credentials, FinalStatus, Headroom, Launch, Token
 from headrace.yarn.refusals import AttemptOverError, NotRegisteredError, RefusedError
@@ -89,7 +89,7 @@ class ApplicationMaster:
         self._wake = threading.Event()
         self._closing = threading.Event()
         self._registered = threading.Event()
-        self._place: Place | None = None
+        self._address: MasterAddress | None = None
         self._registration: Registration | None = None
         self._headroom: Headroom | None = None
         self._leaving: set[str] = set()
@@ -105,9 +105,9 @@ class ApplicationMaster:
         """Starts the JVM, in the thread."""
         self._thread.start()
 
-    def register(self, place: Place, *, patience_s: float) -> None:
+    def register(self, address: MasterAddress, *, patience_s: float) -> None:
         """Registers this attempt with its addresses. Raises ExternalError if that takes longer."""
-        self._place = place
+        self._address = address
         self._wake.set()
         if not self._registered.wait(patience_s):
             raise ExternalError(f"the ResourceManager does not answer: {self._trouble or 'no reason'}", retry=True)
@@ -166,7 +166,7 @@ class ApplicationMaster:
                 link.delete_folder(staging, self._config.credentials("").tokens)
             except HeadraceError as error:
                 LOG.warning("the staging folder stays, until the next start: %s", error.message)
-        link.finish(status, message, "" if self._place is None else self._place.url)
+        link.finish(status, message, "" if self._address is None else self._address.url)
 
     def close(self) -> None:
         """Ends thread and JVM, not the application. Idempotent."""
@@ -215,9 +215,9 @@ class ApplicationMaster:
         """One exchange with the ResourceManager."""
         try:
             link = self._opened()
-            if self._place is not None:
+            if self._address is not None:
                 if self._registration is None:
-                    self._take(link.register(self._place))
+                    self._take(link.register(self._address))
                 self._allocate(link)
         except NotRegisteredError:
             self._register_again()
@@ -242,8 +242,8 @@ class ApplicationMaster:
     def _register_again(self) -> None:
         """After a restart of the ResourceManager."""
         LOG.warning("the ResourceManager was restarted: registering again")
-        assert self._link is not None and self._place is not None, "an answer came through them"
-        self._take(self._link.register(self._place))
+        assert self._link is not None and self._address is not None, "an answer came through them"
+        self._take(self._link.register(self._address))
         with self._lock:
             self._machine.registered_again()
 

@@ -37,7 +37,7 @@ FINISH_CALLS_MAX = 100
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class MasterAddress:
     """Where clients reach the application: the control plane's host and port, and the URL of REST."""
 
     host: str
@@ -85,10 +85,12 @@ class MasterLink:
             self.jvm.close()
             raise
 
-    def register(self, place: Place) -> Registration:
+    def register(self, address: MasterAddress) -> Registration:
         """Registers the ApplicationMaster."""
         with refusals(self.jvm, "the registration at the ResourceManager"):
-            request = self._requests.RegisterApplicationMasterRequest.newInstance(place.host, place.port, place.url)
+            request = self._requests.RegisterApplicationMasterRequest.newInstance(
+                address.host, address.port, address.url
+            )
             answer = self._protocol.registerApplicationMaster(request)
             kept = tuple(allocation_of(each) for each in items(answer.getContainersFromPreviousAttempts()))
             tokens = self._taken(answer.getNMTokensFromPreviousAttempts())

@@ -10,7 +10,7 @@ from hypothesis import given
 
 from headrace.coordinator.driver import log_position
 from headrace.coordinator.driver.job_log import JobLog
-from headrace.coordinator.driver.log_position import Place, parsed, position_text
+from headrace.coordinator.driver.log_position import FileOffset, parsed, position_text
 from headrace.core.errors import UserError
 
 
@@ -80,7 +80,7 @@ def test_an_answer_is_bounded_and_a_long_line_is_cut(tmp_path: Path, monkeypatch
     )
 )
 def test_a_position_is_text(places: dict[str, tuple[int, int]]) -> None:
-    position = {name: Place(*place) for name, place in places.items()}
+    position = {name: FileOffset(*place) for name, place in places.items()}
     assert parsed(position_text(position)) == position
 
 

@@ -39,7 +39,7 @@ def test_what_a_killed_run_left_goes_with_its_sockets(temporary: Path) -> None:
     left = temporary / "headrace-run-killed"
     killed = WorkerFolder(left / WORKER)
     os.close(killed._lock)  # as its end does
-    (killed.places.sockets / "slot-1.sock").write_text("")
+    (killed.folders.sockets / "slot-1.sock").write_text("")
     begun = temporary / "headrace-run-begun" / WORKER / LOCK
     begun.parent.mkdir(parents=True)
     begun.touch()
@@ -62,5 +62,5 @@ def test_what_is_in_use_or_young_stays(temporary: Path) -> None:
         assert used.is_dir()
         assert young.is_dir()
         assert (temporary / "headrace-run-starting").is_dir()
-        assert running.places.sockets.is_dir()
+        assert running.folders.sockets.is_dir()
     running.release()

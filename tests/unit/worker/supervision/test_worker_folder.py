@@ -30,15 +30,15 @@ def test_it_is_held_by_one_worker_at_a_time(tmp_path: Path) -> None:
 
 def test_what_a_killed_worker_left_is_gone(tmp_path: Path, temporary: Path) -> None:
     first = WorkerFolder(tmp_path / "w")
-    sockets = first.places.sockets
+    sockets = first.folders.sockets
     first.release()
     sockets.mkdir()
     (sockets / "left.sock").touch()
-    first.places.scratch.mkdir()
-    (first.places.scratch / "left").touch()
+    first.folders.scratch.mkdir()
+    (first.folders.scratch / "left").touch()
     again = WorkerFolder(tmp_path / "w")
     assert list(sockets.iterdir()) == []
-    assert not first.places.scratch.exists()
+    assert not first.folders.scratch.exists()
     assert sockets.stat().st_mode & 0o777 == 0o700
     again.release()
     assert list(temporary.iterdir()) == []

@@ -58,7 +58,7 @@ def concat(frames: Sequence[pl.DataFrame]) -> pl.DataFrame:
 def merge(frames: Sequence[pl.DataFrame], by: Sequence[str]) -> pl.DataFrame:
     """Merges partial frames, in any order, to one row per group; at least one frame."""
     frame = concat(frames)
-    places = position.places_in(frame.columns)
+    places = position.positioned_in(frame.columns)
     if places:
         frame, orders = position.rank(frame, places)
     plain = [made for name in frame.columns if (made := merge_expression(name)) is not None]

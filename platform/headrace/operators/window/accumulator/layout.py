@@ -117,7 +117,7 @@ class Layout:
     ) -> None:
         """`latest`: name of a state column for the greatest event time of a group."""
         self.keys = [item.name for item in keys]
-        self.places: list[position.Place] = []
+        self.places: list[position.PositionedValue] = []
         self.distinct: dict[str, DistinctValues] = {}
         self._order = order
         self._order_columns = (ARRIVAL,) if order == "arrival" else (TS, *ORDER_COLUMNS)
@@ -207,7 +207,7 @@ class Layout:
                 first = call.function is _F.FIRST
                 prefix = f"{position.FIRST if first else position.LAST}{column[2:]}_{call.function}_{self._order}"
                 if all(place.prefix != prefix for place in self.places):
-                    self.places.append(position.Place(prefix, column, self._order_columns))
+                    self.places.append(position.PositionedValue(prefix, column, self._order_columns))
                 return CallState(call, place=prefix)
             case _F.MIN | _F.MAX:
                 column = self._argument(call, "normal")
@@ -315,7 +315,7 @@ def _partial(
     lanes: Sequence[Lane],
     rows: pl.DataFrame,
     by: Sequence[str],
-    places: Sequence[position.Place] = (),
+    places: Sequence[position.PositionedValue] = (),
     *,
     prepared: bool = False,
 ) -> pl.DataFrame:

@@ -17,7 +17,7 @@ _RANK = "__rank."
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class PositionedValue:
     """One call's state: the column of its value and those of its position, most significant first."""
 
     prefix: str
@@ -37,7 +37,7 @@ class Place:
         ]
 
 
-def places_in(columns: Sequence[str]) -> list[Place]:
+def positioned_in(columns: Sequence[str]) -> list[PositionedValue]:
     """The places whose state these columns hold."""
     places = []
     for name in columns:
@@ -46,7 +46,7 @@ def places_in(columns: Sequence[str]) -> list[Place]:
             order = sorted(
                 (other for other in columns if other.startswith(f"{prefix}.") and other != name), key=_number
             )
-            places.append(Place(prefix, name, tuple(order)))
+            places.append(PositionedValue(prefix, name, tuple(order)))
     return places
 
 
@@ -54,7 +54,7 @@ def _number(column: str) -> int:
     return int(column.rpartition(".")[2])
 
 
-def rank(frame: pl.DataFrame, places: Sequence[Place]) -> tuple[pl.DataFrame, list[pl.Series]]:
+def rank(frame: pl.DataFrame, places: Sequence[PositionedValue]) -> tuple[pl.DataFrame, list[pl.Series]]:
     """Adds a rank column per place; also returns, per place, the row index of each rank."""
     orders = []
     ranks = []
@@ -70,7 +70,7 @@ def rank(frame: pl.DataFrame, places: Sequence[Place]) -> tuple[pl.DataFrame, li
 
 
 def gather(
-    grouped: pl.DataFrame, frame: pl.DataFrame, places: Sequence[Place], orders: Sequence[pl.Series]
+    grouped: pl.DataFrame, frame: pl.DataFrame, places: Sequence[PositionedValue], orders: Sequence[pl.Series]
 ) -> pl.DataFrame:
     """Replaces the picked ranks in `grouped` by the state columns of the corresponding rows of `frame`."""
     made: list[pl.Series] = []

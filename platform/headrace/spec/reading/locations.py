@@ -1,4 +1,4 @@
-"""Places in a pipeline file: from paths of the data to lines and columns."""
+"""Locations in a pipeline file: from paths of the data to lines and columns."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ NODES_MAX = 200_000
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class LocatedValue:
     """A value in the file, its final text if it is a scalar, and the location of its key."""
 
     node: Node
@@ -25,11 +25,11 @@ class Place:
 
 
 @dataclass(slots=True)
-class Places:
+class Locations:
     """The place of every value. Built while the tree becomes plain data."""
 
     root: Location
-    places: dict[Path, Place] = field(default_factory=dict)
+    values: dict[Path, LocatedValue] = field(default_factory=dict)
 
     def locate(self, path: Path, *, on_key: bool = False) -> Location:
         """The place of `path`: of a scalar itself; of a list or mapping (or with `on_key`, of anything) its key.
@@ -37,28 +37,28 @@ class Places:
         A path that is not in the file yields its nearest parent. An element of a list may be named by its text.
         """
         found = self._find(path)
-        place = self.places.get(found)
-        if place is None:
+        value = self.values.get(found)
+        if value is None:
             return self.root
         exact = len(found) == len(path)
-        if exact and not on_key and isinstance(place.node, Scalar) and place.text is not None:
-            return place.node.location
-        return place.key or place.node.location
+        if exact and not on_key and isinstance(value.node, Scalar) and value.text is not None:
+            return value.node.location
+        return value.key or value.node.location
 
     def locate_in(self, path: Path, offset: int) -> Location:
         """The place of character `offset` of the text at `path`; the text's start if the exact place is unknown."""
         found = self._find(path)
-        place = self.places.get(found)
-        if place is None or len(found) != len(path) or not isinstance(place.node, Scalar) or place.text is None:
+        value = self.values.get(found)
+        if value is None or len(found) != len(path) or not isinstance(value.node, Scalar) or value.text is None:
             return self.locate(path)
-        return _inside(place.node, place.text, offset) or place.node.location
+        return _inside(value.node, value.text, offset) or value.node.location
 
     def _find(self, path: Path) -> Path:
         """The longest prefix of `path` that is in the file, with texts of list elements replaced by their indices."""
         found: Path = ()
         for name in path:
             here = (*found, name)
-            if here not in self.places:
+            if here not in self.values:
                 index = self._index(found, name)
                 if index is None:
                     return found
@@ -67,11 +67,11 @@ class Places:
         return found
 
     def _index(self, path: Path, text: str) -> str | None:
-        place = self.places.get(path)
-        if place is None or not isinstance(place.node, Sequence):
+        value = self.values.get(path)
+        if value is None or not isinstance(value.node, Sequence):
             return None
-        indices = (str(index) for index in range(len(place.node.items)))
-        return next((index for index in indices if self.places[(*path, index)].text == text), None)
+        indices = (str(index) for index in range(len(value.node.items)))
+        return next((index for index in indices if self.values[(*path, index)].text == text), None)
 
 
 @dataclass(slots=True)
@@ -79,24 +79,24 @@ class Plain:
     """Converts a tree to plain data, replaces variables, and records every place."""
 
     environ: MappingOf[str, str]
-    places: Places
+    locations: Locations
     findings: list[Finding] = field(default_factory=list)
 
     def data(self, node: Node, path: Path = (), key: Location | None = None) -> object:
         """The plain data of a node: text, None, dict, list."""
-        if len(self.places.places) >= NODES_MAX:
+        if len(self.locations.values) >= NODES_MAX:
             return None
         match node:
             case Mapping(entries):
-                self.places.places[path] = Place(node, key)
+                self.locations.values[path] = LocatedValue(node, key)
                 kept = {name: entry for name, entry in entries.items() if path or not name.startswith("x-")}
                 return {name: self.data(entry.value, (*path, name), entry.key.location) for name, entry in kept.items()}
             case Sequence(items):
-                self.places.places[path] = Place(node, key)
+                self.locations.values[path] = LocatedValue(node, key)
                 return [self.data(item, (*path, str(index))) for index, item in enumerate(items)]
             case Scalar():
                 text = self._text(node, path)
-                self.places.places[path] = Place(node, key, text)
+                self.locations.values[path] = LocatedValue(node, key, text)
                 return text
 
     def _text(self, node: Scalar, path: Path) -> str | None:

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headrace.core.errors import Location
-from headrace.spec.reading.places import Places, Plain
+from headrace.spec.reading.locations import Locations, Plain
 from headrace.spec.reading.yaml_tree import compose
 from support.suite.properties import weighted
 
@@ -37,12 +37,12 @@ def test_every_character_is_found(lines: list[str], style: str) -> None:
     source = f"a:\n  b:\n    c: {written(lines, style)}\n"
     tree = compose(source, "f")
     assert tree.root is not None and not tree.flaws
-    places = Places(Location("f", 1, 1))
-    data = Plain({}, places).data(tree.root)
+    locations = Locations(Location("f", 1, 1))
+    data = Plain({}, locations).data(tree.root)
     assert isinstance(data, dict)
     text = data["a"]["b"]["c"]
 
     for offset, char in enumerate(text):
-        place = places.locate_in(("a", "b", "c"), offset)
+        place = locations.locate_in(("a", "b", "c"), offset)
         if not char.isspace():
             assert source.splitlines()[place.line - 1][place.column - 1] == char
