@@ -17,7 +17,7 @@ from headrace.operators.operator import OnError, Operator
 from headrace.operators.window.definitions import Window
 
 if TYPE_CHECKING:
-    from headrace.operators.window.placing import WindowRule
+    from headrace.operators.window.pane_assignment import WindowRule
     from headrace.operators.window.results import StepShape
 
 WINDOW_COLUMNS = (Field("window_start", TIMESTAMP, nullable=False), Field("window_end", TIMESTAMP, nullable=False))
@@ -94,6 +94,6 @@ class AggregateConfig:
         return StepShape(self.node, self.input, self.key_fields, self.compiled(), self.order_output)
 
     def _rule(self, window: Window) -> WindowRule:
-        from headrace.operators.window.placing import WindowRule
+        from headrace.operators.window.pane_assignment import WindowRule
 
         return WindowRule(window.definition(), self.allowed_lateness_ms, self.lateness, self.order)

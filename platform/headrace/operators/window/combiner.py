@@ -20,7 +20,14 @@ from headrace.operators.window.accumulator.layout import Layout
 from headrace.operators.window.accumulator.limbs import ROWS_MAX
 from headrace.operators.window.assigner import Assigner
 from headrace.operators.window.failures import RowFailures
-from headrace.operators.window.placing import Few, Mixed, Placed, Placing, Spans, WindowRule
+from headrace.operators.window.pane_assignment import (
+    AssignedRows,
+    PaneAssignment,
+    PaneRanges,
+    RowsByPane,
+    RowsWithPane,
+    WindowRule,
+)
 from headrace.operators.window.state import PANE, SINCE, placed
 
 
@@ -30,7 +37,7 @@ class WindowCombiner:
 
     def __init__(self, layout: Layout, assigner: Assigner, rule: WindowRule, failures: RowFailures) -> None:
         self._layout = layout
-        self._placing = Placing(layout, assigner, rule)
+        self._assignment = PaneAssignment(layout, assigner, rule)
         self._failures = failures
 
     @property
@@ -44,21 +51,21 @@ class WindowCombiner:
             out.emit(batch)
             return None
         late = _Late(out)
-        made = self._made(self._placing.place(batch, TIME_MIN, late))
+        made = self._made(self._assignment.assign(batch, TIME_MIN, late))
         out.count("rows_in", batch.height - late.rows)
         return Partials(tuple(made), ordered=ORDER_COLUMNS[0] in batch.columns) if made else None
 
-    def _made(self, rows: Placed) -> list[pl.DataFrame]:
+    def _made(self, rows: AssignedRows) -> list[pl.DataFrame]:
         """A frame for each part of the state."""
         keys = self._layout.keys
         match rows:
-            case Mixed(mixed):
+            case RowsWithPane(mixed):
                 return [part.partial(mixed, [PANE, SINCE, *keys]) for part in self._layout.parts]
-            case Spans():
-                return self._made(rows.parted())
-            case Few([]):
+            case PaneRanges():
+                return self._made(rows.by_pane())
+            case RowsByPane([]):
                 return []
-            case Few(panes):
+            case RowsByPane(panes):
                 return [
                     columns.concat([placed(part.partial(inside, keys), pane) for pane, inside in panes])
                     for part in self._layout.parts
@@ -73,8 +80,8 @@ class _Late:
     rows: int = 0
 
     def emit(self, batch: pl.DataFrame) -> None:
-        """Never called: placing emits no rows."""
-        raise AssertionError("rows are placed, not made")
+        """Never called: the assignment emits no rows."""
+        raise AssertionError("rows are assigned, not made")
 
     def emit_side(self, _output: str, batch: pl.DataFrame) -> None:
         """Passes late rows on."""

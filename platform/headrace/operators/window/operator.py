@@ -28,7 +28,7 @@ from headrace.operators.window.accumulator.layout import Layout
 from headrace.operators.window.accumulator.limbs import ROWS_MAX
 from headrace.operators.window.assigner import Assigner, Span
 from headrace.operators.window.failures import RowFailures
-from headrace.operators.window.placing import Few, Mixed, Placing, Spans, WindowRule
+from headrace.operators.window.pane_assignment import PaneAssignment, PaneRanges, RowsByPane, RowsWithPane, WindowRule
 from headrace.operators.window.results import Results, StepShape
 from headrace.operators.window.snapshots import WINDOWS, SavedStates, StepTime
 from headrace.operators.window.state import PANE, SINCE, WINDOW_END, WINDOW_START, PaneKey, WindowState
@@ -49,7 +49,7 @@ class WindowAggregate:
         self._assigner = assigner
         self._state = WindowState(self._layout, assigner)
         self._saved = SavedStates(shape.node, shape.keys, self._layout, WINDOWS, rule.definition, (PANE, SINCE))
-        self._placing = Placing(self._layout, assigner, rule)
+        self._assignment = PaneAssignment(self._layout, assigner, rule)
         self._failures = RowFailures(errors, shape.aggregates, timed=True)
         self._watermark = TIME_MIN
         self._earlier: EarlierState = NothingEarlier()
@@ -150,16 +150,16 @@ class WindowAggregate:
 
     def _take(self, batch: pl.DataFrame, out: Collector) -> None:
         added: list[tuple[PaneKey, pl.DataFrame]] = []
-        placed = self._placing.place(batch, self._watermark, out)
-        if isinstance(placed, Spans):
-            if not self._refires() and self._state.add_spans(placed.rows, placed.panes):
+        assigned = self._assignment.assign(batch, self._watermark, out)
+        if isinstance(assigned, PaneRanges):
+            if not self._refires() and self._state.add_ranges(assigned.rows, assigned.panes):
                 return
-            placed = placed.parted()
-        match placed:
-            case Few(panes):
+            assigned = assigned.by_pane()
+        match assigned:
+            case RowsByPane(panes):
                 added = [(pane, self._state.add(pane, rows)[0]) for pane, rows in panes]
-            case Mixed(rows):
-                partial = self._state.add_mixed(rows)
+            case RowsWithPane(rows):
+                partial = self._state.add_with_pane(rows)
                 if self._refires():
                     parts = partial.partition_by(PANE, SINCE, include_key=False, as_dict=True)
                     added = [((int(pane), int(end)), frame) for (pane, end), frame in parts.items()]

@@ -98,7 +98,7 @@ class WindowState:
             store.append(frame)
         return partials
 
-    def add_spans(self, rows: pl.DataFrame, panes: Sequence[tuple[PaneKey, int, int]]) -> bool:
+    def add_ranges(self, rows: pl.DataFrame, panes: Sequence[tuple[PaneKey, int, int]]) -> bool:
         """Adds working rows to the tables of panes, each with all rows of its span of time: (pane, begin, end). A span
         may have none.
 
@@ -144,7 +144,7 @@ class WindowState:
         self._table_bytes.pop(pane, None)
         return self._tables.pop(pane, None)
 
-    def add_mixed(self, rows: pl.DataFrame) -> pl.DataFrame:
+    def add_with_pane(self, rows: pl.DataFrame) -> pl.DataFrame:
         """Adds working rows with PANE and SINCE columns. Returns their partial aggregates."""
         by = [PANE, SINCE, *self._keys]
         partials = [part.partial(rows, by) for part in self._layout.parts]

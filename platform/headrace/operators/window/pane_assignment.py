@@ -45,41 +45,41 @@ class WindowRule:
 
 
 @dataclass(frozen=True, slots=True)
-class Spans:
+class PaneRanges:
     """Working rows of a few panes. panes: (pane, begin, end): all rows with begin <= time < end belong to the pane."""
 
     rows: pl.DataFrame
     panes: Sequence[tuple[PaneKey, int, int]]
 
-    def parted(self) -> Few:
+    def by_pane(self) -> RowsByPane:
         """The rows split by pane."""
         if len(self.panes) == 1:
-            return Few([(self.panes[0][0], self.rows)])
+            return RowsByPane([(self.panes[0][0], self.rows)])
         parts = [
             (pane, self.rows.filter((pl.col(TS) >= begin) & (pl.col(TS) < end))) for pane, begin, end in self.panes
         ]
-        return Few([(pane, inside) for pane, inside in parts if inside.height])
+        return RowsByPane([(pane, inside) for pane, inside in parts if inside.height])
 
 
 @dataclass(frozen=True, slots=True)
-class Few:
+class RowsByPane:
     """Working rows, pane by pane."""
 
     panes: Sequence[tuple[PaneKey, pl.DataFrame]]
 
 
 @dataclass(frozen=True, slots=True)
-class Mixed:
+class RowsWithPane:
     """Working rows with PANE and SINCE columns, of many panes."""
 
     rows: pl.DataFrame
 
 
-Placed = Spans | Few | Mixed
+AssignedRows = PaneRanges | RowsByPane | RowsWithPane
 
 
-class Placing:
-    """Places the rows of one step."""
+class PaneAssignment:
+    """Assigns the rows of one step to panes."""
 
     def __init__(self, layout: Layout, assigner: Assigner, rule: WindowRule) -> None:
         self._layout = layout
@@ -87,7 +87,7 @@ class Placing:
         self._rule = rule
         self._judge = Judge(assigner, rule.allowed_lateness_ms)
 
-    def place(self, batch: pl.DataFrame, watermark: int, out: Collector) -> Placed:
+    def assign(self, batch: pl.DataFrame, watermark: int, out: Collector) -> AssignedRows:
         """Assigns rows that do not fail to panes. Sends late rows to the side output, and counts them. `watermark`: the
         operator's, used if the rule is `operator`."""
         times = batch.get_column(TS)
@@ -118,12 +118,12 @@ class Placing:
             panes.append(self._judge.pane(panes[-1]).end)
         return panes
 
-    def _spans(self, batch: pl.DataFrame, panes: Sequence[int]) -> Spans:
+    def _spans(self, batch: pl.DataFrame, panes: Sequence[int]) -> PaneRanges:
         """Rows of few panes that are all on time. This is the common path, and computes no pane per row."""
         known = [(pane, self._judge.pane(pane)) for pane in panes]
-        return Spans(self._layout.rows(batch), [((pane, it.first_end), pane, it.end) for pane, it in known])
+        return PaneRanges(self._layout.rows(batch), [((pane, it.first_end), pane, it.end) for pane, it in known])
 
-    def _judged(self, batch: pl.DataFrame, watermark: int, out: Collector) -> Placed:
+    def _judged(self, batch: pl.DataFrame, watermark: int, out: Collector) -> AssignedRows:
         """Judges each row, and assigns the rows that are not late to panes."""
         judged = self._judge.judge(batch.get_column(TS).to_numpy(), self._watermarks(batch, watermark))
         panes, since = judged.panes, judged.since
@@ -136,14 +136,14 @@ class Placing:
             batch = batch.filter(~late)
             panes, since = panes[~judged.late], since[~judged.late]
         if not batch.height:
-            return Few(())
+            return RowsByPane(())
         rows = self._layout.rows(batch).with_columns(pl.Series(PANE, panes), pl.Series(SINCE, since))
         keys = rows.select(PANE, SINCE).unique().sort(PANE, SINCE).rows()
         if len(keys) > _NARROW_MAX:
-            return Mixed(rows)
+            return RowsWithPane(rows)
         if len(keys) == 1:
-            return Few([(keys[0], rows)])
-        return Few([(key, rows.filter((pl.col(PANE) == key[0]) & (pl.col(SINCE) == key[1]))) for key in keys])
+            return RowsByPane([(keys[0], rows)])
+        return RowsByPane([(key, rows.filter((pl.col(PANE) == key[0]) & (pl.col(SINCE) == key[1]))) for key in keys])
 
     def _watermarks(self, batch: pl.DataFrame, watermark: int) -> Times | int | None:
         if self._rule.lateness == "operator":
