@@ -59,7 +59,8 @@ def _table() -> Iterator[str]:
 
 
 def _meaning(state: JobState) -> str:
-    module = importlib.import_module(f"headrace.coordinator.job.states.{state.value.lower()}")
+    room = "states.terminal" if state.terminal else "states"
+    module = importlib.import_module(f"headrace.coordinator.job.{room}.{state.value.lower()}")
     first = (module.__doc__ or "").partition("\n")[0]
     return first.partition(": ")[2].rstrip(".")
 
