@@ -152,8 +152,8 @@ class DriverShell:
         return on.JournalRead(journal, resolve(journal, damaged_epochs(self._store, journal)))
 
     def _append(self, draft: Record) -> on.Event:
-        verdict = self._journal.append(draft.model_copy(update={"at_ms": self._parts.clock.now_ms()}))
-        match verdict:
+        result = self._journal.append(draft.model_copy(update={"at_ms": self._parts.clock.now_ms()}))
+        match result:
             case Written(record):
                 return on.RecordWritten(record)
             case Settled(record):
@@ -164,7 +164,7 @@ class DriverShell:
             case JournalReplaced(number):
                 return on.Replaced(number)
             case _:
-                assert_never(verdict)
+                assert_never(result)
 
     def _remove_leftovers(self, attempt: int, decided: str | None) -> None:
         config = self._config

@@ -26,11 +26,11 @@ class DriverJournal:
 
     def append(self, draft: Record) -> None:
         """Appends a record. Raises ReplacedError if another driver continues the job, ExternalError."""
-        verdict = self._store.append(draft)
-        match verdict:
+        result = self._store.append(draft)
+        match result:
             case Written() | Settled():
                 pass
             case JournalReplaced(number):
                 raise ReplacedError(self._job, number)
             case _:
-                assert_never(verdict)
+                assert_never(result)

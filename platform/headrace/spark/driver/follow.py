@@ -155,7 +155,7 @@ class WatchedSources:
         have ended."""
         found = self.sources.discover(dict(splits))
         fresh, now_ms = found.fresh(states), self.clock.monotonic_ms()  # monotonic: the wall clock may be set
-        self.idle.seen(_places(found), fresh, now_ms)
+        self.idle.seen(_keys(found), fresh, now_ms)
         work = Work(found.splits, found.ranges, self.idle.raised(states, now_ms, found.ended), found.ended)
         return work if fresh or work.sources != states or work.over else None
 
@@ -170,5 +170,5 @@ def _clocks(plan: PhysicalPlan) -> dict[str, SourceClock]:
     }
 
 
-def _places(found: Discovery) -> list[SplitKey]:
+def _keys(found: Discovery) -> list[SplitKey]:
     return [(source, split.topic, split.partition) for source, splits in found.splits.items() for split in splits]

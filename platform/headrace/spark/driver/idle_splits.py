@@ -33,13 +33,13 @@ class IdleSplits:
         self._clocks = clocks
         self._active_ms: dict[SplitKey, int] = {}
 
-    def seen(self, places: Collection[SplitKey], fresh: Collection[SplitKey], now_ms: int) -> None:
-        """Records the result of a discovery. places: all partitions; fresh: those with rows to read."""
-        for place in places:
-            if place in fresh:
-                self._active_ms[place] = now_ms
+    def seen(self, keys: Collection[SplitKey], fresh: Collection[SplitKey], now_ms: int) -> None:
+        """Records the result of a discovery. keys: all partitions; fresh: those with rows to read."""
+        for key in keys:
+            if key in fresh:
+                self._active_ms[key] = now_ms
             else:
-                self._active_ms.setdefault(place, now_ms)
+                self._active_ms.setdefault(key, now_ms)
 
     def raised(
         self, states: Mapping[str, SourceState], now_ms: int, ended: Collection[str] = ()
