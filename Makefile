@@ -40,6 +40,7 @@ help:
 	@echo "make demo    real flights through a real Kafka broker into windowed results"
 	@echo "make test    lint, then the tests that a commit needs (TEST_PROCESSES=3: so many files at a time)"
 	@echo "make test-all  every test, with long properties, 13 seeds of chaos, 10,000 of the simulation, fuzzers"
+	@echo "make test-full  the first step of that; several machines share it (PART=2/8: the second of eight parts)"
 	@echo "make libraries  tests of libraries with the lowest and highest version that pyproject.toml allows (ONLY=numpy)"
 	@echo "make sim     10,000 Spark drivers, leaders and clusters that fail in every way, simulated (SEEDS=10000 FROM=0)"
 	@echo "make fuzz    random input for the C loops, also under sanitizers (SECONDS=60 for each, SEED=the date)"
@@ -95,9 +96,9 @@ test-seeds: $(READY) compiled
 	@$(MAKE) --no-print-directory --jobs=2 --output-sync=target \
 		libraries sim fuzz $(CHAOS_SEEDS:%=chaos-%) $(LEADER_SEEDS:%=chaos-leaders-%)
 
-# Properties draw from a seed that is the date; HYPOTHESIS_SEED=.. repeats it.
+# Properties draw from a seed that is the date; HYPOTHESIS_SEED=.. repeats it. PART=2/8 runs the second of eight parts.
 test-full: $(READY) compiled
-	@$(IN_SCRATCH) $(PYTEST) --basetemp="$$TMPDIR/t" --full --stops 50 --increments 50 --timeout 3600
+	@$(IN_SCRATCH) $(PYTEST) --basetemp="$$TMPDIR/t" --full $(PART:%=--part %) --stops 50 --increments 50 --timeout 3600
 
 # What has to be the same bits without them, in the cases of a commit; `flows/test_mixed` goes from one to the other.
 test-without-kernels: $(READY) compiled
