@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     import polars as pl
     from pyspark.sql import SparkSession
 
-    from headrace.api.bound import Bound
-    from headrace.api.on_spark import ReplaySettings
-    from headrace.api.replay_result import ReplayResult
+    from headrace.api.spark.bound import Bound
+    from headrace.api.spark.replay_result import ReplayResult
+    from headrace.api.spark.replaying import ReplaySettings
     from headrace.local.engine.job import Progress
     from headrace.spec.pipeline import Pipeline as PipelineModel
 
@@ -173,7 +173,7 @@ class Pipeline:
         **settings: Unpack[ReplaySettings],
     ) -> ReplayResult:
         """Runs over a range of its sources in a Spark session; see `headrace.spark.replay`."""
-        from headrace.api.on_spark import replay
+        from headrace.api.spark.replaying import replay
 
         return replay(spark, self, until=until, from_=from_, savepoint=savepoint, **settings)
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from headrace.core.plural import plural
+from headrace.core.text.plural import plural
 
 if TYPE_CHECKING:
     from headrace.local.comparison.difference_report import DifferenceWords

@@ -16,8 +16,8 @@ import polars as pl
 import polars_hash
 import pyarrow as pa
 
-from headrace.core.digest_text import MODULUS
 from headrace.core.keygroups import xxh64_words
+from headrace.core.text.digest_text import MODULUS
 
 _NULL = 42
 """The hash of a NULL."""

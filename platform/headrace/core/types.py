@@ -16,7 +16,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Literal
 
 from headrace.core.errors import UserError, did_you_mean
-from headrace.core.synonyms import TYPE_SYNONYMS
+from headrace.core.text.synonyms import TYPE_SYNONYMS
 
 if TYPE_CHECKING:
     import polars as pl

@@ -15,8 +15,8 @@ from headrace.checkpoint.manifest import CommittableDocument, Document, SplitDoc
 from headrace.client.output_models import DeadLetterList, Redriven
 from headrace.connect.sink import OpenTransaction, OutputSeen
 from headrace.core.config import FileForm
-from headrace.core.digest_text import digest_text, digest_value
 from headrace.core.network.frames import encode_frame
+from headrace.core.text.digest_text import digest_text, digest_value
 from headrace.execution.discovered import DiscoveredSource
 from headrace.rpc.messages import Failure
 

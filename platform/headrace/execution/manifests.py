@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from headrace.checkpoint.manifest import CommittableDocument, Manifest, OutputTotal, StateHandle
-from headrace.core.digest_text import add_digests, digest_text, digest_value
+from headrace.core.text.digest_text import add_digests, digest_text, digest_value
 
 
 def with_output(

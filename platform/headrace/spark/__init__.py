@@ -10,8 +10,8 @@ them live in `headrace.api`, above this package, where they accept a pipeline in
 __all__ = ["replay", "verify", "bootstrap", "bootstrap_columns", "register"]
 
 _HOMES = {
-    "replay": ("headrace.api.on_spark", "replay"),
-    "verify": ("headrace.api.verifying", "verify"),
+    "replay": ("headrace.api.spark.replaying", "replay"),
+    "verify": ("headrace.api.spark.verifying", "verify"),
     "bootstrap": ("headrace.spark.savepoints.bootstrapping", "bootstrap"),
     "bootstrap_columns": ("headrace.spark.savepoints.bootstrapping", "bootstrap_columns"),
     "register": ("headrace.spark.state_source", "register_state"),

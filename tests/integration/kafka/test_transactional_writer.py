@@ -19,8 +19,8 @@ from confluent_kafka import Producer
 from headrace.connect.sink import CheckpointTerms, Committable, SinkBatch, SinkContext
 from headrace.core.batch import OP, TS
 from headrace.core.digest import digest_of
-from headrace.core.digest_text import add_digests, digest_text
 from headrace.core.errors import ExternalError, UserError
+from headrace.core.text.digest_text import add_digests, digest_text
 from headrace.core.types import schema_of
 from headrace_connectors.kafka import KafkaSinkConfig
 from headrace_connectors.kafka.librdkafka import native_producer

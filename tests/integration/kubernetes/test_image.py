@@ -37,7 +37,7 @@ sinks:
     format: json
 """
 ANY_USER = ("--user", "54321:54321")
-# the build takes 95 CPU seconds; `tidy/test_image_recipe` reads what it is built by
+# the build takes 95 CPU seconds; `tidy/deploy/test_image_recipe` reads what it is built by
 pytestmark = pytest.mark.full
 NOT_COMPILED = """\
 import sys

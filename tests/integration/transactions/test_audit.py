@@ -16,8 +16,8 @@ from headrace.client.models import SinkAudit
 from headrace.coordinator.output.job_audit import JobAudit
 from headrace.coordinator.output.job_handle import ToolHosts
 from headrace.core.digest import digest_of
-from headrace.core.digest_text import digest_text
 from headrace.core.errors import UserError
+from headrace.core.text.digest_text import digest_text
 from headrace_connectors.kafka.config import KafkaSinkSettings
 from headrace_connectors.kafka.transactions.audit import output_begin
 from headrace_dev.broker import EmbeddedBroker

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from headrace.checkpoint.journal.records import AttemptRecord, CheckpointRecord, FinishedRecord
 from headrace.checkpoint.manifest import CommittableDocument
-from headrace.core.digest_text import digest_value
+from headrace.core.text.digest_text import digest_value
 from headrace_connectors.kafka.transactions.names import ATTEMPTS, parsed
 from sim.external.outside import SINK, Ledger, Range, digest_of_rows
 from sim.external.transactions import Entry, Identity, Taker, Transactions

@@ -23,8 +23,8 @@ from headrace.coordinator.job.config import Beginning, JobConfig
 from headrace.coordinator.job.journaling import WriteRecord, draft_of, journal_read
 from headrace.coordinator.job.machine import Machine
 from headrace.core.config import parse_duration_ms
-from headrace.core.digest_text import digest_text
 from headrace.core.source_state import SourceState
+from headrace.core.text.digest_text import digest_text
 from headrace.execution.plan_facts import PlanFacts, no_names
 from headrace.rpc.messages import EpochCompleted, Failure
 from headrace.spec.settings import Checkpoint, ExponentialDelay, FixedDelay, NoRestart, Restart

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from headrace.cli.jobs.status_text import bytes_text
-from headrace.core.span_text import span_text
+from headrace.core.text.span_text import span_text
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headrace.core.digest import digest_of
-from headrace.core.digest_text import add_digests, digest_text, digest_value
+from headrace.core.text.digest_text import add_digests, digest_text, digest_value
 from support.suite.properties import weighted
 
 Row = tuple[bytes | None, bytes | None]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from headrace.core.errors import InvalidPipelineError, Problem, UserError
-from headrace.core.synonyms import TYPE_SYNONYMS
+from headrace.core.text.synonyms import TYPE_SYNONYMS
 from headrace.core.types import parse_type, schema_of
 from headrace.expr.compiler import compile_scalar
 from headrace.plan.every_problem import every_problem

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from headrace.connect.access import Finding, Status
-from headrace.core.plural import plural
+from headrace.core.text.plural import plural
 
 CLOCK_TOLERANCE_MS = 2_000
 """Records may be this far in the future: clocks of hosts differ by less where they are kept."""

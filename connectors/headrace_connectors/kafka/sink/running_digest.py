@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from headrace.core.digest_text import add_digests, digest_text
+from headrace.core.text.digest_text import add_digests, digest_text
 from headrace.kernels.kafka.row_digest import digest_of
 from headrace.kernels.library import is_loaded
 from headrace_connectors.kafka.sink.records import Records

@@ -17,7 +17,7 @@ from confluent_kafka.admin._config import ConfigResource
 
 from headrace.connect.sink import OutputSeen
 from headrace.connect.source import MessageBatch, SourceContext, Split, SplitId
-from headrace.core.digest_text import add_digests
+from headrace.core.text.digest_text import add_digests
 from headrace.core.types import Schema
 from headrace.kernels.kafka.row_digest import digest_of
 from headrace_connectors.kafka.clients.client import (

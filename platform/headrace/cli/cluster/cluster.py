@@ -21,7 +21,7 @@ from headrace.cli.cluster.cluster_target import (
 from headrace.cli.cluster.election_options import Ha, Host, KeyFile, Ledger, election_of
 from headrace.cli.cluster.tls_options import TlsCa, TlsCert, TlsKey
 from headrace.cli.errors import NOT_REACHABLE, reporting_errors
-from headrace.core.plural import plural
+from headrace.core.text.plural import plural
 
 if TYPE_CHECKING:
     from headrace.core.settings import Home

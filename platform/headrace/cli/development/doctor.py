@@ -10,7 +10,7 @@ import typer
 
 from headrace.cli.arguments import Json, Set, print_json
 from headrace.cli.errors import FAILED, reporting_errors
-from headrace.core.plural import plural
+from headrace.core.text.plural import plural
 
 if TYPE_CHECKING:
     from headrace.connect.access import Finding

@@ -14,7 +14,7 @@ def checkpoints(job: Job, coordinator: Coordinator = None, as_json: Json = False
     """List the checkpoints and savepoints of a job, newest first: also those that run, and those that failed."""
     from headrace.cli.jobs.status_text import slowest_text
     from headrace.client.discovery import connect
-    from headrace.core.span_text import span_text
+    from headrace.core.text.span_text import span_text
 
     with connect(coordinator) as client:
         found = client.checkpoints(job)

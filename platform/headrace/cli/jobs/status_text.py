@@ -10,9 +10,9 @@ import typer
 from headrace.cli.arguments import print_table
 from headrace.cli.jobs.jobs import state_text, time_text
 from headrace.client.models import CheckpointInfo, ExceptionInfo, JobStatus, NodeStatus, PartitionState, SubtaskState
-from headrace.core.plural import plural
 from headrace.core.signals import TIME_MIN
-from headrace.core.span_text import span_text
+from headrace.core.text.plural import plural
+from headrace.core.text.span_text import span_text
 from headrace.local.runs.number_text import count_text, watermark_text
 
 HEAD = (

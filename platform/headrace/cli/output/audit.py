@@ -10,7 +10,7 @@ import typer
 
 from headrace.cli.arguments import Coordinator, Job, Json, print_json
 from headrace.cli.errors import FAILED, WRONG_USE, reporting_errors
-from headrace.core.plural import plural
+from headrace.core.text.plural import plural
 
 if TYPE_CHECKING:
     from headrace.client.models import AuditReport, SinkAudit, Trigger

@@ -14,7 +14,7 @@ import typer
 
 from headrace.cli.arguments import Coordinator, Json, Set, print_json, print_table
 from headrace.cli.errors import reporting_errors
-from headrace.core.plural import plural
+from headrace.core.text.plural import plural
 
 if TYPE_CHECKING:
     from headrace.client.http import Client

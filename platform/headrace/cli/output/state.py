@@ -10,7 +10,7 @@ import typer
 
 from headrace.cli.arguments import Json, print_json, print_table
 from headrace.cli.errors import reporting_errors
-from headrace.core.plural import plural
+from headrace.core.text.plural import plural
 
 if TYPE_CHECKING:
     import polars as pl

@@ -9,7 +9,7 @@ import typer
 from headrace.cli.arguments import Json, print_json
 from headrace.cli.development.kafka import Brokers
 from headrace.cli.errors import reporting_errors
-from headrace.core.plural import plural
+from headrace.core.text.plural import plural
 
 if TYPE_CHECKING:
     from headrace.local.inspection.infer import Inferred

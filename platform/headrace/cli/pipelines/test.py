@@ -9,7 +9,7 @@ import typer
 from headrace.cli.arguments import File, Json, Set, print_json
 from headrace.cli.errors import FAILED, reporting_errors
 from headrace.cli.row_differences import print_diff
-from headrace.core.plural import plural
+from headrace.core.text.plural import plural
 
 if TYPE_CHECKING:
     from headrace.local.engine.testcases import CaseResult, Mismatch

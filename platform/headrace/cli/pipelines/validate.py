@@ -6,7 +6,7 @@ import typer
 
 from headrace.cli.arguments import File, Json, Set, print_json
 from headrace.cli.errors import WRONG_USE, problem_dict, reporting_errors
-from headrace.core.plural import plural
+from headrace.core.text.plural import plural
 
 
 @reporting_errors()

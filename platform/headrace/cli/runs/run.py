@@ -32,7 +32,7 @@ from headrace.cli.runs.meter import Meter
 from headrace.cli.runs.run_result import Ran, print_summary, report_failure, require_savepoint
 from headrace.cli.signals import handled, leaving_at_once, let_go_of_terminal, write_line
 from headrace.core.files.named_file import named_file
-from headrace.core.plural import plural
+from headrace.core.text.plural import plural
 
 if TYPE_CHECKING:
     from headrace.cli.runs.resumption import Allowed, TakenUp

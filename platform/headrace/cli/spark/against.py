@@ -10,10 +10,10 @@ import typer
 from headrace.cli.arguments import print_json
 from headrace.cli.errors import FAILED
 from headrace.cli.row_differences import print_comparison
-from headrace.core.plural import plural
+from headrace.core.text.plural import plural
 
 if TYPE_CHECKING:
-    from headrace.api.against import ComparedWithTopic, TopicRange
+    from headrace.api.spark.against import ComparedWithTopic, TopicRange
     from headrace.spark.launch.replay import ReplayOptions
     from headrace.spec.pipeline import Pipeline
 
@@ -22,7 +22,7 @@ def replay_against(
     pipeline: Pipeline, options: ReplayOptions, wanted: TopicRange, sink: str | None, *, as_json: bool
 ) -> None:
     """Compares, and ends the command: with exit code 1 if there is a difference. Raises UserError, ExternalError."""
-    from headrace.api.against import compare_with_topic
+    from headrace.api.spark.against import compare_with_topic
     from headrace.core.errors import UserError
     from headrace.core.settings import Home
     from headrace.spark.cluster.session import session

@@ -11,7 +11,7 @@ import typer
 from headrace.core.errors import UserError
 
 if TYPE_CHECKING:
-    from headrace.api.against import TopicRange
+    from headrace.api.spark.against import TopicRange
     from headrace.spark.cluster.packaging import Packages
     from headrace.spark.launch.replay import BackEnd
 
@@ -109,7 +109,7 @@ class Comparison:
 
     def range(self) -> TopicRange:
         """Returns the rows of the topic to read."""
-        from headrace.api.against import TopicRange
+        from headrace.api.spark.against import TopicRange
 
         return TopicRange(self.topic, self.begin, self.end)
 

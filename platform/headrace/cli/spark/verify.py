@@ -24,7 +24,7 @@ from headrace.cli.spark.settings import (
 )
 
 if TYPE_CHECKING:
-    from headrace.api.verifying import Verified
+    from headrace.api.spark.verifying import Verified
 
 MISSING, EXTRA = "missing on Spark", "only on Spark"
 
@@ -58,7 +58,7 @@ def verify(
     """
     quiet_driver()
     from headrace.api.pipeline_like import import_path
-    from headrace.api.verifying import verify as verify_on
+    from headrace.api.spark.verifying import verify as verify_on
     from headrace.local.pipeline_file import load_file
     from headrace.spark.cluster.packaging import OWN_CODE, Packages
     from headrace.spark.cluster.session import session

@@ -53,7 +53,7 @@ from headrace.coordinator.rest.worker_infos import worker_infos
 from headrace.coordinator.store.job_store import JobStore
 from headrace.coordinator.store.ledger_store import LedgerReplacedError
 from headrace.core.errors import HeadraceError, UserError
-from headrace.core.plural import plural
+from headrace.core.text.plural import plural
 
 ANSWER_PATIENCE_S = 2.0
 """How long, in seconds, a cancel of a job without a driver waits for the job store before it returns a trigger that is

@@ -15,7 +15,7 @@ from headrace.coordinator.figures.job_figures import JobFigures
 from headrace.coordinator.figures.quiet_partitions import QuietPartition, quiet_partitions
 from headrace.core.config import duration_text
 from headrace.core.late_buckets import merged, quantile_ms
-from headrace.core.span_text import span_text
+from headrace.core.text.span_text import span_text
 from headrace.core.types import TimestampUnit
 from headrace.rpc.figures import FIRST_ROWS_MAX, FirstRows
 from headrace.rpc.status import SlotStatus

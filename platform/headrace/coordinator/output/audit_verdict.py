@@ -19,7 +19,7 @@ from enum import StrEnum
 from headrace.checkpoint.journal.journal import Journal
 from headrace.checkpoint.manifest import OutputTotal
 from headrace.connect.sink import OutputSeen
-from headrace.core.digest_text import digest_value
+from headrace.core.text.digest_text import digest_value
 
 
 class Proof(StrEnum):

@@ -23,7 +23,7 @@ from headrace.coordinator.output.job_handle import HeldJob, ToolHosts
 from headrace.coordinator.output.transaction_safety import Action, JobStanding, Judgement, Phase, Plan, judged, planned
 from headrace.coordinator.rest.service import JobConflictError
 from headrace.core.clock import Clock
-from headrace.core.plural import plural
+from headrace.core.text.plural import plural
 
 Found = list[tuple[OpenTransaction, Judgement]]
 

@@ -19,8 +19,8 @@ from headrace.client.token_files import ensure_token
 from headrace.core.errors import ExternalError, HeadraceError, UserError
 from headrace.core.files.private_files import make_private_folder
 from headrace.core.network.hosts import host_port
-from headrace.core.plural import plural
 from headrace.core.settings import Home
+from headrace.core.text.plural import plural
 from headrace.local.cluster.commands import (
     SLOT_ROLE,
     coordinator_command,

@@ -9,8 +9,8 @@ from headrace.connect import registry
 from headrace.connect.access import AccessCheck, Finding, Status
 from headrace.connect.source import SourceContext
 from headrace.core.errors import HeadraceError, InvalidPipelineError
-from headrace.core.plural import plural
 from headrace.core.settings import Home
+from headrace.core.text.plural import plural
 from headrace.core.types import Schema
 from headrace.local.doctor.side_by_side import Check
 from headrace.local.doctor.storage import check_storage

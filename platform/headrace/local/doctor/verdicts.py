@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from headrace.connect.access import Finding, Status
-from headrace.core.plural import plural
+from headrace.core.text.plural import plural
 
 FREE_BYTES_MIN = 1_000_000_000
 """A home with less free space may fail to keep state."""

@@ -13,7 +13,7 @@ from headrace.checkpoint.journal.records import CheckpointRecord
 from headrace.checkpoint.manifest import Manifest
 from headrace.core.clock import Clock
 from headrace.core.errors import ExternalError
-from headrace.core.plural import plural
+from headrace.core.text.plural import plural
 from headrace.execution.planning import JobPlans, plan_sinks
 from headrace.plan.physical import SinkSpec
 from headrace.spark.driver.manifest import share_of

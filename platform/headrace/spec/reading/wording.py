@@ -13,7 +13,7 @@ from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
 from headrace.core.errors import did_you_mean
-from headrace.core.synonyms import key_meant
+from headrace.core.text.synonyms import key_meant
 from headrace.spec.reading.findings import Finding, FindingsError, Path, joined
 
 _Model = TypeVar("_Model", bound=BaseModel)

@@ -27,7 +27,7 @@ from headrace import __version__
 from headrace.core.errors import ExternalError, HeadraceError, InternalError, UnreachableError, UserError
 from headrace.core.files.private_files import PRIVATE_FILE
 from headrace.core.files.replaced_file import replace_file
-from headrace.core.plural import plural
+from headrace.core.text.plural import plural
 from headrace.processes.spawning import SpawnStarter, Starter
 from headrace.rpc.client import ClientHandlers, ControlClient, CoordinatorAccess
 from headrace.rpc.messages import (

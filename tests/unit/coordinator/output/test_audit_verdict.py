@@ -9,7 +9,7 @@ from headrace.checkpoint.journal.records import AttemptRecord
 from headrace.checkpoint.manifest import OutputTotal
 from headrace.connect.sink import OutputSeen
 from headrace.coordinator.output.audit_verdict import Proof, Totals, totals_of, verdict
-from headrace.core.digest_text import digest_text
+from headrace.core.text.digest_text import digest_text
 
 BEGIN = {"topic": "t", "offsets": {"0": 5}}
 TOTALS = Totals(BEGIN, {epoch: OutputTotal(rows=10 * epoch, digest=digest_text(100 * epoch)) for epoch in (1, 2, 3)})

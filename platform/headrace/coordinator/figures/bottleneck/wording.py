@@ -23,7 +23,7 @@ from headrace.coordinator.figures.bottleneck.verdict import (
     Verdict,
 )
 from headrace.coordinator.figures.bottleneck.view import KeyShare, LiveView, PartitionView, TaskView
-from headrace.core.span_text import span_text
+from headrace.core.text.span_text import span_text
 
 KEYS_SHOWN = 5
 """Most keys in the evidence."""

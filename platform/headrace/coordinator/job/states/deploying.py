@@ -13,7 +13,7 @@ from headrace.coordinator.job.states.shared.after_failure import after_failure
 from headrace.coordinator.job.states.shared.any_event import on_any
 from headrace.coordinator.job.states.transitions import STAY, Next, ToRunning, ToStopping
 from headrace.core.errors import Domain
-from headrace.core.plural import plural
+from headrace.core.text.plural import plural
 from headrace.rpc.messages import Failure
 
 

@@ -65,7 +65,7 @@ from headrace.coordinator.job.states.shared.recorded_end import recorded_end
 from headrace.coordinator.job.states.stop_end import StopEnd
 from headrace.coordinator.job.states.transitions import STAY, Next, ToDeploying, ToFailing, ToSuspended
 from headrace.core.errors import Domain
-from headrace.core.plural import plural
+from headrace.core.text.plural import plural
 from headrace.execution.manifests import savepoint_of
 from headrace.rpc.messages import Failure
 

@@ -4,7 +4,7 @@ import pyarrow as pa
 import pytest
 
 from headrace.core.digest import digest_of
-from headrace.core.digest_text import digest_text
+from headrace.core.text.digest_text import digest_text
 from headrace_connectors.kafka.sink import running_digest
 from headrace_connectors.kafka.sink.records import Records
 from headrace_connectors.kafka.sink.running_digest import TOGETHER_BYTES, TOGETHER_ROWS, RunningDigest

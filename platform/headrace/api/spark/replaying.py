@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, TypedDict, Unpack
 
-from headrace.api.bound import Bound, bound_text
 from headrace.api.pipeline_like import import_path, model_of
-from headrace.api.replay_result import ReplayResult
+from headrace.api.spark.bound import Bound, bound_text
+from headrace.api.spark.replay_result import ReplayResult
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
 
-from headrace.api.bound import Bound, bound_text
+from headrace.api.spark.bound import Bound, bound_text
 
 
 @pytest.mark.parametrize(

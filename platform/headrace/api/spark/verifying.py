@@ -11,8 +11,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, TypedDict, Unpack
 
-from headrace.api.bound import Bound, bound_text
 from headrace.api.pipeline_like import import_path, model_of
+from headrace.api.spark.bound import Bound, bound_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable
