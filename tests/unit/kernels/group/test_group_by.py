@@ -139,7 +139,7 @@ def test_limbs_beyond_the_bound_come_in_several_frames(seed: int, limb_bytes_max
     frame = pl.DataFrame(
         {
             "__ts": [random.randint(0, 29) for _ in range(rows)],
-            "k": [random.choice([None, *range(300)]) for _ in range(rows)],
+            "k": pl.Series([random.choice([None, *range(300)]) for _ in range(rows)], dtype=pl.Int64),
             "v": pl.Series([random.choice(values) for _ in range(rows)], dtype=pl.Float64),
         }
     )
