@@ -29,11 +29,9 @@ def import_spark_image(nodes: NodeCluster, folder: Path) -> None:
     """Makes the image known to the nodes. folder: for an archive."""
     archive = folder / "spark.tar"
     with engine_client() as client:
+        # the name stays until the session ends: without one the engine would remove the image
         client.images.get(spark_image()).tag(IMAGE)
-        try:
-            save_image(IMAGE, archive)
-        finally:
-            client.images.remove(IMAGE)
+        save_image(IMAGE, archive)
     nodes.import_image(archive)
 
 
