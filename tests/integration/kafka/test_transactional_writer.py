@@ -146,9 +146,8 @@ def test_a_transaction_is_shown_until_it_is_committed(feeder: Feeder) -> None:
     feeder.write(2)
     shown = {each.name: each.prepared for each in writer.transactions()}
     assert shown == {opened.name: True, next(name for name in shown if name != opened.name): False}
-    assert [each.age_ms for each in writer.transactions()] == sorted(
-        (each.age_ms for each in writer.transactions()), reverse=True
-    )
+    ages_ms = [each.age_ms for each in writer.transactions()]
+    assert ages_ms == sorted(ages_ms, reverse=True)
     assert prepared.name == opened.name
 
     writer.committed(1, {})

@@ -21,7 +21,7 @@ from support.kubernetes.nodes.cluster import NodeCluster
 from support.kubernetes.pods.cluster import NAME, PodCluster
 from support.kubernetes.pods.coordinator_account import make_account
 from support.operator.definitions import install_definitions
-from support.operator.operators import Resources, operators
+from support.operator.operators import LEASE, Resources, operators
 from support.patience import BROKER_SESSION
 from support.processes.running import wait_until
 
@@ -54,7 +54,7 @@ def resources(nodes: NodeCluster, cluster: PodCluster, tmp_path: Path) -> Iterat
         yield found
         found.remove_all()
     # its own, which no cluster has
-    cluster.connection.delete(Collection(API, PLURAL, cluster.namespace), "operator")
+    cluster.connection.delete(Collection(API, PLURAL, cluster.namespace), LEASE)
 
 
 @pytest.fixture

@@ -15,6 +15,7 @@ from support.kubernetes.control.cluster import API_SERVER, ControlCluster, contr
 from support.operator.account import apply_operator, bind_everywhere, operator_kubeconfig
 from support.operator.definitions import install_definitions
 from support.operator.operators import Operators, Resources
+from support.patience import SHORT_STANDBY_LEASES
 
 SPEC = {"image": "headrace:1", "ledger": "s3://bucket/flights"}
 
@@ -71,12 +72,14 @@ def test_resources_of_all_namespaces_are_handled(
 def test_an_operator_that_loses_the_lease_ends_and_its_successor_goes_on(
     own: ControlCluster, connection: Connection, replicas: Operators
 ) -> None:
-    leader = replicas.wait_leader()
-    with own.hung(API_SERVER):
-        assert replicas.ended(leader) == 1
-    assert "does not lead any more" in replicas.logs()
-    replicas.start("o2")
+    assert replicas.end(replicas.wait_leader()) == 0
+    replicas.start("o2", SHORT_STANDBY_LEASES)
     assert replicas.wait_leader() == "o2"
+    with own.hung(API_SERVER):
+        assert replicas.ended("o2") == 1
+    assert "does not lead any more" in replicas.logs()
+    replicas.start("o3")
+    assert replicas.wait_leader() == "o3"
     resources = Resources(connection, "default", replicas)
     resources.apply(CLUSTER, "flights", SPEC)
     resources.wait_status(CLUSTER, "flights", state="Starting")

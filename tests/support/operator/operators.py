@@ -18,10 +18,12 @@ from headrace.kubernetes_operator.resources.kinds import API, KINDS, Kind
 from headrace.kubernetes_operator.shell.resource_store import collection_of
 from support.kubernetes.control.kubernetes import Kubernetes
 from support.operator.account import apply_operator, operator_kubeconfig
-from support.patience import SHORT_STANDBY_LEASES, WAIT_SECONDS
+from support.patience import STANDBY_TIMES, WAIT_SECONDS
 from support.processes.running import wait_until
 
 ELECTED = "this operator was elected"
+LEASE = "operator"
+"""The name of the Lease of all replicas of a namespace."""
 
 
 class Operators:
@@ -35,10 +37,10 @@ class Operators:
         self._folder = folder
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
 
-    def start(self, name: str) -> None:
-        """Starts a replica."""
-        lease = f"kubernetes://{self._namespace}/operator"
-        environment = {**os.environ, **SHORT_STANDBY_LEASES, "KUBECONFIG": str(self._kubeconfig)}
+    def start(self, name: str, times: Mapping[str, str] = STANDBY_TIMES) -> None:
+        """Starts a replica. It ends if it loses its lease, and nothing here starts it again, as a Deployment would."""
+        lease = f"kubernetes://{self._namespace}/{LEASE}"
+        environment = {**os.environ, **times, "KUBECONFIG": str(self._kubeconfig)}
         with self._log(name).open("ab") as log:
             self._processes[name] = subprocess.Popen(
                 [sys.executable, "-m", "headrace", "operator", *self._where, "--lease", lease],
