@@ -23,7 +23,8 @@ def test_the_table_of_packages_names_folders_that_exist() -> None:
 
 
 MADE_UP = """
-`worker/task/ingest.py` decodes, `worker/ingest.py` is gone, and so is `nothing.py`; `tests/tidy/pages/test_pages.py` stands.
+`worker/task/ingest.py` decodes, `worker/ingest.py` is gone, and so is `nothing.py`;
+`tests/tidy/pages/test_pages.py` stands.
 `headrace.core.types`, `headrace.core.types.Schema` and `headrace.Pipeline` stand; `headrace.core.kinds` and
 `headrace.core.types.Kind` do not. `headrace.connectors` is a group of entry points, `headrace.env` a file of the
 reader, `checkpoint.interval` a setting, `exchange.mailbox` a module.
