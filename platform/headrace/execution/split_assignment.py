@@ -41,7 +41,8 @@ def assign_splits(
 def _assigned(split: SplitDocument, state: SplitState | None) -> AssignedSplitDocument:
     if state is None:
         return AssignedSplitDocument(split=split)
-    # a stop may have moved on since (a live job continues a bounded run's savepoint): then the split is not finished
+    # the split's stop position may be later now than when the state was written, or absent: an unbounded job continues
+    # the savepoint of a bounded run; then the split is not finished
     finished = state.finished and split.stop is not None and state.position >= split.stop
     return AssignedSplitDocument(
         split=split.model_copy(update={"start": state.position}), state=replace(state, finished=finished)

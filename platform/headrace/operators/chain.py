@@ -23,7 +23,7 @@ from typing import Protocol, assert_never
 import polars as pl
 
 from headrace.core.signals import TIME_MIN, Barrier, EndOfInput, Signal, Watermark
-from headrace.operators.late_rows import LateRows
+from headrace.operators.lateness_histogram import LatenessHistogram
 from headrace.operators.operator import LATE, Operator
 from headrace.state.snapshot import StateSnapshot
 
@@ -77,7 +77,7 @@ class Link:
         self._every = (*self._main, *(receiver for side in self._sides.values() for receiver in side))
         self._passed_on = TIME_MIN
         self.counters = counters
-        self.late = LateRows()
+        self.late = LatenessHistogram()
         """How late the rows of the side output `late` were."""
 
     def on_batch(self, batch: pl.DataFrame) -> None:

@@ -28,7 +28,7 @@ class ClusterTimes:
     """The times of the control plane in ms.
 
     heartbeat    interval of heartbeats: on the stream, on the pipe between supervisor and slot, between slots
-    worker_lost  a worker without a heartbeat for this long is lost; so is a slot to another one
+    worker_lost  a worker without a heartbeat for this long is lost; so is, to a slot, another slot
     reconnect    a dropped stream that is not restored within this time counts as loss
     lease        a slot without a heartbeat of its supervisor, or a worker without its coordinator, stops after this
     cancel       a slot whose subtasks have not stopped this long after a cancel is killed

@@ -107,7 +107,7 @@ def test_all_of_a_decided_epoch(job: CopyingJob, points: StoppingPoints, give_up
         give_up(job)
         assert job.visible() != job.written
     job.wait_visible()
-    assert "was given up outside before it was committed" in told(job)
+    assert "was aborted or expired outside of this job before it was committed" in told(job)
     assert "raise transaction_timeout" in told(job)
     job.write_and_see()
 

@@ -65,10 +65,10 @@ class Auditor:
         if job in coordinator.tries:
             raise ViolationError(f"job {job} is driven while another try may make an owner of it")
 
-    def driver_over(self, event: on.DriverEnded | on.MasterBroke) -> None:
+    def driver_over(self, event: on.DriverEnded | on.MachineFailed) -> None:
         """What may be a cause of its end."""
         causes = self._causes.setdefault(event.job, set())
-        if isinstance(event, on.MasterBroke):
+        if isinstance(event, on.MachineFailed):
             causes.add("FAILED")
         elif event.end is not None:
             causes.add(event.end.state)

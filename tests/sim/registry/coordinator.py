@@ -188,7 +188,7 @@ class Coordinator(Process):
         for stop in stops:
             driver.stop(stop.request)
 
-    def driver_over(self, driver: Driver, event: on.DriverEnded | on.MasterBroke) -> None:
+    def driver_over(self, driver: Driver, event: on.DriverEnded | on.MachineFailed) -> None:
         """A driver of this process is over."""
         del self.drivers[driver.job]
         self._home.auditor.driver_over(event)

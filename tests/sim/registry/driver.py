@@ -105,7 +105,7 @@ class Driver:
         if not self.over:
             self._refuse_all("its master failed")
             failure = Failure("its master failed", "internal", retry=True)
-            self._coordinator.driver_over(self, on.MasterBroke(self.job, failure, not self._outside.once))
+            self._coordinator.driver_over(self, on.MachineFailed(self.job, failure, not self._outside.once))
 
     def _refuse_all(self, why: str) -> None:
         self.over = True

@@ -47,7 +47,7 @@ from headrace.coordinator.output.job_handle import HeldJob, phase_of
 from headrace.coordinator.output.job_output import JobOutput
 from headrace.coordinator.registry import events as on
 from headrace.coordinator.registry.entry import Phase
-from headrace.coordinator.rest import checkpoint_status, job_figures, job_status, waiting
+from headrace.coordinator.rest import checkpoint_status, job_figures, job_status, missing_workers
 from headrace.coordinator.rest.service import JobConflictError, JobNotFoundError
 from headrace.coordinator.rest.worker_infos import worker_infos
 from headrace.coordinator.store.job_store import JobStore
@@ -138,7 +138,9 @@ class Dispatcher:
         if known.driver is not None:
             status = running_status(known.submission, known.driver, self._clock.now_ms(), detailed=detailed)
             own = self._fleet.provisioning()
-            return status if own is None else waiting.with_reason(self._with_ends(status), self._fleet.view(), own)
+            return (
+                status if own is None else missing_workers.with_reason(self._with_ends(status), self._fleet.view(), own)
+            )
         left = job_status.left_status(known.submission, known.history, known.entry.why)
         match known.entry.phase:
             case Phase.ENDED if known.result is not None:
@@ -174,7 +176,7 @@ class Dispatcher:
         """Returns the job's failures, newest first."""
         history, own = self._known(reference).history, self._fleet.provisioning()
         listed = tuple(job_status.exception_info(each) for each in reversed(history.exceptions))
-        return listed if own is None else tuple(waiting.with_end(each, own) for each in listed)
+        return listed if own is None else tuple(missing_workers.with_end(each, own) for each in listed)
 
     async def logs(self, reference: str, lines: int, after: str | None = None) -> LogLines:
         """Returns the last lines of the job's log, or those behind a position."""
@@ -193,7 +195,7 @@ class Dispatcher:
             jobs_running=len(self._shell.driven),
             application_exit_code=self._shell.store.application_exit_code,
             held=time.monotonic() < self._held_until_s,
-            provisioning=waiting.provisioning_info(self._fleet.provisioning()),
+            provisioning=missing_workers.provisioning_info(self._fleet.provisioning()),
         )
 
     async def stacks(self, worker: str) -> str:
@@ -306,7 +308,7 @@ class Dispatcher:
 
     def _with_ends(self, status: JobStatus) -> JobStatus:
         own = self._fleet.provisioning()
-        return status if own is None else waiting.with_ends(status, own)
+        return status if own is None else missing_workers.with_ends(status, own)
 
     def _driver(self, reference: str) -> JobDriver:
         return self._shell.require_driven(self._known(reference).job)

@@ -418,10 +418,10 @@ class RegistryShell:
         # the machine failed: the next driver continues the job from the journal
         if driver.broken is not None:
             known.history = driver.history
-            message = "its master failed; another one begins in a moment"
+            message = "its state machine failed; another one begins in a moment"
             known.last = job_status.left_status(known.submission, known.history, message, driver.broken)
             again = not isinstance(driver.setup.config.restart, NoRestart)
-            self.handle(on.MasterBroke(known.job, driver.broken, again))
+            self.handle(on.MachineFailed(known.job, driver.broken, again))
             return
         known.last = self._last_status(known, driver)
         end = None

@@ -181,14 +181,14 @@ class JobDriver:
                 event = await self._next()
                 # checked here and not in `post`, because only this loop may abandon the machine
                 if self._overflowed:
-                    raise InternalError(f"more than {EVENTS_MAX} events waited for the master of job {self.job}")
+                    raise InternalError(f"more than {EVENTS_MAX} events waited for the state machine of job {self.job}")
                 self._handle(event)
         except Exception as error:
-            LOG.exception("the master of job %s failed", self.job)
+            LOG.exception("the state machine of job %s failed", self.job)
             self._abandon(failure_of(error))
         finally:
             if not self.over.is_set():
-                self._abandon(Failure("its master was cancelled", Domain.INTERNAL.value, retry=True))
+                self._abandon(Failure("its driver was cancelled", Domain.INTERNAL.value, retry=True))
             await self._wind_up()
 
     def _is_deploying(self) -> bool:
@@ -218,7 +218,7 @@ class JobDriver:
             try:
                 self._handle(event)
             except Exception as error:
-                LOG.exception("the master of job %s failed over a late event", self.job)
+                LOG.exception("the state machine of job %s failed over a late event", self.job)
                 self.broken = failure_of(error)
         if self.broken is not None and isinstance(event, on.Asked) and event.request in self._asked:
             self._perform(do.Answer(event.request, failure=self.broken))

@@ -222,7 +222,7 @@ class Fleet:
             self._leaving(worker)
 
     def forget_released(self, known: Set[str]) -> None:
-        """Forgets released workers but those that are `known` to leave something behind."""
+        """Forgets released workers, except those in `known`, which are still listed or connected."""
         self._released &= known
 
     def demand(self) -> Demand:

@@ -103,7 +103,7 @@ class QueuedView:
 
 
 @dataclass(frozen=True, slots=True)
-class WorkerLoad:
+class PooledWorker:
     """A worker, for the decision how many are needed. `idle`: no attempt has a slot of it, and no slot of it exits."""
 
     worker: str
@@ -117,8 +117,8 @@ class Demand:
     connected and are not granted any more."""
 
     slots: int
-    workers: tuple[WorkerLoad, ...]
-    leaving: tuple[WorkerLoad, ...] = ()
+    workers: tuple[PooledWorker, ...]
+    leaving: tuple[PooledWorker, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -296,7 +296,9 @@ class SlotPool:
         for request in self._queue:
             # a job that requests slots gives those back that it still holds: they are of the attempt before
             wanted[request.job] = max(wanted[request.job], request.count)
-        loads = {name: WorkerLoad(name, each.slots_max, each.is_idle()) for name, each in sorted(self._workers.items())}
+        loads = {
+            name: PooledWorker(name, each.slots_max, each.is_idle()) for name, each in sorted(self._workers.items())
+        }
         workers = tuple(load for name, load in loads.items() if not self._workers[name].drained)
         leaving = tuple(load for name, load in loads.items() if self._workers[name].drained)
         return Demand(wanted.total(), workers, leaving)

@@ -19,7 +19,7 @@ from headrace.rpc.deployment import ASSIGNED_SPLITS
 from headrace.rpc.messages import AssignSplits, LimitTime, RelayHeights
 
 SWEEP_MS = 900_000
-"""The default transaction timeout, in ms. Used if no sink's transactions expire (`commit_within_ms` is None)."""
+"""The transaction timeout assumed for the length of the sweep, in ms, if no sink states one (`commit_within_ms`)."""
 
 
 def overdue(waited_ms: int) -> str:

@@ -21,7 +21,7 @@ from collections import deque
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from headrace.coordinator.fleet.slot_pool import Demand, WorkerLoad
+from headrace.coordinator.fleet.slot_pool import Demand, PooledWorker
 from headrace.coordinator.provisioning.config import ProvisioningConfig
 from headrace.resources.driver import WorkerPhase, WorkerReport
 
@@ -172,7 +172,7 @@ class Provisioning:
 
     @property
     def known(self) -> frozenset[str]:
-        """The workers of which something is left."""
+        """Ids of the workers that the system still lists, that were ordered, or that are still connected."""
         return frozenset(self._own)
 
     @property
@@ -194,7 +194,7 @@ class Provisioning:
 
     # ---- inside --------------------------------------------------------------------------------------------------
 
-    def _forget(self, listed: Mapping[str, WorkerReport], joined: Mapping[str, WorkerLoad], now_ms: int) -> None:
+    def _forget(self, listed: Mapping[str, WorkerReport], joined: Mapping[str, PooledWorker], now_ms: int) -> None:
         """Drops workers of which nothing is left. One that is connected and not listed any more, because somebody has
         deleted it, stays until its connection ends: its process may still run."""
         for name in [name for name in self._own if name not in listed and name not in joined]:
@@ -206,8 +206,8 @@ class Provisioning:
         self,
         name: str,
         report: WorkerReport,
-        joined: Mapping[str, WorkerLoad],
-        leaving: Mapping[str, WorkerLoad],
+        joined: Mapping[str, PooledWorker],
+        leaving: Mapping[str, PooledWorker],
     ) -> bool:
         """Whether a worker is connected, and its system has said that it is going to end it."""
         own = self._own.get(name)
@@ -215,7 +215,7 @@ class Provisioning:
         is_running = report.is_leaving and report.phase is WorkerPhase.RUNNING
         return is_running and is_ours and (name in joined or name in leaving)
 
-    def _drain(self, name: str, load: WorkerLoad, now_ms: int) -> Iterable[ProvisioningEffect]:
+    def _drain(self, name: str, load: PooledWorker, now_ms: int) -> Iterable[ProvisioningEffect]:
         """Has its jobs move, and releases it once they have. Another worker is started in its place meanwhile."""
         own = self._own.setdefault(name, _Own())
         own.phase, own.joined = WorkerPhase.RUNNING, True
@@ -225,7 +225,7 @@ class Provisioning:
         return self._release(name, now_ms) if load.idle else ()
 
     def _judge(
-        self, name: str, report: WorkerReport, load: WorkerLoad | None, now_ms: int
+        self, name: str, report: WorkerReport, load: PooledWorker | None, now_ms: int
     ) -> Iterable[ProvisioningEffect]:
         """Notes what has become of one worker. A worker of an earlier term is seen here for the first time."""
         own = self._own.setdefault(name, _Own())

@@ -27,7 +27,7 @@ class AbandonTry:
 
 @dataclass(frozen=True, slots=True)
 class Drive:
-    """Start a driver with the result of the last try, and post these stops to it -> DriverEnded, MasterBroke,
+    """Start a driver with the result of the last try, and post these stops to it -> DriverEnded, MachineFailed,
     DriveFailed."""
 
     job: str
@@ -53,7 +53,7 @@ class PostCancel:
 @dataclass(frozen=True, slots=True)
 class Suspend:
     """Ask the job's driver to end without an end of the job, which the next coordinator continues -> DriverEnded,
-    MasterBroke."""
+    MachineFailed."""
 
     job: str
 

@@ -129,7 +129,7 @@ class DriveFailed:
 
 
 @dataclass(frozen=True, slots=True)
-class MasterBroke:
+class MachineFailed:
     """The job's state machine raised: its driver is over, and has answered every request of users.
 
     again   the job's restart strategy allows another machine
@@ -229,7 +229,7 @@ Event = (
     | TryAway
     | TryHopeless
     | DriveFailed
-    | MasterBroke
+    | MachineFailed
     | DriverEnded
     | Answered
     | StopAsked

@@ -3,7 +3,7 @@ handled for a job without a driver. Pure: no I/O, no clock, no randomness, no ev
 
     submitted ──────────────────────────> DRIVEN ──driver ends──────────────────────> ENDING ──kept──> ENDED
                                            ^  │                                        │  ^
-                               try is ready│  │master broke                not kept:   └──┘ kept again
+                               try is ready│  │its machine failed          not kept:   └──┘ kept again
                                            │  v                                            until it is
     read, without an end ───────────────> WAITING ──cancel──> ENDING ──kept────────────────────────> ENDED
                                            ^  │                 │
@@ -92,8 +92,8 @@ class Registry:
                 self._on_try(event)
             case on.DriveFailed(job, reason):
                 self._on_drive_failed(self._jobs[job], reason)
-            case on.MasterBroke():
-                self._on_broken(self._jobs[event.job], event)
+            case on.MachineFailed():
+                self._on_machine_failed(self._jobs[event.job], event)
             case on.DriverEnded():
                 self._on_driver_ended(self._jobs[event.job], event)
             case on.Answered():
@@ -238,7 +238,7 @@ class Registry:
         entry.cancels, entry.posted = [*entry.cancels, *entry.posted], []
         self._leave(entry, reason)
 
-    def _on_broken(self, entry: Entry, event: on.MasterBroke) -> None:
+    def _on_machine_failed(self, entry: Entry, event: on.MachineFailed) -> None:
         entry.breaks += 1
         self._refuse_requests(entry, event.failure)
         if self._closing:

@@ -139,7 +139,7 @@ def bottleneck(submission: Submitted, driver: JobDriver, plan: PhysicalPlan) -> 
 
 
 def no_bottleneck(submission: Submitted, state: str) -> Bottleneck:
-    """Returns that of a job without a driver: it does not run."""
+    """Returns the bottleneck document of a job without a driver, which does not run."""
     return _bottleneck(submission, report(LiveView(state), NotRunning(state, "")), 0)
 
 

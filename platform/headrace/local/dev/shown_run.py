@@ -22,7 +22,7 @@ from headrace.local.engine.compile import compile_loaded, compile_pipeline
 from headrace.local.engine.job import JobOptions, JobState, LocalJob, Progress
 from headrace.local.inspection.quiet_source import quiet_source
 from headrace.local.pipeline_file import Loaded
-from headrace.operators.operator import OnError
+from headrace.plan.error_policy import policy_of
 from headrace.spec.fields import DeadLetter
 from headrace.spec.pipeline import Pipeline, SinkNode
 
@@ -59,11 +59,11 @@ class ShownRun:
 def _shown(pipeline: Pipeline, screen: _Screen, *, write: bool) -> Pipeline:
     """The pipeline with a sink on the screen for each of its sinks, and for each dead letter."""
     sources = {
-        name: node.model_copy(update={"config": quiet_source(node.config), "on_error": _diverted(node.on_error)})
+        name: node.model_copy(update={"config": quiet_source(node.config), "on_error": policy_of(node.on_error)})
         for name, node in pipeline.sources.items()
     }
     steps = {
-        name: node.model_copy(update={"on_error": _diverted(node.on_error)}) for name, node in pipeline.steps.items()
+        name: node.model_copy(update={"on_error": policy_of(node.on_error)}) for name, node in pipeline.steps.items()
     }
     sinks = dict(pipeline.sinks) if write else {}
     taken = {*sources, *steps, *pipeline.sinks}
@@ -91,10 +91,6 @@ def _free(name: str, taken: set[str]) -> str:
     chosen = next(each for n in range(len(taken) + 1) if (each := f"{name}_shown_{n}") not in taken)
     taken.add(chosen)
     return chosen
-
-
-def _diverted(rule: object) -> object:
-    return OnError.DIVERT if isinstance(rule, DeadLetter) else rule
 
 
 class _Screen:

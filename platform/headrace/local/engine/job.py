@@ -207,7 +207,7 @@ class LocalJob:
         described = self._connectors.describe(pending.committables)
         if lost := self._connectors.commit(described):
             place = f"output of {lost[0].sink} in epoch {pending.epoch}"
-            raise ExternalError(f"{place} was given up outside before it was committed")
+            raise ExternalError(f"{place} was aborted or expired outside of this job before it was committed")
         successors = {each.name: each.successor for each in described if each.successor}
         for part in self._slices:
             part.committed(pending.epoch, successors)

@@ -15,8 +15,7 @@ from headrace.core.ids import split_output
 from headrace.core.types import Field, Schema, polars_type
 from headrace.local.engine.collect_sink import Collection, CollectSink
 from headrace.local.engine.rows_source import RowsSource, StampedRowsSource
-from headrace.operators.operator import OnError
-from headrace.spec.fields import DeadLetter
+from headrace.plan.error_policy import policy_of
 from headrace.spec.pipeline import Pipeline, SinkNode, SourceNode, StepNode
 from headrace.spec.rows import PARTITION_KEY, TIMESTAMP_KEY
 
@@ -57,7 +56,7 @@ def rows_source(name: str, node: SourceNode, rows: pl.DataFrame) -> SourceNode:
             "config": config,
             "format": None,
             "columns": input_schema(node),
-            "on_error": _without_dead_letters(node.on_error),
+            "on_error": policy_of(node.on_error),
         }
     )
 
@@ -86,11 +85,6 @@ def _stamps(frame: pl.DataFrame, *, record_time: bool) -> pl.Series | None:
     if TIMESTAMP_KEY in frame.columns:
         return frame.get_column(TIMESTAMP_KEY).cast(pl.Int64).fill_null(0).rechunk()
     return pl.zeros(frame.height, dtype=pl.Int64, eager=True) if record_time else None
-
-
-def _without_dead_letters(rule: object) -> object:
-    """The error rule of a test run: a test must not write dead letters, so those rows are diverted to `<node>.bad`."""
-    return OnError.DIVERT if isinstance(rule, DeadLetter) else rule
 
 
 def with_rows(pipeline: Pipeline, rows: Mapping[str, pl.DataFrame]) -> Pipeline:
@@ -132,11 +126,12 @@ def with_taps(
 
 
 def _diverting(node: SourceNode) -> SourceNode:
-    return node.model_copy(update={"on_error": _without_dead_letters(node.on_error)})
+    # a test writes no dead letters: their rows are diverted to `<node>.bad`
+    return node.model_copy(update={"on_error": policy_of(node.on_error)})
 
 
 def _diverting_step(node: StepNode) -> StepNode:
-    return node.model_copy(update={"on_error": _without_dead_letters(node.on_error)})
+    return node.model_copy(update={"on_error": policy_of(node.on_error)})
 
 
 def _collecting(reference: str, collection: Collection, node: SinkNode | None = None) -> SinkNode:

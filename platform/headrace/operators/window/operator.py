@@ -84,7 +84,8 @@ class WindowAggregate:
         return self._saved.states(self._state.chunks(), time)
 
     def portions(self) -> Sequence[Portion]:
-        """Divides the state into units (`deltas`) by the end of the first window that each pane still needs.
+        """Divides the state into units (rows that are written and read together, see `aggregation.deltas`) by the end
+        of the first window that still needs each pane.
 
         A unit's place is that end, so that a later increment reads the unit only when its watermark reaches the end.
         Panes with neighbouring ends share a unit, with the least end as its place, so that there are at most

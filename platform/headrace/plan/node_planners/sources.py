@@ -8,11 +8,11 @@ from headrace.core.types import Field, Schema, Timestamp
 from headrace.expr.compiler import compile_scalar
 from headrace.operators.chain import MAIN
 from headrace.operators.operator import BAD, OnError
+from headrace.plan.error_policy import policy_of
 from headrace.plan.nodes import LogicalNode
 from headrace.plan.physical import FormatSpec, RecordTime, RowTime, SourceSpec, TimeSpec
 from headrace.plan.problems import Problems, UnknownInputError
 from headrace.plan.stream import Stream
-from headrace.spec.fields import DeadLetter, ErrorRule
 from headrace.spec.pipeline import Pipeline, SourceNode
 
 
@@ -60,11 +60,6 @@ def plan_source(name: str, node: SourceNode, pipeline: Pipeline, problems: Probl
 def file_only(name: str, connector: str) -> tuple[str, str]:
     """Message and remedy for a file format on a connector of messages."""
     return f"{name} is a format of whole files, and {connector} handles messages", "use json, csv or raw"
-
-
-def policy_of(rule: ErrorRule) -> OnError:
-    """The operator's policy for a failing row: a dead letter is a diverted row with its own sink."""
-    return OnError.DIVERT if isinstance(rule, DeadLetter) else rule
 
 
 def _output(

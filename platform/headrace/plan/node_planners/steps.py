@@ -25,7 +25,7 @@ from headrace.operators.project import ProjectConfig
 from headrace.operators.rename import DropConfig, RenameConfig
 from headrace.operators.union import UnionConfig
 from headrace.operators.window.definitions import Cumulate, Sliding, Tumbling, Window
-from headrace.plan.node_planners.sources import policy_of
+from headrace.plan.error_policy import policy_of
 from headrace.plan.nodes import LogicalNode, reference
 from headrace.plan.partitioning import Broadcast, Forward, Global, Hash, Partitioning, Rebalance, Rescale
 from headrace.plan.physical import StepSpec

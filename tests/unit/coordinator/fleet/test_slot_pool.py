@@ -6,7 +6,7 @@ import hypothesis.strategies as st
 from hypothesis import settings
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invariant, multiple, rule
 
-from headrace.coordinator.fleet.slot_pool import Changed, Demand, Grant, Holding, QueuedView, SlotPool, WorkerLoad
+from headrace.coordinator.fleet.slot_pool import Changed, Demand, Grant, Holding, PooledWorker, QueuedView, SlotPool
 from headrace.rpc.messages import Address, SlotInfo
 from support.suite.properties import weighted
 
@@ -75,10 +75,10 @@ def test_a_job_that_asks_anew_stands_in_nobodys_way() -> None:
 
 def test_demand_is_what_each_job_holds_or_requests() -> None:
     pool = with_workers(a=2, b=1)
-    assert pool.demand() == Demand(0, (WorkerLoad("a", 2, idle=True), WorkerLoad("b", 1, idle=True)))
+    assert pool.demand() == Demand(0, (PooledWorker("a", 2, idle=True), PooledWorker("b", 1, idle=True)))
     assert names(pool.request("job", 1, 2)) == ["a0", "b0"]
     assert not pool.request("large", 1, 9)
-    assert pool.demand() == Demand(11, (WorkerLoad("a", 2, idle=False), WorkerLoad("b", 1, idle=False)))
+    assert pool.demand() == Demand(11, (PooledWorker("a", 2, idle=False), PooledWorker("b", 1, idle=False)))
     # its next attempt, while slots of the one before are still exiting
     assert not pool.request("job", 2, 2)
     assert pool.demand().slots == 11

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.coordinator.fleet.slot_pool import Demand, WorkerLoad
+from headrace.coordinator.fleet.slot_pool import Demand, PooledWorker
 from headrace.coordinator.provisioning.config import ProvisioningConfig
 from headrace.coordinator.provisioning.provisioning import (
     ADOPTED_MS_MAX,
@@ -38,8 +38,8 @@ class World:
         self.config = config
         self.provisioning = Provisioning(config, prefix)
         self.listed: dict[str, WorkerReport] = {}
-        self.joined: dict[str, WorkerLoad] = {}
-        self.leaving: dict[str, WorkerLoad] = {}
+        self.joined: dict[str, PooledWorker] = {}
+        self.leaving: dict[str, PooledWorker] = {}
         self.slots = 0
         self.now_ms = 0
 
@@ -67,7 +67,7 @@ class World:
 
     def join(self, worker: str, *, idle: bool = False) -> None:
         self.run(worker)
-        self.joined[worker] = WorkerLoad(worker, self.config.slots, idle)
+        self.joined[worker] = PooledWorker(worker, self.config.slots, idle)
 
     def started(self, slots: int) -> World:
         """With workers for so many slots, all in use."""
@@ -104,7 +104,7 @@ def test_workers_start_in_portions() -> None:
 
 def test_workers_that_were_started_by_hand_count_and_stay() -> None:
     world = World()
-    world.joined["mine"] = WorkerLoad("mine", 3, idle=True)
+    world.joined["mine"] = PooledWorker("mine", 3, idle=True)
     world.slots = 4
     assert world.decide() == [StartWorker("w1-1")]
     world.join("w1-1", idle=True)
@@ -353,7 +353,7 @@ def test_a_worker_whose_node_is_leaving_is_replaced_before_it_is_released() -> N
     world.join("w1-3", idle=True)
     assert not world.decide(RETURN_MS), "its jobs take a checkpoint before they move"
     assert not world.provisioning.is_settled
-    world.leaving["w1-1"] = WorkerLoad("w1-1", CONFIG.slots, idle=True)
+    world.leaving["w1-1"] = PooledWorker("w1-1", CONFIG.slots, idle=True)
     assert world.decide() == [ReleaseWorker("w1-1")]
     world.join("w1-3")
     assert not world.decide()

@@ -150,14 +150,14 @@ def test_a_driver_that_cannot_be_started_leaves_its_job_and_answers_its_stops() 
 def test_a_broken_master_is_replaced_a_few_times() -> None:
     made = driving()
     for number in (1, 2):
-        assert made.handle(on.MasterBroke("a", BROKE, again=True)) == [do.Try("a", number, 5.0)]
+        assert made.handle(on.MachineFailed("a", BROKE, again=True)) == [do.Try("a", number, 5.0)]
         made.handle(on.TryReady("a", number))
-    assert made.handle(on.MasterBroke("a", BROKE, again=True)) == [do.KeepEnd("a", on.End("FAILED", failure=BROKE))]
+    assert made.handle(on.MachineFailed("a", BROKE, again=True)) == [do.KeepEnd("a", on.End("FAILED", failure=BROKE))]
 
 
 def test_a_job_that_never_restarts_fails_with_its_master() -> None:
     made = driving()
-    assert made.handle(on.MasterBroke("a", BROKE, again=False)) == [do.KeepEnd("a", on.End("FAILED", failure=BROKE))]
+    assert made.handle(on.MachineFailed("a", BROKE, again=False)) == [do.KeepEnd("a", on.End("FAILED", failure=BROKE))]
 
 
 # ---- ends of driven jobs ---------------------------------------------------------------------------------------------
@@ -296,7 +296,7 @@ def test_a_coordinator_that_ends_owns_nothing_new() -> None:
     assert [each.request for each in effects if isinstance(each, do.Answer)] == ["r"]
     assert made.handle(on.TryReady("waits", 1)) == []
     assert made.handle(on.SubmitKept("late")) == []
-    assert made.handle(on.MasterBroke("driven", BROKE, again=True)) == []
+    assert made.handle(on.MachineFailed("driven", BROKE, again=True)) == []
     with pytest.raises(ExternalError, match="ends"):
         made.handle(on.SubmitAsked("new", "new", allow_duplicate=False))
     with pytest.raises(JobConflictError):

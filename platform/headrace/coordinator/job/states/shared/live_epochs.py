@@ -4,8 +4,8 @@ begin ─> TriggerEpoch to all ─> every slot acked ─> [Describe] ─> `check
       ─> EpochCompleted to all, old checkpoints pruned ─> [savepoint's manifest] ─> `after`
 
 If output of an epoch expires before the epoch's record is written, the attempt fails, and no row is lost: the next
-attempt reads the rows again. If it is found to be lost after the record, the next attempt decides what follows
-(`scheduling`).
+attempt reads the rows again. If output is found to be lost after the record, the next attempt decides between the
+checkpoint before it and the end of the job (`scheduling`).
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ def output_lost(epoch: int, lost: tuple[CommittableDocument, ...]) -> Failure:
     """Returns the failure of the attempt that was to commit the output. The next attempt decides what follows."""
     sinks = ", ".join(sorted({item.sink for item in lost}))
     return Failure(
-        f"output of {sinks} in epoch {epoch} was given up outside before it was committed",
+        f"output of {sinks} in epoch {epoch} was aborted or expired outside of this job before it was committed",
         Domain.EXTERNAL,
         retry=True,
         remedy="raise transaction_timeout above the longest outage that the job must survive",

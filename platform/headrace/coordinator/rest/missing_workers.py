@@ -1,4 +1,4 @@
-"""What the system that has a cluster's workers says about jobs: why one waits for slots, and why it has lost some."""
+"""Adds to the status of jobs what Kubernetes or YARN reports: why workers are missing, and why workers ended."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ from hypothesis import given
 
 from headrace.core.batch import TS, WM
 from headrace.core.late_buckets import BUCKETS_MAX, GROWTH, merged, quantile_ms
-from headrace.operators.late_rows import LateRows
+from headrace.operators.lateness_histogram import LatenessHistogram
 
 
 def frame(lateness_ms: list[int]) -> pl.DataFrame:
@@ -20,7 +20,7 @@ def frame(lateness_ms: list[int]) -> pl.DataFrame:
 
 @given(st.lists(st.integers(0, 10**12), min_size=1, max_size=200), st.sampled_from([0.01, 0.5, 0.9, 0.99, 1.0]))
 def test_a_quantile_is_exact_to_a_tenth(lateness_ms: list[int], share: float) -> None:
-    late = LateRows()
+    late = LatenessHistogram()
     half = len(lateness_ms) // 2
     late.add(frame(lateness_ms[:half]))
     late.add(frame(lateness_ms[half:]))
@@ -30,7 +30,7 @@ def test_a_quantile_is_exact_to_a_tenth(lateness_ms: list[int], share: float) ->
 
 
 def test_histograms_of_subtasks_add_up() -> None:
-    first, second = LateRows(), LateRows()
+    first, second = LatenessHistogram(), LatenessHistogram()
     first.add(frame([10, 20]))
     second.add(frame([10, 5_000]))
     both = merged([first.buckets(), second.buckets()])
@@ -38,13 +38,13 @@ def test_histograms_of_subtasks_add_up() -> None:
 
 
 def test_rows_without_their_own_watermark_are_not_counted() -> None:
-    late = LateRows()
+    late = LatenessHistogram()
     late.add(pl.DataFrame({TS: [1, 2]}))
     late.add(frame([]))
     assert late.buckets() == () and quantile_ms({}, 0.5) is None
 
 
 def test_any_lateness_has_a_bucket() -> None:
-    late = LateRows()
+    late = LatenessHistogram()
     late.add(frame([2**62]))
     assert late.buckets() == ((BUCKETS_MAX - 1, 1),)

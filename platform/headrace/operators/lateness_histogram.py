@@ -11,7 +11,7 @@ from headrace.core.batch import TS, WM
 from headrace.core.late_buckets import BUCKETS_MAX, GROWTH
 
 
-class LateRows:
+class LatenessHistogram:
     """The histogram of one node in one subtask. One thread adds, any thread may read."""
 
     def __init__(self) -> None:
