@@ -47,6 +47,14 @@ def own_yarn(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Yarn]:
         yield running
 
 
+@pytest.fixture
+def own_cluster(own_yarn: Yarn, tmp_path: Path) -> Iterator[YarnSession]:
+    """Of `own_yarn`; nothing of it runs yet."""
+    made = YarnSession(own_yarn, tmp_path, "own")
+    yield made
+    made.end()
+
+
 @pytest.mark.full
 @pytest.mark.broker
 def test_an_application_that_is_killed_leaves_nothing(
@@ -75,10 +83,8 @@ def test_an_application_that_is_killed_leaves_nothing(
 
 @pytest.mark.full
 @pytest.mark.broker
-def test_an_attempt_that_is_suspended_is_replaced_and_ends(
-    own_yarn: Yarn, broker: EmbeddedBroker, tmp_path: Path
-) -> None:
-    cluster = YarnSession(own_yarn, tmp_path, "frozen")
+def test_an_attempt_that_is_suspended_is_replaced_and_ends(own_cluster: YarnSession, broker: EmbeddedBroker) -> None:
+    cluster = own_cluster
     cluster.start()
     with exact_flow(cluster, broker, exactly_once=True) as flow:
         zombie, before = cluster.coordinator(), cluster.workers()
@@ -88,13 +94,14 @@ def test_an_attempt_that_is_suspended_is_replaced_and_ends(
         # the node kills what the ResourceManager has given up, also a process that is suspended
         wait_until(lambda: zombie not in cluster.coordinators(), "the one before is gone")
         assert cluster.workers() == before
-    cluster.end()
 
 
 @pytest.mark.full
 @pytest.mark.broker
-def test_the_resource_manager_is_restarted_below_a_job(own_yarn: Yarn, broker: EmbeddedBroker, tmp_path: Path) -> None:
-    cluster = YarnSession(own_yarn, tmp_path, "restarted")
+def test_the_resource_manager_is_restarted_below_a_job(
+    own_yarn: Yarn, own_cluster: YarnSession, broker: EmbeddedBroker
+) -> None:
+    cluster = own_cluster
     cluster.start()
     with exact_flow(cluster, broker, exactly_once=True) as flow:
         coordinator, workers = cluster.coordinator(), cluster.workers()
@@ -107,7 +114,6 @@ def test_the_resource_manager_is_restarted_below_a_job(own_yarn: Yarn, broker: E
         assert set(workers) < set(cluster.workers())
         assert cluster.coordinator() == coordinator
         flow.settle()
-    cluster.end()
 
 
 @pytest.mark.full
