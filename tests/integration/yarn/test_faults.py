@@ -84,16 +84,15 @@ def test_an_application_that_is_killed_leaves_nothing(
 @pytest.mark.full
 @pytest.mark.broker
 def test_an_attempt_that_is_suspended_is_replaced_and_ends(own_cluster: YarnSession, broker: EmbeddedBroker) -> None:
-    cluster = own_cluster
-    cluster.start()
-    with exact_flow(cluster, broker, exactly_once=True) as flow:
-        zombie, before = cluster.coordinator(), cluster.workers()
+    own_cluster.start()
+    with exact_flow(own_cluster, broker, exactly_once=True) as flow:
+        zombie, before = own_cluster.coordinator(), own_cluster.workers()
         with flow.recovering("ApplicationMaster suspended past its expiry"):
             os.kill(zombie, signal.SIGSTOP)
-            wait_until(lambda: cluster.coordinators() not in ([], [zombie]), "the next attempt runs")
+            wait_until(lambda: own_cluster.coordinators() not in ([], [zombie]), "the next attempt runs")
         # the node kills what the ResourceManager has given up, also a process that is suspended
-        wait_until(lambda: zombie not in cluster.coordinators(), "the one before is gone")
-        assert cluster.workers() == before
+        wait_until(lambda: zombie not in own_cluster.coordinators(), "the one before is gone")
+        assert own_cluster.workers() == before
 
 
 @pytest.mark.full
@@ -101,18 +100,17 @@ def test_an_attempt_that_is_suspended_is_replaced_and_ends(own_cluster: YarnSess
 def test_the_resource_manager_is_restarted_below_a_job(
     own_yarn: Yarn, own_cluster: YarnSession, broker: EmbeddedBroker
 ) -> None:
-    cluster = own_cluster
-    cluster.start()
-    with exact_flow(cluster, broker, exactly_once=True) as flow:
-        coordinator, workers = cluster.coordinator(), cluster.workers()
+    own_cluster.start()
+    with exact_flow(own_cluster, broker, exactly_once=True) as flow:
+        coordinator, workers = own_cluster.coordinator(), own_cluster.workers()
         own_yarn.resource_manager.restart()
         wait_until(lambda: own_yarn.nodes() == 2, "the nodes are back")
         flow.settle()
-        done = cluster.headrace("rescale", flow.job, "--parallelism", "4")
+        done = own_cluster.headrace("rescale", flow.job, "--parallelism", "4")
         assert done.code == 0, done.err
-        wait_until(lambda: len(cluster.workers()) == 4, "it grants containers again")
-        assert set(workers) < set(cluster.workers())
-        assert cluster.coordinator() == coordinator
+        wait_until(lambda: len(own_cluster.workers()) == 4, "it grants containers again")
+        assert set(workers) < set(own_cluster.workers())
+        assert own_cluster.coordinator() == coordinator
         flow.settle()
 
 
