@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from headrace.core.errors import ExternalError
+from headrace.spark.cluster.deferred_interrupts import deferred_interrupts, ignored_by_children
 from headrace.spark.cluster.kubernetes_settings import NAMESPACE, SCHEME
 
 if TYPE_CHECKING:
@@ -123,15 +124,16 @@ def pods_from_here(spark_home: str, master: str, conf: Mapping[str, str]) -> Ite
 
     jars = Path(spark_home) / "jars"
     java = Path(os.environ["JAVA_HOME"]) / "bin" / "java" if os.environ.get("JAVA_HOME") else "java"
-    port, token, process = launch_gateway(
-        jarpath=str(next(jars.glob("py4j-*.jar"))),
-        classpath=f"{jars}/*",
-        die_on_exit=True,
-        enable_auth=True,
-        return_proc=True,
-        java_path=str(java),
-        javaopts=["-Xmx256m"],
-    )
+    with ignored_by_children():
+        port, token, process = launch_gateway(
+            jarpath=str(next(jars.glob("py4j-*.jar"))),
+            classpath=f"{jars}/*",
+            die_on_exit=True,
+            enable_auth=True,
+            return_proc=True,
+            java_path=str(java),
+            javaopts=["-Xmx256m"],
+        )
     gateway = JavaGateway(gateway_parameters=GatewayParameters(port=port, auth_token=token, auto_convert=True))
     try:
         yield Pods(gateway.jvm, master, conf, SUBMISSION)
@@ -146,7 +148,8 @@ def _failures() -> Iterator[None]:
     from py4j.protocol import Py4JError, Py4JJavaError
 
     try:
-        yield
+        with deferred_interrupts():
+            yield
     except Py4JJavaError as cause:
         said = cause.java_exception.toString().partition("\n")[0]
         raise ExternalError(f"Kubernetes does not tell of its pods: {said[:500]}") from cause
