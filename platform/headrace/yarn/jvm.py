@@ -197,7 +197,12 @@ def _started(config: JvmConfig) -> subprocess.Popen[bytes]:
 def _gateway(port: int, token: str) -> Any:
     from py4j.java_gateway import GatewayParameters, JavaGateway
 
-    return JavaGateway(gateway_parameters=GatewayParameters(port=port, auth_token=token, auto_convert=True))
+    from headrace.yarn.interruptible_client import InterruptibleClient
+
+    parameters = GatewayParameters(port=port, auth_token=token, auto_convert=True)
+    gateway = JavaGateway(gateway_parameters=parameters)
+    gateway.set_gateway_client(InterruptibleClient(gateway_parameters=parameters))
+    return gateway
 
 
 def settings_for(max_wait_s: float) -> Mapping[str, str]:
