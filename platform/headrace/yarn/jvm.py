@@ -16,6 +16,7 @@ from typing import Any
 
 from headrace.core.errors import ExternalError
 from headrace.core.files.private_files import private_opener
+from headrace.jvm.gateway import open_gateway
 from headrace.yarn.java import HadoopClient
 
 HEAP_MB = 128
@@ -65,7 +66,7 @@ class Jvm:
         self._process = _started(config)
         try:
             port, token = self._answer(), self._answer()
-            self._gateway = _gateway(int(port), token)
+            self._gateway = open_gateway(int(port), token)
             with self.calls():
                 self.conf: Any = self.java.org.apache.hadoop.yarn.conf.YarnConfiguration()
                 for name, value in config.settings.items():
@@ -192,17 +193,6 @@ def _started(config: JvmConfig) -> subprocess.Popen[bytes]:
             raise ExternalError(
                 f"{hadoop.program} cannot be started: {error.strerror}", remedy="set JAVA_HOME to an installed Java"
             ) from error
-
-
-def _gateway(port: int, token: str) -> Any:
-    from py4j.java_gateway import GatewayParameters, JavaGateway
-
-    from headrace.yarn.interruptible_client import InterruptibleClient
-
-    parameters = GatewayParameters(port=port, auth_token=token, auto_convert=True)
-    gateway = JavaGateway(gateway_parameters=parameters)
-    gateway.set_gateway_client(InterruptibleClient(gateway_parameters=parameters))
-    return gateway
 
 
 def settings_for(max_wait_s: float) -> Mapping[str, str]:

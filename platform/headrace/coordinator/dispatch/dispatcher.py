@@ -138,9 +138,9 @@ class Dispatcher:
         if known.driver is not None:
             status = running_status(known.submission, known.driver, self._clock.now_ms(), detailed=detailed)
             own = self._fleet.provisioning()
-            return (
-                status if own is None else missing_workers.with_reason(self._with_ends(status), self._fleet.view(), own)
-            )
+            if own is None:
+                return status
+            return missing_workers.with_reason(self._with_ends(status), self._fleet.view(), own)
         left = job_status.left_status(known.submission, known.history, known.entry.why)
         match known.entry.phase:
             case Phase.ENDED if known.result is not None:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from headrace.core.errors import ExternalError
-from headrace.spark.cluster.deferred_interrupts import deferred_interrupts, ignored_by_children
+from headrace.jvm.gateway import ignored_by_children, open_gateway
 from headrace.spark.cluster.kubernetes_settings import NAMESPACE, SCHEME
 
 if TYPE_CHECKING:
@@ -120,7 +120,7 @@ def pods_from_here(spark_home: str, master: str, conf: Mapping[str, str]) -> Ite
     """The pods as seen with the credentials for submitting, through a JVM that ends with the context. Raises
     ExternalError.
     """
-    from py4j.java_gateway import GatewayParameters, JavaGateway, launch_gateway
+    from py4j.java_gateway import launch_gateway
 
     jars = Path(spark_home) / "jars"
     java = Path(os.environ["JAVA_HOME"]) / "bin" / "java" if os.environ.get("JAVA_HOME") else "java"
@@ -134,7 +134,7 @@ def pods_from_here(spark_home: str, master: str, conf: Mapping[str, str]) -> Ite
             java_path=str(java),
             javaopts=["-Xmx256m"],
         )
-    gateway = JavaGateway(gateway_parameters=GatewayParameters(port=port, auth_token=token, auto_convert=True))
+    gateway = open_gateway(port, token)
     try:
         yield Pods(gateway.jvm, master, conf, SUBMISSION)
     finally:
@@ -148,8 +148,7 @@ def _failures() -> Iterator[None]:
     from py4j.protocol import Py4JError, Py4JJavaError
 
     try:
-        with deferred_interrupts():
-            yield
+        yield
     except Py4JJavaError as cause:
         said = cause.java_exception.toString().partition("\n")[0]
         raise ExternalError(f"Kubernetes does not tell of its pods: {said[:500]}") from cause
