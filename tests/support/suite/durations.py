@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import PurePosixPath
 
 from support.repository import ROOT
@@ -31,6 +32,11 @@ def durations(tier: str) -> Seconds:
     return measured[COMMIT] | measured[FULL] if tier == FULL else measured[COMMIT]
 
 
+def cost_s(seconds: Seconds, file: str) -> float:
+    """What a file is expected to take."""
+    return seconds.get(file, UNKNOWN_SECONDS)
+
+
 def next_file(files: Sequence[str], seconds: Seconds, *, processes: int, last: str | None) -> str:
     """Which of the remaining `files` a process takes whose last file was `last`.
 
@@ -38,9 +44,7 @@ def next_file(files: Sequence[str], seconds: Seconds, *, processes: int, last: s
     folder, because it then keeps the folder's fixtures, such as a cluster.
     """
 
-    def cost(file: str) -> float:
-        return seconds.get(file, UNKNOWN_SECONDS)
-
+    cost = partial(cost_s, seconds)
     longest = max(files, key=cost)
     plenty = sum(map(cost, files)) / processes > _PLENTY * cost(longest)
     if last is None or not plenty:

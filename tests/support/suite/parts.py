@@ -9,10 +9,11 @@ from __future__ import annotations
 import argparse
 import re
 from collections.abc import Collection
+from functools import partial
 
 import pytest
 
-from support.suite.durations import COMMIT, FULL, UNKNOWN_SECONDS, Seconds, durations
+from support.suite.durations import COMMIT, FULL, Seconds, cost_s, durations
 
 PARTS_MAX = 100
 _PART = re.compile(r"(\d{1,3})/(\d{1,3})")
@@ -22,10 +23,7 @@ def part_of(files: Collection[str], seconds: Seconds, *, part: int, parts: int) 
     """The files of one part, 1 to `parts`. Each file is in one of them."""
     held: list[set[str]] = [set() for _ in range(parts)]
     sums = [0.0] * parts
-
-    def cost(file: str) -> float:
-        return seconds.get(file, UNKNOWN_SECONDS)
-
+    cost = partial(cost_s, seconds)
     # the longest first, each into the part that has least: by name among equals, in every process the same
     for file in sorted(files, key=lambda file: (-cost(file), file)):
         least = sums.index(min(sums))
