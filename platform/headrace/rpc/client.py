@@ -26,8 +26,8 @@ from headrace.rpc import codec
 from headrace.rpc.credentials import channel_to, diagnosis
 from headrace.rpc.introduction import Introduction
 from headrace.rpc.messages import FromWorker, Heartbeat, Refused, Register, Registered, ToWorker
-from headrace.rpc.outbox import Outbox, OutboxFullError
-from headrace.rpc.parts import in_parts
+from headrace.rpc.sessions.outbox import Outbox, OutboxFullError
+from headrace.rpc.sessions.parts import in_parts
 from headrace.rpc.time_settings import ClusterTimes
 from headrace.rpc.v1 import control_pb2, control_pb2_grpc, messages_pb2
 from headrace.tls.files import TlsFiles

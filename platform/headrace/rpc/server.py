@@ -1,25 +1,14 @@
-"""The coordinator's end of the control plane: one stream per worker, sessions that outlive a dropped stream.
+"""The coordinator's end of the control plane: one stream per worker, which carries the frames of its session.
 
-    no session ──Register──> attached <──────────────┐
-                                │ stream drops       │ Register of the same session within `reconnect`:
-                                v                    │ unacknowledged messages are sent again, no event
-                             dropped ────────────────┘
-                                │ `reconnect` passes, or (attached) `worker_lost` without a frame,
-                                v or the same worker comes with another session
-                             WorkerDisconnected, once
-
-The server decides which workers are connected. The receiver of its events (`coordinator.fleet`) decides what follows
-for jobs.
+`rpc.sessions` decides which workers are connected; here is what needs gRPC, the event loop and the cluster's token.
 """
 
 from __future__ import annotations
 
 import asyncio
-import itertools
 import secrets
 from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Any
 
 import grpc
@@ -34,11 +23,13 @@ from headrace.core.network.mutual_proof import NONCE_BYTES, MutualProof, Role
 from headrace.rpc import codec
 from headrace.rpc.credentials import server_credentials
 from headrace.rpc.introduction import terms_of
-from headrace.rpc.messages import FromWorker, Heartbeat, Refused, Register, Registered, ToWorker
-from headrace.rpc.outbox import Outbox, OutboxFullError
-from headrace.rpc.parts import WORKER_FRAME_BYTES_MAX, Assembly
+from headrace.rpc.messages import Refused, Register, Registered, ToWorker
+from headrace.rpc.sessions.outbox import OutboxFullError
+from headrace.rpc.sessions.parts import WORKER_FRAME_BYTES_MAX, Assembly
+from headrace.rpc.sessions.session import Session
+from headrace.rpc.sessions.sessions import Sessions, WorkerEvent
 from headrace.rpc.time_settings import ClusterTimes
-from headrace.rpc.v1 import control_pb2, control_pb2_grpc, messages_pb2
+from headrace.rpc.v1 import control_pb2, control_pb2_grpc
 from headrace.tls.files import TlsFiles
 
 FRAME_BYTES_MAX = 64 << 20
@@ -59,142 +50,35 @@ STREAM_OPTIONS = (
 )
 STOP_GRACE_SECONDS = 2.0
 """How long `stop` waits until queued messages have been sent."""
-_STREAMS = itertools.count(1)
-_UNACKNOWLEDGED_MAX = 1_000
-"""After this many messages of a worker an acknowledgement is sent before the next heartbeat is due."""
 
 
-@dataclass(frozen=True, slots=True)
-class WorkerConnected:
-    """A worker has joined. Its slots are those of `register`; its earlier messages are obsolete.
+class _Stream:
+    """A stream that waits until its session has a frame for it. Belongs to the event loop."""
 
-    The first event of a worker. A stream that dropped and was restored in time is no event.
-    """
+    def __init__(self) -> None:
+        self._changed = asyncio.Event()
 
-    worker: str
-    register: Register
+    def wake(self) -> None:
+        """Ends the wait."""
+        self._changed.set()
 
-
-@dataclass(frozen=True, slots=True)
-class WorkerMessage:
-    """A message of a connected worker. Each one is passed once and in order; registrations and heartbeats are not."""
-
-    worker: str
-    message: FromWorker
-
-
-@dataclass(frozen=True, slots=True)
-class WorkerDisconnected:
-    """The worker is lost, or has left (`clean`). Follows each `WorkerConnected` once, as the worker's last event."""
-
-    worker: str
-    reason: str
-    clean: bool
-
-
-WorkerEvent = WorkerConnected | WorkerMessage | WorkerDisconnected
-
-
-class _Session:
-    """One session of a worker: messages sent and received, over all streams of the session.
-
-    Used in the event loop only; times are the loop's, in seconds.
-
-    stream      number of the current stream; 0: none
-    received_s  time of the last frame of the worker
-    dropped_s   time when the last stream ended
-    leaving     the worker has sent WorkerLeaving
-    confirmed   the worker has sent a frame in this session after Registered, so it counts messages in this session
-    over        nothing more is sent but what is queued
-    """
-
-    def __init__(self, name: str, register: Register, now_s: float) -> None:
-        self.name = name
-        self.register = register
-        self.stream = 0
-        self.received_s = now_s
-        self.dropped_s = now_s
-        self.leaving = False
-        self.confirmed = False
-        self.over = False
-        self._outbox: Outbox[messages_pb2.ToWorker] = Outbox()
-        self._received = 0
-        self._acknowledged = 0
-        self._must_acknowledge = False
-        self._wake = asyncio.Event()
-
-    def attach(self, acknowledged: int) -> int:
-        """Begins a stream; a current one ends. `acknowledged`: number of the last message that the worker has received.
-
-        Returns the stream's number.
-        """
-        self._outbox.forget(acknowledged)
-        self._outbox.rewind()
-        self.stream = next(_STREAMS)
-        self._wake.set()
-        self._wake = asyncio.Event()
-        return self.stream
-
-    def detach(self, stream: int, now_s: float) -> None:
-        """Notes the end of a stream. Does nothing if another stream has replaced it."""
-        if self.stream == stream:
-            self.stream = 0
-            self.dropped_s = now_s
-            self._wake.set()
-
-    def end(self) -> None:
-        """Ends the session: its stream ends after the queued messages."""
-        self.over = True
-        self._wake.set()
-
-    def send(self, message: ToWorker) -> None:
-        """Queues a message. Raises OutboxFullError."""
-        proto = codec.to_worker_proto(message)
-        self._outbox.add(proto, proto.ByteSize())
-        self._wake.set()
-
-    def receive(self, frame: control_pb2.WorkerFrame, now_s: float) -> bool:
-        """Notes a frame; returns whether its message is new and must be handled.
-
-        Raises ExternalError if a message in between is missing.
-        """
-        self.received_s = now_s
-        self.confirmed = True
-        self._outbox.forget(frame.acknowledged)
-        if frame.number <= self._received:
-            return False
-        if frame.number != self._received + 1:
-            raise ExternalError(f"message {self._received + 1} of its session is missing")
-        self._received = frame.number
-        self.leaving = self.leaving or frame.message.WhichOneof("kind") == "worker_leaving"
-        # Heartbeats carry acknowledgements. A worker that waits to leave, or that keeps many unacknowledged messages,
-        # needs one sooner.
-        self._must_acknowledge = self.leaving or frame.number - self._acknowledged >= _UNACKNOWLEDGED_MAX
-        if self._must_acknowledge:
-            self._wake.set()
-        return True
-
-    def frame(self, message: ToWorker) -> control_pb2.CoordinatorFrame:
-        """A frame without a number: it is not acknowledged and never sent again."""
-        return control_pb2.CoordinatorFrame(acknowledged=self._received, message=codec.to_worker_proto(message))
-
-    async def frames(self, stream: int, heartbeat_s: float) -> AsyncIterator[control_pb2.CoordinatorFrame]:
-        """The frames of that stream, heartbeats included, until another stream replaces it or the session is over."""
+    async def frames(self, session: Session, heartbeat_s: float) -> AsyncIterator[control_pb2.CoordinatorFrame]:
+        """The session's frames, until another stream replaces this one or the session is over."""
         loop = asyncio.get_running_loop()
-        beat_s = loop.time()
-        while self.stream == stream:
-            self._wake.clear()
-            if self._must_acknowledge or loop.time() >= beat_s:
-                self._must_acknowledge, self._acknowledged = False, self._received
-                beat_s = loop.time() + heartbeat_s
-                yield self.frame(Heartbeat())
-            elif (taken := self._outbox.take()) is not None:
-                number, message = taken
-                yield control_pb2.CoordinatorFrame(number=number, acknowledged=self._received, message=message)
-            elif self.over:
+        while session.stream is self:
+            # before the session is asked: what comes after the question ends the wait
+            self._changed.clear()
+            if (frame := session.next_frame(loop.time(), heartbeat_s)) is not None:
+                yield frame
+            elif session.over:
                 return
             else:
-                await _wait(self._wake, beat_s - loop.time())
+                await self._wait(session.until_beat_s(loop.time()))
+
+    async def _wait(self, seconds: float) -> None:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._changed.wait()
 
 
 class ControlServer(control_pb2_grpc.ControlServicer):
@@ -209,7 +93,7 @@ class ControlServer(control_pb2_grpc.ControlServicer):
         self._times = times
         self._on_event = on_event
         self._token = ""
-        self._sessions: dict[str, _Session] = {}
+        self._sessions = Sessions(times)
         self._unregistered: Entrance[asyncio.Timeout] = Entrance(UNREGISTERED_MAX)
         self._server: grpc.aio.Server | None = None
         self._watch: asyncio.Task[None] | None = None
@@ -240,19 +124,19 @@ class ControlServer(control_pb2_grpc.ControlServicer):
 
     def send(self, worker: str, message: ToWorker) -> None:
         """Queues a message to a connected worker, never blocks. Does nothing if the worker is not connected."""
-        session = self._sessions.get(worker)
+        session = self._sessions.of(worker)
         if session is None:
             return
         try:
             session.send(message)
         except OutboxFullError:
-            # WorkerDisconnected is raised from the loop, not from here: the caller may be handling another event
+            # WorkerDisconnected is passed from the loop, not from here: the caller may be handling another event
             loop = asyncio.get_running_loop()
             loop.call_soon(self._lose, session, "it does not take its commands")
 
     def drop(self, worker: str, reason: str) -> None:
         """Ends the session of a worker whose process is known to have ended. Does nothing if there is none."""
-        session = self._sessions.get(worker)
+        session = self._sessions.of(worker)
         if session is not None:
             self._lose(session, reason)
 
@@ -262,9 +146,7 @@ class ControlServer(control_pb2_grpc.ControlServicer):
         if server is None or self._watch is None:
             return
         self._watch.cancel()
-        for session in self._sessions.values():
-            session.end()
-        self._sessions.clear()
+        self._sessions.close()
         await server.stop(STOP_GRACE_SECONDS)
 
     async def Attach(  # noqa: N802 - the service's name for it
@@ -283,7 +165,8 @@ class ControlServer(control_pb2_grpc.ControlServicer):
             yield control_pb2.CoordinatorFrame(message=codec.to_worker_proto(refused), term=self._term)
             return
         session, resumed = self._session(register, first.session)
-        stream = session.attach(first.acknowledged if resumed else 0)
+        stream = _Stream()
+        session.attach(stream, first.acknowledged if resumed else 0, _now_s())
         reading = asyncio.create_task(self._read(session, stream, request_iterator))
         try:
             times = self._times
@@ -291,12 +174,12 @@ class ControlServer(control_pb2_grpc.ControlServicer):
             welcome.resumed, welcome.proof = resumed, terms.proof(self._token, Role.CALLEE)
             welcome.term = self._term
             yield welcome
-            async for frame in session.frames(stream, times.heartbeat / 1_000):
+            async for frame in stream.frames(session, times.heartbeat / 1_000):
                 frame.term = self._term
                 yield frame
         finally:
             reading.cancel()
-            self._dropped(session, stream)
+            self._pass(self._sessions.drop(session, stream, _now_s()))
 
     async def _first(self, requests: AsyncIterator[control_pb2.WorkerFrame]) -> control_pb2.WorkerFrame | None:
         """The first frame of a stream; None: the stream ended, took too long, or was closed for a newer one."""
@@ -320,94 +203,57 @@ class ControlServer(control_pb2_grpc.ControlServicer):
         if not terms.accepts(self._token, Role.CALLER, first.proof):
             remedy = f"give the worker the cluster's token: --token-file FILE or HEADRACE_TOKEN. {WHERE_A_TOKEN_LIES}"
             return Refused("its token is not this cluster's", remedy)
-        known = self._sessions.get(register.worker)
-        if known is None or known.name == first.session or not known.stream:
-            return None
-        # another session while a stream of this worker id is attached: the same process may have begun a new session,
-        # and a worker that no longer sends heartbeats may have been replaced; otherwise two workers have one id
-        same = (known.register.host, known.register.pid) == (register.host, register.pid)
-        alive = asyncio.get_running_loop().time() - known.received_s < 2 * self._times.heartbeat / 1_000
-        if same or not alive:
-            return None
-        reason = f"worker {register.worker!r} is here already (pid {known.register.pid} at {known.register.host})"
-        return Refused(reason, "give each worker another --id")
+        return self._sessions.refusal(register, first.session, _now_s())
 
-    def _session(self, register: Register, name: str) -> tuple[_Session, bool]:
+    def _session(self, register: Register, name: str) -> tuple[Session, bool]:
         """The session of a registration, and whether it is resumed (otherwise it is new)."""
-        known = self._sessions.get(register.worker)
-        now_s = asyncio.get_running_loop().time()
-        if known is not None and known.name == name and known.confirmed:
-            known.received_s = now_s
+        if (known := self._sessions.resume(register.worker, name, _now_s())) is not None:
             return known, True
-        if known is not None:
-            # The same name without confirmation: Registered was lost with the stream, so the worker still numbers its
-            # messages in the session before, and this one cannot be resumed.
-            self._lose(known, "it was started anew" if known.name != name else "it did not receive Registered")
-        session = _Session(name, register, now_s)
-        self._sessions[register.worker] = session
-        self._on_event(WorkerConnected(register.worker, register))
+        self._pass(self._sessions.replace(register.worker, name))
+        session, connected = self._sessions.open(register, name, _now_s())
+        self._on_event(connected)
         return session, False
 
-    async def _read(self, session: _Session, stream: int, requests: AsyncIterator[control_pb2.WorkerFrame]) -> None:
+    async def _read(self, session: Session, stream: _Stream, requests: AsyncIterator[control_pb2.WorkerFrame]) -> None:
         """Handles the frames of a stream until it ends."""
-        loop = asyncio.get_running_loop()
-        # gRPC raises either of these for a connection that fails; the stream counts as dropped, whatever the reason
         assembly = Assembly()
+        # gRPC raises either of these for a connection that fails; the stream counts as dropped, whatever the reason
         with suppress(grpc.RpcError, asyncio.InvalidStateError):
             async for frame in requests:
-                if session.stream != stream or session.over:
+                if session.stream is not stream or session.over:
                     return
-                self._take(session, assembly, frame, loop.time())
-        self._dropped(session, stream)
+                self._take(session, assembly, frame)
+        self._pass(self._sessions.drop(session, stream, _now_s()))
 
-    def _take(self, session: _Session, assembly: Assembly, part: control_pb2.WorkerFrame, now_s: float) -> None:
-        session.received_s = now_s
+    def _take(self, session: Session, assembly: Assembly, part: control_pb2.WorkerFrame) -> None:
+        # the first parts of a large message are a sign of life too
+        now_s = session.received_s = _now_s()
         try:
             frame = assembly.add(part)
-            if frame is None or not session.receive(frame, now_s):
-                return
-            message = codec.from_worker(frame.message)
         except ExternalError as error:
             self._lose(session, error.message)
             return
-        if not isinstance(message, Heartbeat | Register):
-            self._on_event(WorkerMessage(session.register.worker, message))
+        if frame is not None:
+            self._pass(self._sessions.receive(session, frame, now_s))
 
-    def _dropped(self, session: _Session, stream: int) -> None:
-        session.detach(stream, asyncio.get_running_loop().time())
-        if session.leaving and not session.stream:
-            self._lose(session, "it has left", clean=True)
+    def _lose(self, session: Session, reason: str) -> None:
+        self._pass(self._sessions.lose(session, reason))
 
-    def _lose(self, session: _Session, reason: str, *, clean: bool = False) -> None:
-        """Ends a session and reports WorkerDisconnected, once."""
-        worker = session.register.worker
-        if self._sessions.get(worker) is session:
-            del self._sessions[worker]
-            session.end()
-            self._on_event(WorkerDisconnected(worker, reason, clean))
+    def _pass(self, event: WorkerEvent | None) -> None:
+        if event is not None:
+            self._on_event(event)
 
     async def _watch_silence(self) -> None:
-        """Detects workers that are silent for too long, or whose stream was not restored in time."""
-        loop = asyncio.get_running_loop()
+        """Has silent workers judged, several times within the shortest time that makes one a lost one."""
         every_s = min(self._times.heartbeat, self._times.reconnect) / 4 / 1_000
-        last_s = loop.time()
+        last_s = _now_s()
         while True:
             await asyncio.sleep(every_s)
-            now_s = loop.time()
-            # this process receives nothing while it is stopped: that time does not count as silence of workers
-            stood_still_s = max(now_s - last_s - 4 * every_s, 0.0)
+            now_s = _now_s()
+            suspended_s = max(now_s - last_s - 4 * every_s, 0.0)
             last_s = now_s
-            for session in list(self._sessions.values()):
-                session.received_s += stood_still_s
-                session.dropped_s += stood_still_s
-                self._judge(session, now_s)
-
-    def _judge(self, session: _Session, now_s: float) -> None:
-        times = self._times
-        if now_s - session.received_s > times.worker_lost / 1_000:
-            self._lose(session, f"no heartbeat for {times.worker_lost / 1_000:g} s")
-        elif not session.stream and now_s - session.dropped_s > times.reconnect / 1_000:
-            self._lose(session, f"its connection dropped and did not come back in {times.reconnect / 1_000:g} s")
+            for lost in self._sessions.lose_silent(now_s, suspended_s=suspended_s):
+                self._on_event(lost)
 
 
 def _registration(first: control_pb2.WorkerFrame) -> Register | None:
@@ -419,9 +265,5 @@ def _registration(first: control_pb2.WorkerFrame) -> Register | None:
     return message if isinstance(message, Register) else None
 
 
-async def _wait(event: asyncio.Event, seconds: float) -> None:
-    try:
-        async with asyncio.timeout(max(seconds, 0)):
-            await event.wait()
-    except TimeoutError:
-        pass
+def _now_s() -> float:
+    return asyncio.get_running_loop().time()

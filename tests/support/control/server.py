@@ -9,7 +9,8 @@ from types import TracebackType
 from typing import Any, TypeVar
 
 from headrace.rpc.messages import SlotDown, SlotInfo, SlotUp, ToWorker
-from headrace.rpc.server import ControlServer, WorkerConnected, WorkerDisconnected, WorkerEvent, WorkerMessage
+from headrace.rpc.server import ControlServer
+from headrace.rpc.sessions.sessions import WorkerConnected, WorkerDisconnected, WorkerEvent, WorkerMessage
 from headrace.rpc.time_settings import ClusterTimes
 from headrace.tls.files import TlsFiles
 from support.patience import CONTROL_TIMES, WAIT_SECONDS

@@ -29,8 +29,8 @@ from headrace.rpc.messages import (
     ToWorker,
     WorkerLeaving,
 )
-from headrace.rpc.outbox import MESSAGES_MAX
-from headrace.rpc.server import WorkerConnected, WorkerDisconnected
+from headrace.rpc.sessions.outbox import MESSAGES_MAX
+from headrace.rpc.sessions.sessions import WorkerConnected, WorkerDisconnected
 from headrace.rpc.time_settings import ClusterTimes
 from support.control.server import TOKEN, ServerInThread
 from support.control.worker import Worker, connected

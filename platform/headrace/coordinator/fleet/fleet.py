@@ -39,7 +39,8 @@ from headrace.rpc.messages import (
     WorkerLeaving,
     WorkerLoad,
 )
-from headrace.rpc.server import ControlServer, WorkerConnected, WorkerDisconnected, WorkerEvent, WorkerMessage
+from headrace.rpc.server import ControlServer
+from headrace.rpc.sessions.sessions import WorkerConnected, WorkerDisconnected, WorkerEvent, WorkerMessage
 from headrace.rpc.time_settings import ClusterTimes
 from headrace.tls.files import TlsFiles
 

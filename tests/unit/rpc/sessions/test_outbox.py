@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.rpc.outbox import Outbox, OutboxFullError
+from headrace.rpc.sessions.outbox import Outbox, OutboxFullError
 from support.suite.properties import weighted
 
 

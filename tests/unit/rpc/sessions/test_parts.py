@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 
 from headrace.core.errors import ExternalError
-from headrace.rpc import codec, parts
+from headrace.rpc import codec
 from headrace.rpc.messages import SlotDown
-from headrace.rpc.parts import PART_BYTES, WORKER_FRAME_BYTES_MAX, Assembly, in_parts
+from headrace.rpc.sessions import parts
+from headrace.rpc.sessions.parts import PART_BYTES, WORKER_FRAME_BYTES_MAX, Assembly, in_parts
 from headrace.rpc.v1 import control_pb2
 
 
