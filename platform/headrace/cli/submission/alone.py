@@ -27,8 +27,8 @@ def run_alone(
     """Starts a cluster with the job's number of slots, and submits the job there. With an election, which other hosts
     may have joined before, the job is submitted unless it is there.
     """
-    from headrace.attendance.attendant import THE_JOB
     from headrace.core.settings import Home
+    from headrace.job_cluster.attendant import THE_JOB
     from headrace.local.cluster import start, stop
     from headrace.local.cluster.attendant import attend, own_home
     from headrace.local.cluster.own_client import leader_client
@@ -69,9 +69,9 @@ def run_application(file: str, slots: int | None, election: Election | None, *, 
     """Starts a cluster, and a Python program beside it that submits its jobs there. With an election, which other hosts
     may have joined before, the program runs beside the coordinator that leads.
     """
-    from headrace.attendance.attendant import Attendant
     from headrace.core.errors import UserError
     from headrace.core.settings import Home
+    from headrace.job_cluster.attendant import Attendant
     from headrace.local.cluster import start, stop
     from headrace.local.cluster.attendant import attend, own_home, run_program
     from headrace.local.cluster.home_part import HomePart

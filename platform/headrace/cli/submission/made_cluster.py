@@ -36,7 +36,7 @@ def require_running(name: str | None, config: Path | None) -> str:
 
 def keyed(request: SubmitRequest) -> SubmitRequest:
     """The request with the key by which the cluster's attendant submits it, too: there is one job of it."""
-    from headrace.attendance.attendant import THE_JOB
+    from headrace.job_cluster.attendant import THE_JOB
 
     return request.model_copy(update={"key": THE_JOB})
 

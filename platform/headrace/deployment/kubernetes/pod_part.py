@@ -25,7 +25,7 @@ ANSWER_SECONDS = 5.0
 
 @dataclass(frozen=True, slots=True)
 class PodPart:
-    """By the contract of `attendance.part`.
+    """By the contract of `job_cluster.part`.
 
     election         URL by which the leader is found
     coordinator_url  of the coordinator in this pod

@@ -14,8 +14,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from headrace.attendance.attendant import Attendant
-from headrace.attendance.submitting import submitted
 from headrace.client.discovery import COORDINATOR_VARIABLE, connect
 from headrace.client.http import Client
 from headrace.client.models import SubmitRequest
@@ -24,6 +22,8 @@ from headrace.client.token_files import TOKEN_FILE_VARIABLE
 from headrace.coordinator.store.sealing import Sealer
 from headrace.core.errors import HeadraceError
 from headrace.deployment.yarn.attendant_process import CANCELED, FAILED, FINISHED
+from headrace.job_cluster.attendant import Attendant
+from headrace.job_cluster.submitting import submitted
 from headrace.processes.template.process import die_with_parent
 from headrace.yarn.container import KEY, TOKEN, secret_file
 
@@ -33,7 +33,7 @@ _CODES = {"FINISHED": FINISHED, "CANCELED": CANCELED}
 
 @dataclass(frozen=True, slots=True)
 class YarnPart:
-    """By the contract of `attendance.part`. election: URL by which jobs of the program find the leader."""
+    """By the contract of `job_cluster.part`. election: URL by which jobs of the program find the leader."""
 
     election: str
 

@@ -1,7 +1,7 @@
 """The attendant's process of a cluster that serves one job or one application.
 
     submit --mode per-job      start a cluster in its own home, submit, then an attendant waits for the job's end
-    submit --mode application  the same for a Python program, which the attendant runs (`headrace.attendance`)
+    submit --mode application  the same for a Python program, which the attendant runs (`headrace.job_cluster`)
 
 The attendant is a process (`headrace-attendant`) that outlives the command. It restarts a coordinator or worker that
 dies. The home stays after the end: results, logs, checkpoints. SIGTERM ends job or program, then the cluster.
@@ -20,12 +20,12 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from headrace.attendance.attendant import LINGER_SECONDS, Attendant
 from headrace.client.discovery import cluster_folder, own_clusters
 from headrace.core.errors import HeadraceError
 from headrace.core.files.private_files import PRIVATE_FILE, make_private_folder
 from headrace.core.files.replaced_file import replace_file
 from headrace.core.settings import Home
+from headrace.job_cluster.attendant import LINGER_SECONDS, Attendant
 from headrace.local.cluster.commands import environment, log_file
 from headrace.local.cluster.home_part import HomePart
 from headrace.processes.detached import ModuleCommand, Surroundings

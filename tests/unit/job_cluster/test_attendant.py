@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any, cast
 
-from headrace.attendance.attendant import Attendant
 from headrace.client.http import Client
 from headrace.core.errors import ExternalError
+from headrace.job_cluster.attendant import Attendant
 
 AWAY = "nobody answers"
 HELD = "held"

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from headrace.core.errors import ExternalError
 
 if TYPE_CHECKING:
-    from headrace.attendance.part import Part
     from headrace.client.models import SubmitRequest
+    from headrace.job_cluster.part import Part
 
 RETRY_SECONDS = 1.0
 TRIES_MAX = 600

@@ -16,12 +16,12 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 
-from headrace.attendance.program import Program
 from headrace.client.models import FINAL_STATES
 from headrace.core.errors import ExternalError, HeadraceError
+from headrace.job_cluster.program import Program
 
 if TYPE_CHECKING:
-    from headrace.attendance.part import Part
+    from headrace.job_cluster.part import Part
 
 THE_JOB = "per-job"
 """Key of the only submission of a cluster that serves one job and may have several parts."""
