@@ -14,8 +14,8 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from headrace.coordinator.registry import events as on
-from headrace.coordinator.registry.entry import Phase
+from headrace.coordinator.job_registry import events as on
+from headrace.coordinator.job_registry.entry import Phase
 from sim.world import ViolationError
 
 if TYPE_CHECKING:

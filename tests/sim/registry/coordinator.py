@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, assert_never
 
-from headrace.coordinator.registry import effects as do
-from headrace.coordinator.registry import events as on
-from headrace.coordinator.registry.entry import Phase
-from headrace.coordinator.registry.registry import Registry
+from headrace.coordinator.job_registry import effects as do
+from headrace.coordinator.job_registry import events as on
+from headrace.coordinator.job_registry.entry import Phase
+from headrace.coordinator.job_registry.registry import Registry
 from headrace.coordinator.rest.service import JobConflictError
 from headrace.core.errors import ExternalError
 from headrace.rpc.messages import Failure

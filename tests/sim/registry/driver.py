@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from headrace.coordinator.registry import events as on
+from headrace.coordinator.job_registry import events as on
 from headrace.rpc.messages import Failure
 from sim.world import ViolationError
 

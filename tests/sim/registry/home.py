@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from functools import partial
 
-from headrace.coordinator.registry import events as on
-from headrace.coordinator.registry.entry import Phase
+from headrace.coordinator.job_registry import events as on
+from headrace.coordinator.job_registry.entry import Phase
 from headrace.rpc.messages import Failure
 from sim.registry.auditor import Auditor
 from sim.registry.coordinator import Coordinator

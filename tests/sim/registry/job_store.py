@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from headrace.coordinator.registry.events import End
+from headrace.coordinator.job_registry.events import End
 from headrace.rpc.messages import Failure
 from sim.world import Process, ViolationError
 

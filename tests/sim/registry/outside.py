@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from headrace.coordinator.registry.events import End
+from headrace.coordinator.job_registry.events import End
 
 
 @dataclass(slots=True)

@@ -6,10 +6,10 @@ from collections.abc import Iterable
 
 import pytest
 
-from headrace.coordinator.registry import effects as do
-from headrace.coordinator.registry import events as on
-from headrace.coordinator.registry.entry import Entry, Phase
-from headrace.coordinator.registry.registry import Registry
+from headrace.coordinator.job_registry import effects as do
+from headrace.coordinator.job_registry import events as on
+from headrace.coordinator.job_registry.entry import Entry, Phase
+from headrace.coordinator.job_registry.registry import Registry
 from headrace.rpc.messages import Failure
 from sim.finds import Breaks, each_of, require_found
 from sim.registry.run import play

@@ -40,13 +40,13 @@ from headrace.coordinator.driver.job_storage import SHIP_S
 from headrace.coordinator.fleet.fleet import Fleet
 from headrace.coordinator.job import events as machine_events
 from headrace.coordinator.job.config import Beginning
+from headrace.coordinator.job_registry import events as on
+from headrace.coordinator.job_registry.entry import Phase
 from headrace.coordinator.ledger.records import JobResult
 from headrace.coordinator.monitoring.exposition import metrics_text
 from headrace.coordinator.monitoring.values import ClusterValues
 from headrace.coordinator.output.job_handle import HeldJob, phase_of
 from headrace.coordinator.output.job_output import JobOutput
-from headrace.coordinator.registry import events as on
-from headrace.coordinator.registry.entry import Phase
 from headrace.coordinator.rest import checkpoint_status, job_figures, job_status, missing_workers
 from headrace.coordinator.rest.service import JobConflictError, JobNotFoundError
 from headrace.coordinator.rest.worker_infos import worker_infos

@@ -15,9 +15,9 @@ from headrace.coordinator.driver.job_setup import JobSetup
 from headrace.coordinator.driver.job_storage import JobStorage
 from headrace.coordinator.figures.checkpoint_log import CheckpointLog
 from headrace.coordinator.job.history import JobHistory
+from headrace.coordinator.job_registry.entry import Entry
 from headrace.coordinator.ledger.records import JobResult
 from headrace.coordinator.monitoring.values import JobValues
-from headrace.coordinator.registry.entry import Entry
 from headrace.coordinator.rest import job_figures, job_status
 from headrace.coordinator.rest.job_status import Submitted
 from headrace.coordinator.store.submission import JobSubmission

@@ -38,11 +38,11 @@ from headrace.coordinator.job.config import Beginning
 from headrace.coordinator.job.history import JobHistory
 from headrace.coordinator.job.job_state import JobState
 from headrace.coordinator.job.journaling import end_state
+from headrace.coordinator.job_registry import effects as do
+from headrace.coordinator.job_registry import events as on
+from headrace.coordinator.job_registry.entry import Phase
+from headrace.coordinator.job_registry.registry import Registry
 from headrace.coordinator.ledger.records import JobResult
-from headrace.coordinator.registry import effects as do
-from headrace.coordinator.registry import events as on
-from headrace.coordinator.registry.entry import Phase
-from headrace.coordinator.registry.registry import Registry
 from headrace.coordinator.rest import job_status
 from headrace.coordinator.rest.service import JobConflictError
 from headrace.coordinator.store.job_store import JobStore, StoredJob

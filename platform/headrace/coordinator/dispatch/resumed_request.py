@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from headrace.coordinator.dispatch.known_job import KnownJob
+from headrace.coordinator.job_registry import events as on
 from headrace.coordinator.ledger.records import TriggerKept
-from headrace.coordinator.registry import events as on
 from headrace.coordinator.rest.service import JobConflictError
 from headrace.core.errors import Domain
 from headrace.rpc.failure import failure_of

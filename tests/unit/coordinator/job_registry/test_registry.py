@@ -6,10 +6,10 @@ from collections.abc import Iterable
 
 import pytest
 
-from headrace.coordinator.registry import effects as do
-from headrace.coordinator.registry import events as on
-from headrace.coordinator.registry.entry import Phase
-from headrace.coordinator.registry.registry import REQUESTS_MAX, Registry
+from headrace.coordinator.job_registry import effects as do
+from headrace.coordinator.job_registry import events as on
+from headrace.coordinator.job_registry.entry import Phase
+from headrace.coordinator.job_registry.registry import REQUESTS_MAX, Registry
 from headrace.coordinator.rest.service import JobConflictError
 from headrace.core.errors import ExternalError
 from headrace.rpc.messages import Failure

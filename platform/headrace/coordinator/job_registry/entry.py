@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from headrace.coordinator.job.job_state import JobState
-from headrace.coordinator.registry.effects import Answer
-from headrace.coordinator.registry.events import End, Stop
+from headrace.coordinator.job_registry.effects import Answer
+from headrace.coordinator.job_registry.events import End, Stop
 
 
 class Phase(StrEnum):

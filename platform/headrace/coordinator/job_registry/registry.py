@@ -38,9 +38,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import assert_never
 
-from headrace.coordinator.registry import effects as do
-from headrace.coordinator.registry import events as on
-from headrace.coordinator.registry.entry import Entry, Phase
+from headrace.coordinator.job_registry import effects as do
+from headrace.coordinator.job_registry import events as on
+from headrace.coordinator.job_registry.entry import Entry, Phase
 from headrace.coordinator.rest.service import JobConflictError
 from headrace.core.errors import Domain, ExternalError
 from headrace.rpc.messages import Failure
