@@ -23,6 +23,16 @@ def test_a_process_stays_in_its_folder_while_there_is_plenty_to_do() -> None:
     assert next_file([*many][3:], many, processes=3, last="a/3.py") == "b/1.py", "there is none left"
 
 
+def test_a_process_leaves_the_folders_of_others_alone_while_there_is_plenty_to_do() -> None:
+    many = SECONDS | {f"c/{number}.py": 50.0 for number in range(30)}
+    assert next_file([*many][1:], many, processes=3, last=None, others=["a/1.py"]) == "b/1.py"
+    assert next_file([*many][1:], many, processes=3, last="d/1.py", others=["a/1.py", "b/1.py"]) == "c/0.py"
+    assert next_file([*many][1:], many, processes=3, last="a/1.py", others=["a/2.py"]) == "a/3.py", (
+        "it is there already"
+    )
+    assert next_file([*many][5:], many, processes=3, last=None, others=["c/9.py"]) == "c/0.py", "there is no other one"
+
+
 def test_towards_the_end_the_longest_counts_wherever_it_is() -> None:
     assert next_file([*SECONDS][1:], SECONDS, processes=3, last="a/1.py") == "b/1.py"
 
@@ -48,7 +58,8 @@ def test_processes_end_at_about_the_same_time(seconds: dict[str, float], process
     lasts: list[str | None] = [None] * processes
     while left:
         first = busy.index(min(busy))
-        chosen = next_file(left, seconds, processes=processes, last=lasts[first])
+        others = [each for number, each in enumerate(lasts) if each is not None and number != first]
+        chosen = next_file(left, seconds, processes=processes, last=lasts[first], others=others)
         left.remove(chosen)
         busy[first] += seconds[chosen]
         lasts[first] = chosen

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import partial
 from pathlib import PurePosixPath
 
@@ -37,21 +37,33 @@ def cost_s(seconds: Seconds, file: str) -> float:
     return seconds.get(file, UNKNOWN_SECONDS)
 
 
-def next_file(files: Sequence[str], seconds: Seconds, *, processes: int, last: str | None) -> str:
-    """Which of the remaining `files` a process takes whose last file was `last`.
+def next_file(
+    files: Sequence[str],
+    seconds: Seconds,
+    *,
+    processes: int,
+    last: str | None,
+    others: Collection[str] = (),
+) -> str:
+    """Which of the remaining `files` a process takes whose last file was `last`, while the `others` run those files.
 
     The longest one, so that short ones end the run. While there is plenty to do, however, a process stays in its
-    folder, because it then keeps the folder's fixtures, such as a cluster.
+    folder, because it then keeps the folder's fixtures, such as a cluster, and leaves the folders of others alone,
+    because it would start such a cluster once more.
     """
 
     cost = partial(cost_s, seconds)
     longest = max(files, key=cost)
-    plenty = sum(map(cost, files)) / processes > _PLENTY * cost(longest)
-    if last is None or not plenty:
+    if sum(map(cost, files)) / processes <= _PLENTY * cost(longest):
         return longest
-    folder = PurePosixPath(last).parent
-    neighbors = [file for file in files if PurePosixPath(file).parent == folder]
-    return max(neighbors, key=cost) if neighbors else longest
+    mine, theirs = None if last is None else _folder(last), {_folder(file) for file in others}
+    near = [file for file in files if _folder(file) == mine]
+    apart = [file for file in files if _folder(file) not in theirs]
+    return max(near or apart or files, key=cost)
+
+
+def _folder(file: str) -> PurePosixPath:
+    return PurePosixPath(file).parent
 
 
 def main() -> int:

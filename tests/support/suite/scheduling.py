@@ -1,4 +1,4 @@
-"""Hands out test files to the processes of pytest-xdist, longest first; replaces its `--dist loadfile`.
+"""Hands out test files to the processes of pytest-xdist, long ones first; replaces its `--dist loadfile`.
 
 Files that would wait for a build come last while it goes on. A file is never divided, so module fixtures stay what they
 are.
@@ -38,7 +38,12 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadFil
             # a process that has died leaves its files to the others
             done = self.assigned_work.get(node)
             last = next(reversed(done)) if done else None
-            chosen = next_file(undeferred(list(self.workqueue)), seconds, processes=len(self.nodes), last=last)
+            others = [
+                next(reversed(files)) for other, files in self.assigned_work.items() if files and other is not node
+            ]
+            chosen = next_file(
+                undeferred(list(self.workqueue)), seconds, processes=len(self.nodes), last=last, others=others
+            )
             self.workqueue.move_to_end(chosen, last=False)
             super()._assign_work_unit(node)
 
