@@ -16,7 +16,7 @@ from enum import StrEnum
 
 from headrace.checkpoint.manifest import Manifest, StateHandle
 from headrace.core.errors import UserError, did_you_mean
-from headrace.operators.aggregation.state_shape import Fit, FitVerdict, WrittenState, fit, state_shape
+from headrace.operators.aggregation.state_shape import Compatibility, Fit, WrittenState, fit, state_shape
 from headrace.plan.physical import PhysicalPlan, SinkSpec, SourceSpec, StepSpec, TaskNode
 from headrace.state.snapshot import StateKind
 
@@ -140,19 +140,19 @@ def _step(node: StepSpec, handles: Sequence[StateHandle], max_before: int, max_p
         )
     outcome = fit(node.node, shapes, _written(handles))
     rows = sum(handle.rows for handle in handles if handle.kind != StateKind.UNION)
-    match outcome.verdict:
-        case FitVerdict.NEW:
+    match outcome.compatibility:
+        case Compatibility.NEW:
             return (
                 (Verdict.NEW, "had no state: begins with nothing") if shapes else (Verdict.RESTORED, "keeps no state")
             )
-        case FitVerdict.RESTORED:
+        case Compatibility.RESTORED:
             added = f"; begins anew: {_listed(outcome.added)}" if outcome.added else ""
             return Verdict.RESTORED, f"{_count(rows, 'row')} of state{added}"
-        case FitVerdict.PARTLY if not _lost(handles):
+        case Compatibility.PARTLY if not _lost(handles):
             return Verdict.RESTORED, f"what it kept was empty; {outcome.reason}"
-        case FitVerdict.PARTLY:
+        case Compatibility.PARTLY:
             return Verdict.PARTLY if shapes else Verdict.DROPPED, _partly(outcome)
-        case FitVerdict.INCOMPATIBLE:
+        case Compatibility.INCOMPATIBLE:
             return Verdict.INCOMPATIBLE, outcome.reason
 
 

@@ -56,8 +56,8 @@ class WrittenState:
     columns: Mapping[str, str]
 
 
-class FitVerdict(StrEnum):
-    """The outcome of restoring a step's state.
+class Compatibility(StrEnum):
+    """Whether the state that a step wrote fits what it expects now; the term is that of Flink's serializers.
 
     RESTORED       all state is restored
     PARTLY         some state is restored; state that the step no longer uses is dropped
@@ -73,10 +73,14 @@ class FitVerdict(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Fit:
-    """A verdict with its reason. `reason`: why not all is restored; `dropped`: lost state; `added`: state that starts
-    empty."""
+    """How the state that a step wrote fits it now.
 
-    verdict: FitVerdict
+    reason   why not all is restored
+    dropped  lost state
+    added    state that starts empty
+    """
+
+    compatibility: Compatibility
     reason: str = ""
     dropped: tuple[str, ...] = ()
     added: tuple[str, ...] = ()
@@ -100,23 +104,23 @@ def state_shape(config: OperatorConfig) -> tuple[StateShape, ...]:
 def fit(node: str, shapes: Sequence[StateShape], written: Mapping[str, WrittenState]) -> Fit:
     """Whether the states that `node` wrote fit the states that it expects now. written: name of the state -> it."""
     if not written:
-        return Fit(FitVerdict.NEW)
+        return Fit(Compatibility.NEW)
     if not shapes:
-        return Fit(FitVerdict.PARTLY, f"step {node} keeps no state any more", dropped=tuple(sorted(written)))
+        return Fit(Compatibility.PARTLY, f"step {node} keeps no state any more", dropped=tuple(sorted(written)))
     if not any(state.columns for name, state in written.items() if name != TIME):
-        return Fit(FitVerdict.RESTORED)  # without rows and columns there is nothing to misread
+        return Fit(Compatibility.RESTORED)  # without rows and columns there is nothing to misread
     for shape in shapes:
         found = written.get(shape.name)
         if found is not None and (reason := _misfit(node, shape, found)):
-            return Fit(FitVerdict.INCOMPATIBLE, reason, dropped=tuple(sorted(written)))
+            return Fit(Compatibility.INCOMPATIBLE, reason, dropped=tuple(sorted(written)))
     main = shapes[0]
     now = main.lanes | {shape.name for shape in shapes[1:]}
     before = _lanes(written[main.name]) if main.name in written else frozenset[str]()
     before |= written.keys() - {main.name}
     dropped, added = sorted(before - now), sorted(now - before)
     if not dropped:
-        return Fit(FitVerdict.RESTORED, added=tuple(added))
-    return Fit(FitVerdict.PARTLY, f"step {node} does not ask for some of it any more", tuple(dropped), tuple(added))
+        return Fit(Compatibility.RESTORED, added=tuple(added))
+    return Fit(Compatibility.PARTLY, f"step {node} does not ask for some of it any more", tuple(dropped), tuple(added))
 
 
 def _misfit(node: str, shape: StateShape, found: WrittenState) -> str:

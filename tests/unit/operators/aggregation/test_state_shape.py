@@ -11,7 +11,7 @@ import pytest
 from headrace.core.batch import TS
 from headrace.core.types import schema_of
 from headrace.operators.aggregation.aggregate import AggregateConfig
-from headrace.operators.aggregation.state_shape import Fit, FitVerdict, WrittenState, fit, state_shape
+from headrace.operators.aggregation.state_shape import Compatibility, Fit, WrittenState, fit, state_shape
 from headrace.operators.filter import FilterConfig
 from headrace.operators.operator import OperatorConfig
 from headrace.operators.window.definitions import Tumbling, Window
@@ -47,25 +47,25 @@ def verdict(config: OperatorConfig, before: AggregateConfig = OLD) -> Fit:
 
 
 def test_a_step_that_asks_for_the_same_or_more_gets_all_of_it() -> None:
-    assert verdict(OLD) == Fit(FitVerdict.RESTORED)
+    assert verdict(OLD) == Fit(Compatibility.RESTORED)
     running = step({"total": "sum(x)"}, None)
-    assert verdict(running, running) == Fit(FitVerdict.RESTORED)
+    assert verdict(running, running) == Fit(Compatibility.RESTORED)
     more = verdict(step({"renamed": "count(*)", "kinds": "count(distinct x)", "total": "sum(x)", "most": "max(other)"}))
-    assert more.verdict is FitVerdict.RESTORED
+    assert more.compatibility is Compatibility.RESTORED
     assert [lane[:8] for lane in more.added] == ["v_other_"]
 
 
 def test_what_is_not_asked_for_any_more_is_named() -> None:
     less = verdict(step({"n": "count(*)"}))
-    assert less.verdict is FitVerdict.PARTLY
+    assert less.compatibility is Compatibility.PARTLY
     assert {lane.split("_x_")[0] for lane in less.dropped} == {"distinct", "v"}
     gone = verdict(FilterConfig("step", "x > 0", INPUT))
-    assert gone.verdict is FitVerdict.PARTLY
+    assert gone.compatibility is Compatibility.PARTLY
     assert gone.dropped == tuple(sorted(written(OLD)))
 
 
 def test_without_state_a_step_is_new() -> None:
-    assert fit("step", state_shape(OLD), {}) == Fit(FitVerdict.NEW)
+    assert fit("step", state_shape(OLD), {}) == Fit(Compatibility.NEW)
 
 
 @pytest.mark.parametrize(
@@ -82,7 +82,7 @@ def test_without_state_a_step_is_new() -> None:
 )
 def test_other_windows_or_keys_fit_nothing(config: AggregateConfig, reason: str) -> None:
     found = verdict(config)
-    assert found.verdict is FitVerdict.INCOMPATIBLE
+    assert found.compatibility is Compatibility.INCOMPATIBLE
     assert reason in found.reason
 
 
@@ -92,7 +92,7 @@ def test_state_without_rows_fits_whatever_it_was_kept_by() -> None:
     (mark,) = states["time"].chunks
     time = WrittenState((), {name: str(dtype) for name, dtype in mark.frame.schema.items()})
     other = replace(OLD, keys=("other",), window=Tumbling(99))
-    assert fit("step", state_shape(other), {**empty, "time": time}) == Fit(FitVerdict.RESTORED)
+    assert fit("step", state_shape(other), {**empty, "time": time}) == Fit(Compatibility.RESTORED)
 
 
 def test_shapes_are_what_snapshots_hold() -> None:
