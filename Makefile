@@ -9,6 +9,7 @@ FAULTS ?= 30
 ROUNDS ?= 5
 SECONDS ?= 60
 STANDBYS ?= 0
+LINT := lint-types lint-style lint-imports
 CHAOS_SEEDS := 1 2 3 4 5 6 7 8 9 10
 LEADER_SEEDS := 21 22 23
 VENV := .venv
@@ -28,7 +29,7 @@ export PIP_NO_INPUT := 1
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup jars kubernetes demo test test-all test-full test-seeds libraries compiled durations sim chaos
+.PHONY: help setup jars kubernetes demo test test-all test-full test-seeds libraries compiled rewritten durations sim chaos
 .PHONY: $(CHAOS_SEEDS:%=chaos-%) $(LEADER_SEEDS:%=chaos-leaders-%)
 .PHONY: kernels fuzz test-without-kernels lint lint-style lint-types lint-imports fmt bench bench-peers docs site clean
 
@@ -85,8 +86,14 @@ kubernetes: $(READY)
 demo: $(READY)
 	$(BIN)/headrace demo
 
-test: lint compiled
+test: compiled
+	@$(MAKE) --no-print-directory --jobs=2 --output-sync=target $(LINT) rewritten
 	@$(IN_SCRATCH) $(PYTEST) --basetemp="$$TMPDIR/t"
+
+# pytest rewrites each test module once and keeps the result. Its processes, which all begin at the same time, would each
+# do that for all modules; mypy leaves one core free for it. What cannot be collected fails the tests, with its reason.
+rewritten: $(READY)
+	@$(BIN)/python -m pytest --collect-only -qq -p no:cacheprovider >/dev/null 2>&1 || true
 
 # Each part is worth its result if another one fails: make --keep-going test-all
 test-all: lint test-full test-without-kernels test-seeds
@@ -148,7 +155,7 @@ $(LEADER_SEEDS:%=chaos-leaders-%): chaos-leaders-%: $(READY)
 # mypy takes far longer than the others, which run beside it. Its own workers (--num-workers) have to start within 3 s,
 # which a busy machine does not keep.
 lint: $(READY)
-	@$(MAKE) --no-print-directory --jobs=2 --output-sync=target lint-types lint-style lint-imports
+	@$(MAKE) --no-print-directory --jobs=2 --output-sync=target $(LINT)
 
 lint-types: $(READY)
 	$(BIN)/mypy

@@ -10,8 +10,15 @@ PASSES = "def test(): pass\n"
 DIES = "import os\ndef test_dies(): os._exit(1)\n"
 
 
-@pytest.mark.parametrize("processes", ["1", "2"])
-@pytest.mark.parametrize("rest", ["", PASSES], ids=["whole file", "a test is left"])
+@pytest.mark.parametrize(
+    ("processes", "rest"),
+    [
+        pytest.param("1", "", id="whole file"),
+        pytest.param("2", PASSES, id="a test is left"),
+        pytest.param("1", PASSES, id="a test is left to one", marks=pytest.mark.full),
+        pytest.param("2", "", id="whole file of two", marks=pytest.mark.full),
+    ],
+)
 def test_a_run_goes_on_after_a_process_that_has_done_much_dies(tmp_path: Path, processes: str, rest: str) -> None:
     """The files that are done are not handed out again, and one test alone does not wait for a second one."""
     before = {f"test_a{number}.py": PASSES for number in range(6)}

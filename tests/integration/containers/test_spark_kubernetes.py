@@ -119,6 +119,7 @@ def test_executors_are_pods_and_one_is_killed(cluster: Kubernetes, shared: Path,
     wait_until(lambda: not cluster.pods("executor"), "its pods are gone")
 
 
+@pytest.mark.full
 def test_the_driver_is_a_pod_too(cluster: Kubernetes, shared: Path, tmp_path: Path) -> None:
     """All that it has of this host came with it."""
     (shared / "cluster").mkdir()

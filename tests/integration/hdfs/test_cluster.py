@@ -48,6 +48,7 @@ def test_its_files_are_where_they_should_be(cluster: StandbyCluster, flow: Flow,
     assert "per_key" in done.out
 
 
+@pytest.mark.full
 def test_a_worker_that_is_killed(cluster: StandbyCluster, flow: Flow) -> None:
     with flow.recovering("worker killed"):
         kill(parent_of(flow.slots()[0]))

@@ -63,6 +63,7 @@ def test_a_deleted_namespace_goes_with_its_objects(kubernetes: Kubernetes) -> No
     wait_until(lambda: kubernetes.api.find(path) is None, "the namespace is gone")
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("server", [ETCD, API_SERVER, CONTROLLER_MANAGER])
 def test_a_server_that_was_killed_comes_back_with_what_was_stored(
     own_control_cluster: ControlCluster, server: str
@@ -81,6 +82,7 @@ def test_a_server_that_was_killed_comes_back_with_what_was_stored(
         cluster.wait_service_account(name)
 
 
+@pytest.mark.full
 def test_a_suspended_api_server_answers_nobody_until_it_is_resumed(own_control_cluster: ControlCluster) -> None:
     cluster = own_control_cluster
     with cluster.hung(API_SERVER), pytest.raises(httpx.TimeoutException):

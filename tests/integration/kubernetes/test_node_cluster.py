@@ -154,6 +154,7 @@ def test_a_pod_runs_logs_and_is_told_to_end(nodes: NodeCluster, pod_namespace: s
     wait_until(lambda: nodes.pod(pod_namespace, name) is None, "the pod is gone")
 
 
+@pytest.mark.full
 def test_a_pod_has_the_environment_of_these_tests(nodes: NodeCluster, pod_namespace: str) -> None:
     code = "import headrace, polars, confluent_kafka, ssl; print(headrace.__file__)"
     name = _create(nodes, pod_namespace, machine_pod("imports", _python(code)))
@@ -181,6 +182,7 @@ def broker(nodes: NodeCluster, tmp_path: Path) -> Iterator[EmbeddedBroker]:
         yield running
 
 
+@pytest.mark.full
 @pytest.mark.broker
 def test_a_pod_reads_and_writes_at_a_broker_here(
     nodes: NodeCluster, pod_namespace: str, broker: EmbeddedBroker
@@ -192,6 +194,7 @@ def test_a_pod_reads_and_writes_at_a_broker_here(
     assert [record.value for record in consume_all(broker, target)] == [b"a record by way of a pod"]
 
 
+@pytest.mark.full
 def test_pods_run_on_while_the_api_server_is_gone(nodes: NodeCluster, pod_namespace: str) -> None:
     name = _create(nodes, pod_namespace, machine_pod("server", _python(ANSWERS)))
     wait_until(lambda: "answers" in nodes.log(pod_namespace, name), "the pod answers")

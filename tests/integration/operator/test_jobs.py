@@ -155,6 +155,7 @@ def test_snapshots_by_nonce_and_by_the_clock(resources: Resources, flow: Flow) -
     flow.settle()
 
 
+@pytest.mark.full
 def test_a_snapshot_that_a_user_asks_for(resources: Resources, flow: Flow) -> None:
     folder = flow.cluster.folder / "asked"
     resources.apply(SNAPSHOT, "mine", {"job": NAME, "folder": str(folder), "disposal": "delete"})
@@ -177,6 +178,7 @@ def test_an_invalid_pipeline_is_said_with_its_place(resources: Resources) -> Non
     resources.wait_gone(JOB, "wrong")
 
 
+@pytest.mark.full
 def test_job_and_snapshot_of_the_page_end_as_it_says(
     resources: Resources, connection: Connection, flow: Flow, folder: Path
 ) -> None:

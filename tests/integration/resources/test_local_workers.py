@@ -39,6 +39,7 @@ def flow(cluster: StandbyCluster, broker: EmbeddedBroker) -> Iterator[Flow]:
     wait_until(lambda: not cluster.processes(WORKER), "all workers are released")
 
 
+@pytest.mark.full
 def test_a_job_gets_the_workers_that_it_needs(cluster: StandbyCluster, flow: Flow) -> None:
     assert len(cluster.processes(WORKER)) == SLOTS
     assert cluster.hosts_of(flow.job).keys() == {each.worker for each in cluster.client.cluster().workers}
@@ -47,6 +48,7 @@ def test_a_job_gets_the_workers_that_it_needs(cluster: StandbyCluster, flow: Flo
     assert (info.slots_max, info.expected, info.trouble) == (4, (), None)
 
 
+@pytest.mark.full
 def test_a_worker_that_is_killed_is_replaced(cluster: StandbyCluster, flow: Flow) -> None:
     before = cluster.processes(WORKER)
     with flow.recovering("worker killed"):

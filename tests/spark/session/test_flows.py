@@ -1,7 +1,7 @@
 """The pipelines of tests/flows on Spark, and cut at random between Spark and slots: always the rows of one golden.
 
 Sources and sinks are the flows' own, Kafka's too. Cuts and parallelism are drawn from a seed that the test's parameters
-fix. The commit tier runs a third of the flows straight, each third in turn, and three flows in stretches;
+fix. The commit tier runs a third of the flows straight, and one of three flows in stretches, all in turn;
 `tests/unit/spark/test_flows_cut_anywhere.py` cuts every flow there, without Spark.
 """
 
@@ -21,7 +21,7 @@ from support.flows.engines import Stretch, live, replayable_flows, replayed
 from support.flows.in_memory import messages
 from support.flows.inputs import FUNCTION
 from support.flows.site import Flow, FlowSite
-from support.rotation import has_turn
+from support.rotation import has_turn, of_this_commit
 
 if TYPE_CHECKING:
     from _pytest.mark import ParameterSet
@@ -30,15 +30,16 @@ if TYPE_CHECKING:
 PARALLELISM = (1, 2, 3)
 TURNS = 3
 MIXED = {"kafka_idle": "slsl", "allowed_lateness": "lsls", "numbers": "slsl"}
-"""Flow -> engines in the commit tier, besides Spark alone: floors, windows that are corrected later, and exact partial
-results go from one engine to the other."""
+"""Flow -> engines of those that take turns in the commit tier, besides Spark alone: floors, windows that are corrected
+later, and exact partial results go from one engine to the other."""
 
 
 def sequences() -> Iterator[ParameterSet]:
     """A flow and the engines of its stretches, s: on Spark, l: in slots."""
+    mixed = of_this_commit(list(MIXED.items()))
     for number, flow in enumerate(replayable_flows()):
         for engines in ("s", "slsl", "lsls"):
-            chosen = has_turn(number, turns=TURNS) if engines == "s" else engines == MIXED.get(flow.name)
+            chosen = has_turn(number, turns=TURNS) if engines == "s" else (flow.name, engines) == mixed
             marks = () if chosen else pytest.mark.full
             yield pytest.param(flow, engines, id=f"{flow.name}-{engines}", marks=marks)
 

@@ -9,7 +9,7 @@ from functools import partial
 
 import polars as pl
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from headrace.core.batch import TS, WM
@@ -24,6 +24,7 @@ from headrace.operators.window.definitions import Cumulate, Sliding, Tumbling, W
 from support.kernels.group_frames import column
 from support.oracles.collector import Collected
 from support.oracles.restoring import restored
+from support.suite.properties import weighted
 
 INPUT = schema_of(
     {
@@ -85,7 +86,7 @@ def batches(seed: int, count: int) -> list[tuple[pl.DataFrame, int]]:
 
 
 @pytest.mark.parametrize("window", WINDOWS)
-@settings(max_examples=25)
+@weighted(0.5)
 @given(
     seed=st.integers(0, 2**32),
     keys=st.sampled_from([("k",), ("t",), ("k", "t"), ("d", "i"), ("x",), ()]),
