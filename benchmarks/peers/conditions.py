@@ -11,9 +11,10 @@ from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
 
+from measuring.flink_build import FlinkBuild
+
 import headrace
 from headrace.kernels.library import library
-from peers.contenders.flink_build import FlinkBuild
 from peers.table import Conditions
 
 ROOT = Path(__file__).parent.parent.parent

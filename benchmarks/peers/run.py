@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import polars as pl
+from measuring.flink_build import FlinkBuild, built, find_tools
 
 from headrace.core.errors import HeadraceError
 from headrace.local.topics.topics import delete_topic
@@ -27,7 +28,6 @@ from peers.check import parsed, require_equal
 from peers.conditions import ROOT, conditions
 from peers.contenders.bare_contender import BARE_LOOPS
 from peers.contenders.contender import Bout, Contender
-from peers.contenders.flink_build import FlinkBuild, built, find_tools
 from peers.contenders.flink_contender import Flink
 from peers.contenders.headrace_contender import Headrace
 from peers.expected import RESULTS, expected, input_rows
@@ -37,6 +37,7 @@ from peers.table import replaced, section
 from peers.topics import create, fill, read_committed
 
 PAGE = ROOT / "docs/performance.md"
+FLINK = ROOT / "benchmarks/peers/flink"
 ROUNDS, BROKER_HEAP_MB, WARM_UP_SCALE = 5, 1_024, 0.02
 OPTIONAL = ("flink", "bare")
 
@@ -83,7 +84,7 @@ def main() -> int:
     # unwinds, so that contenders and the broker end too
     signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
     try:
-        flink = None if "flink" in options.without else built(find_tools())
+        flink = None if "flink" in options.without else built(find_tools(), FLINK)
     except HeadraceError as missing:
         print(f"{missing}", file=sys.stderr)
         return 1

@@ -8,8 +8,9 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass
 
+from measuring.flink_build import FlinkBuild
+
 from peers.contenders.contender import Bout, child_environment, partition_end
-from peers.contenders.flink_build import FlinkBuild
 from peers.phase import Measured, Phase
 from peers.process_tree import ProcessTree, started
 

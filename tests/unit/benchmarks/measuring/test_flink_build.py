@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from peers.contenders import flink_build
-from peers.contenders.flink_build import find_tools
+from measuring import flink_build
+from measuring.flink_build import find_tools
 
 from headrace.core.errors import ExternalError
 from headrace_dev.broker.java import Java

@@ -1,4 +1,4 @@
-"""Builds Flink's side once: Maven fetches the jars and compiles the sources in `flink/`.
+"""Builds Flink's side of a benchmark once: Maven fetches the jars and compiles the sources of a folder.
 
 The build is kept in the user's cache, in a folder named for the content of the sources.
 """
@@ -17,14 +17,13 @@ from headrace.core.errors import ExternalError
 from headrace.core.settings import cache_folder
 from headrace_dev.broker.java import Java, find_java
 
-SOURCES = Path(__file__).parent.parent / "flink"
 LEAVE_OUT = "WITHOUT=flink leaves Flink out"
 BUILD_S = 1_800.0
 
 
 @dataclass(frozen=True, slots=True)
 class FlinkBuild:
-    """The files with which a JVM runs the job server. java: the program."""
+    """The files that a JVM runs. java: the program; classes: those of the sources; jars: Flink's."""
 
     java: Java
     classes: Path
@@ -70,28 +69,29 @@ def _has_compiler(java: Java) -> bool:
     return java.program.resolve().with_name("javac").exists()
 
 
-def built(tools: Tools) -> FlinkBuild:
-    """Returns the build; builds again if the sources have changed. Raises ExternalError if Maven fails."""
-    folder = cache_folder() / f"peers-flink-{_digest()}"
+def built(tools: Tools, sources: Path) -> FlinkBuild:
+    """Returns the build of a folder with a pom.xml; builds again if the sources have changed. Raises ExternalError if
+    Maven fails."""
+    folder = cache_folder() / f"{sources.parent.name}-{sources.name}-{_digest(sources)}"
     if not folder.exists():
         folder.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=folder.parent) as scratch:
             made = Path(scratch, "build")
-            _run_maven(tools, made)
+            _run_maven(tools, sources, made)
             # whole or not there: an interrupted build leaves nothing that looks like one
             made.rename(folder)
     return FlinkBuild(tools.java, folder / "classes", folder / "jars")
 
 
-def _digest() -> str:
+def _digest(sources: Path) -> str:
     digest = hashlib.sha256()
-    for file in sorted(path for path in SOURCES.rglob("*") if path.is_file()):
-        digest.update(str(file.relative_to(SOURCES)).encode() + b"\0" + file.read_bytes() + b"\0")
+    for file in sorted(path for path in sources.rglob("*") if path.is_file()):
+        digest.update(str(file.relative_to(sources)).encode() + b"\0" + file.read_bytes() + b"\0")
     return digest.hexdigest()[:12]
 
 
-def _run_maven(tools: Tools, folder: Path) -> None:
-    command = [str(tools.maven), "--quiet", "--batch-mode", f"--file={SOURCES / 'pom.xml'}", f"-Dbuild.folder={folder}"]
+def _run_maven(tools: Tools, sources: Path, folder: Path) -> None:
+    command = [str(tools.maven), "--quiet", "--batch-mode", f"--file={sources / 'pom.xml'}", f"-Dbuild.folder={folder}"]
     # Maven takes the JDK of JAVA_HOME
     environment = os.environ | {"JAVA_HOME": str(tools.java.program.resolve().parent.parent)}
     done = subprocess.run(
@@ -105,6 +105,6 @@ def _run_maven(tools: Tools, folder: Path) -> None:
     )
     if done.returncode != 0:
         raise ExternalError(
-            f"Maven could not build {SOURCES.name}/pom.xml:\n{done.stdout[-3_000:]}",
+            f"Maven could not build {sources.name}/pom.xml:\n{done.stdout[-3_000:]}",
             remedy=f"it needs Maven Central, or a mirror in Maven's settings.xml; {LEAVE_OUT}",
         )

@@ -1,31 +1,17 @@
-"""Measures how long a job takes from its submission to RUNNING, in the three modes, on a cluster of YARN.
-
-usage: yarn_starts.py --ledger URL [--rounds N]
-
-HADOOP_CONF_DIR names the cluster, whose nodes run this interpreter at this path. Each round starts a session, submits
-a job there, and makes a cluster of one job and one of one application. All of them are stopped.
-
-    session      `cluster start` until it returns
-    submit       `submit` to that session until the job is RUNNING; its worker's container is requested by then
-    per-job      `submit --mode per-job` until its job is RUNNING
-    application  `submit --mode application` until the job of the program is RUNNING
-"""
+"""The starts of a session, of a job there, of a cluster of one job and of one of an application, by the command."""
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
-import statistics
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-ROUNDS, WAIT_S, LOOK_S = 3, 300.0, 0.2
+WAIT_S, LOOK_S = 300.0, 0.2
 PIPELINE = """\
 name: NAME
 sources:
@@ -83,7 +69,7 @@ def described(place: Place, ledger: str) -> None:
 
 
 def measured(place: Place) -> dict[str, float]:
-    """One round: seconds of each part."""
+    """One round: seconds of each part. What it starts is stopped."""
     on = ("--target", "yarn", "--config", "cluster.yaml")
     seconds: dict[str, float] = {}
 
@@ -116,27 +102,3 @@ def measured(place: Place) -> dict[str, float]:
     timed("application", submit("bench-program", "program.py", *own))
     stop("bench-program")
     return seconds
-
-
-def main() -> None:
-    """Prints the median of each part, and the values of all rounds."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--ledger", required=True, help="URL of a folder that all nodes reach, which is filled")
-    parser.add_argument("--rounds", type=int, default=ROUNDS)
-    given = parser.parse_args()
-    with tempfile.TemporaryDirectory(prefix="headrace-bench-") as folder:
-        environment = {**os.environ, "HEADRACE_HOME": f"{folder}/home"}
-        place = Place(Path(folder), environment)
-        rounds = []
-        for number in range(given.rounds):
-            # a ledger of its own: the key of the one before is deleted with its cluster
-            described(place, f"{given.ledger.rstrip('/')}/round-{number}")
-            rounds.append(measured(place))
-    for name in rounds[0]:
-        values = [each[name] for each in rounds]
-        shown = " ".join(f"{value:.1f}" for value in values)
-        print(f"{name:12} {statistics.median(values):6.1f} s    ({shown})")
-
-
-if __name__ == "__main__":
-    main()
