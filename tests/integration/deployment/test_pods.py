@@ -1,4 +1,4 @@
-"""The deployment suite on pods of two nodes. Four scenarios are in the commit tier."""
+"""The deployment suite on pods of two nodes. Five scenarios are in the commit tier."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ from support.deployed.scenarios import (
     canceled_and_gone,
     drained_and_gone,
     leader_killed,
+    rescaled,
     savepoint,
     worker_drained,
     worker_killed,
@@ -31,7 +32,7 @@ from support.kubernetes.pods.coordinator_account import make_account
 from support.patience import BROKER_SESSION
 
 pytestmark = pytest.mark.broker
-WITH_EACH_COMMIT: Collection[Scenario] = {leader_killed, savepoint, worker_drained, worker_killed}
+WITH_EACH_COMMIT: Collection[Scenario] = {leader_killed, rescaled, savepoint, worker_drained, worker_killed}
 
 
 def in_tiers(scenarios: Sequence[Scenario]) -> list[ParameterSet]:
