@@ -141,7 +141,7 @@ raise SystemExit(0 if hr.wait(job).state == "FINISHED" else 7)
 
 @contextmanager
 def deployed(deployment: Deployment, broker: EmbeddedBroker, mode: Mode) -> Iterator[Deployed]:
-    """A flow that runs and has been exact once. On a session it is drained at the end, and exact once more."""
+    """A flow that runs and has been exact once. It is drained at the end, unless a scenario has ended its cluster."""
     with running_flow(deployment.cluster, broker, exactly_once=True) as flow:
         if mode is Mode.SESSION:
             deployment.start()
@@ -150,6 +150,10 @@ def deployed(deployment: Deployment, broker: EmbeddedBroker, mode: Mode) -> Iter
         if mode is Mode.SESSION:
             flow.finish()
             require_none_open(broker, flow.job)
+        elif not deployment.has_gone():
+            # a run of chosen scenarios, without the one that ends the cluster
+            flow.finish()
+            wait_until(deployment.has_gone, "the cluster is gone")
 
 
 def _submit(deployment: Deployment, flow: Flow, mode: Mode) -> None:
