@@ -17,10 +17,11 @@ from pathlib import Path
 from measuring.flink_build import FlinkBuild
 
 from headrace.core.errors import ExternalError
-from headrace.yarn.client import APPLICATION_TYPE, YarnClient, open_yarn_client
+from headrace.yarn.client import APPLICATION_TYPE, open_yarn_client
 from headrace.yarn.java import find_hadoop_client
+from yarn_starts.polling import WAIT_S, wait_until
 
-WAIT_S, LOOK_S, ANSWER_S = 300.0, 0.2, 10.0
+ANSWER_S = 10.0
 TAG = "bench-flink"
 _OPENED = (
     *("java.lang", "java.lang.reflect", "java.net", "java.io", "java.nio", "sun.nio.ch", "java.text", "java.time"),
@@ -59,11 +60,10 @@ class FlinkApplication:
         for made in (self._library, settings):
             made.mkdir(parents=True)
         self._dist = next(build.jars.glob("flink-yarn-*.jar"))
-        jars = [*map(Path, hadoop.class_path), *build.jars.glob("*.jar")]
-        for jar in jars:
-            # Hadoop's of two versions of one library
-            if jar.is_file() and jar != self._dist and not _has_stem(self._library, jar):
-                (self._library / jar.name).symlink_to(jar)
+        jars = [*build.jars.glob("*.jar"), *filter(Path.is_file, map(Path, hadoop.class_path))]
+        # Hadoop's of two versions of one library, because it comes later
+        for jar in {jar.name.rpartition("-")[0]: jar for jar in jars if jar != self._dist}.values():
+            (self._library / jar.name).symlink_to(jar)
         with zipfile.ZipFile(self._job, "w") as packed:
             packed.writestr("META-INF/MANIFEST.MF", "Manifest-Version: 1.0\nMain-Class: starts.Numbers\n\n")
             packed.write(build.classes / "starts" / "Numbers.class", "starts/Numbers.class")
@@ -86,9 +86,10 @@ class FlinkApplication:
             began_s = time.monotonic()
             self._submit()
             (report,) = client.live(TAG)
-            self._wait_running(report.url, began_s + WAIT_S)
+            wait_until(lambda: _runs(report.url), "Flink's job does not run")
             seconds = time.monotonic() - began_s
-            _kill(client, report.application)
+            client.kill(report.application)
+            wait_until(lambda: not client.report(report.application).is_live, f"{report.application} does not end")
         return seconds
 
     def _submit(self) -> None:
@@ -100,28 +101,9 @@ class FlinkApplication:
         if done.returncode:
             raise ExternalError(f"Flink could not be submitted:\n{(done.stdout + done.stderr)[-3_000:]}")
 
-    @staticmethod
-    def _wait_running(url: str, until_s: float) -> None:
-        while True:
-            with urllib.request.urlopen(f"{url.rstrip('/')}/jobs/overview", timeout=ANSWER_S) as answer:
-                jobs = json.load(answer)["jobs"]
-            if any(job["tasks"]["running"] == job["tasks"]["total"] > 0 for job in jobs):
-                return
-            if time.monotonic() > until_s:
-                raise ExternalError(f"Flink's job does not run after {WAIT_S:g} s: {jobs}")
-            time.sleep(LOOK_S)
 
-
-def _has_stem(folder: Path, jar: Path) -> bool:
-    """Whether another version of that library is there."""
-    stem = jar.name.rpartition("-")[0]
-    return any(other.name.rpartition("-")[0] == stem for other in folder.iterdir())
-
-
-def _kill(client: YarnClient, application: str) -> None:
-    client.kill(application)
-    until_s = time.monotonic() + WAIT_S
-    while client.report(application).is_live:
-        if time.monotonic() > until_s:
-            raise ExternalError(f"{application} does not end")
-        time.sleep(LOOK_S)
+def _runs(url: str) -> bool:
+    """Whether all tasks of a job run, by Flink's REST API."""
+    with urllib.request.urlopen(f"{url.rstrip('/')}/jobs/overview", timeout=ANSWER_S) as answer:
+        jobs = json.load(answer)["jobs"]
+    return any(job["tasks"]["running"] == job["tasks"]["total"] > 0 for job in jobs)

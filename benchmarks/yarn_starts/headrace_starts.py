@@ -11,7 +11,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-WAIT_S, LOOK_S = 300.0, 0.2
+from yarn_starts.polling import wait_until
+
 PIPELINE = """\
 name: NAME
 sources:
@@ -50,12 +51,8 @@ class Place:
         from headrace.client.discovery import connect
 
         os.environ.update(self.environment)
-        until_s = time.monotonic() + WAIT_S
         with connect(coordinator) as client:
-            while not any(job.state == "RUNNING" for job in client.jobs()):
-                if time.monotonic() > until_s:
-                    raise SystemExit(f"no job of {coordinator} runs after {WAIT_S:g} s")
-                time.sleep(LOOK_S)
+            wait_until(lambda: any(job.state == "RUNNING" for job in client.jobs()), f"no job of {coordinator} runs")
 
 
 def described(place: Place, ledger: str) -> None:
