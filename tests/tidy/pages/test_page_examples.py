@@ -1,18 +1,14 @@
 """Each example on a page is executed or planned by a test.
 
 A `yaml` block that begins with `name:` is a pipeline, and a `python` block that imports headrace in `coming-from` makes
-one: `test_pages` plans the former, and here their tests run. Commands in `console` and `sh` blocks are parsed by the
-command that they name. Blocks of other kinds, or parts of a file, are run by the test that is named here, or have a
-reason why they are not.
+one: `test_pages` plans the former, and here their tests run. Blocks of other kinds, or parts of a file, are run by the
+test that is named here, or have a reason why they are not. `test_page_commands` has blocks of commands.
 """
 
 from __future__ import annotations
 
 import re
-import shlex
 import sys
-from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -20,14 +16,9 @@ import pytest
 from headrace.local.engine.compile import compile_loaded
 from headrace.local.engine.testcases import prepare_cases, run_cases
 from headrace.local.pipeline_file import load_file
-from support.processes.commands import invoked
-from support.repository import ROOT, pages
+from support.page_blocks import COMING_FROM, SHOWN, Block, blocks
+from support.repository import ROOT
 
-FENCE = re.compile(r"^( *)```(\w*)\n(.*?)^\1```$", re.DOTALL | re.MULTILINE)
-COMING_FROM = Path("docs/coming-from")
-SHOWN = [page for page in pages() if page.parts[0] == "docs" or page.name == "README.md"]
-"""Pages for users, and their like beside examples and deployments."""
-COMMANDS_OF = [*SHOWN, Path("deploy/standalone/high-availability.md")]
 TESTED = {
     "docs/connectors.md": "tests/unit/spec/reference/test_pages.py",
     "docs/kubernetes.md": "tests/support/operator/page.py",
@@ -50,37 +41,7 @@ NOT_RUN = {
     ): "a notebook's cells with tables of the reader; tests/spark/session runs the calls",
 }
 """(page, first words) -> why nothing here runs it."""
-
-
-@dataclass(frozen=True, slots=True)
-class Block:
-    """A fenced block. place: page and line; indent: of a block in a list."""
-
-    page: Path
-    line: int
-    kind: str
-    text: str
-
-    @property
-    def place(self) -> str:
-        return f"{self.page}:{self.line}"
-
-    @property
-    def is_pipeline(self) -> bool:
-        if self.kind == "python":
-            return self.page.is_relative_to(COMING_FROM) and self.text.startswith("import headrace")
-        return self.kind == "yaml" and self.text.startswith("name:")
-
-
-def _blocks(shown: list[Path]) -> Iterator[Block]:
-    for page in shown:
-        text = (ROOT / page).read_text()
-        for indent, kind, content in FENCE.findall(text):
-            line = text[: text.index(f"```{kind}\n{content}")].count("\n") + 1
-            yield Block(page, line, kind, re.sub(f"^{indent}", "", content, flags=re.MULTILINE))
-
-
-BLOCKS = list(_blocks(SHOWN))
+BLOCKS = list(blocks(SHOWN))
 PIPELINES = [block for block in BLOCKS if block.is_pipeline]
 WITH_TESTS = [block for block in PIPELINES if re.search(r"^tests:|\bp\.test\(", block.text, re.MULTILINE)]
 PARTS = [block for block in BLOCKS if re.match(r"(sources|sinks):", block.text)]
@@ -152,39 +113,3 @@ def test_every_other_block_has_a_test_or_a_reason() -> None:
 def test_the_tests_that_are_named_read_their_pages() -> None:
     for page, test in TESTED.items():
         assert Path(page).name in (ROOT / test).read_text() or Path(page).stem in (ROOT / test).read_text(), test
-
-
-OF_HEADRACE = re.compile(r"""(?:^|[|;&(]\s*|\b(?:until|do) )headrace ((?:[^|;&()<>#'"\n]|'[^']*'|"[^"]*")+)""")
-"""A command in a line of the shell, and its arguments."""
-
-
-def _commands() -> dict[str, list[str]]:
-    """Command -> places. A line that ends with a backslash goes on."""
-    found: dict[str, list[str]] = {}
-    for block in _blocks(COMMANDS_OF):
-        if block.kind not in {"console", "sh"}:
-            continue
-        for line in _command_lines(block):
-            for command in OF_HEADRACE.findall(line.partition("  #")[0]):
-                found.setdefault(command.strip(), []).append(block.place)
-    return found
-
-
-def _command_lines(block: Block) -> list[str]:
-    """The lines that are typed, without the prompt: `$`, or a host's name with `#`."""
-    lines = block.text.replace("\\\n", " ").splitlines()
-    return (
-        lines if block.kind == "sh" else [match[1] for line in lines if (match := re.match(r"(?:\$|\w*#) (.*)", line))]
-    )
-
-
-def test_commands_are_ones_that_headrace_takes() -> None:
-    """Names of options are read before help is shown: one that does not exist is an error."""
-    commands = _commands()
-    assert len(commands) > 60
-    wrong = {}
-    for command, places in commands.items():
-        result = invoked(*shlex.split(command), "--help")
-        if result.exit_code != 0:
-            wrong[command] = (places, result.output[-300:])
-    assert [f"{places[0]}: {command}: {text}" for command, (places, text) in wrong.items()] == []
