@@ -19,6 +19,7 @@ pytest_plugins = [
     "support.suite.shared_kubernetes",
     "support.suite.shared_yarn",
     "support.suite.tally",
+    "support.suite.tiers",
     "support.suite.traces",
 ]
 
@@ -28,7 +29,6 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--rewrite-transcripts", action="store_true", help="write tests/transcripts anew, as the machine is now"
     )
-    parser.addoption("--full", action="store_true", help="the full tier: also the tests that are marked `full`")
     parser.addoption("--rewrite-goldens", action="store_true", help="write tests/flows/golden anew, from straight runs")
     parser.addoption("--stops", type=int, default=2, help="how often a job is stopped and taken up in a row")
     parser.addoption("--increments", type=int, default=12, help="increments of a followed pipeline that is killed")
@@ -38,15 +38,6 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure() -> None:
     """Has Ctrl-C interrupt, as some tests do themselves: a shell has its background jobs ignore it."""
     signal.signal(signal.SIGINT, signal.default_int_handler)
-
-
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Deselects the tests of the full tier unless it was asked for."""
-    if config.getoption("--full"):
-        return
-    full = [item for item in items if item.get_closest_marker("full") is not None]
-    config.hook.pytest_deselected(items=full)
-    items[:] = [item for item in items if item.get_closest_marker("full") is None]
 
 
 @pytest.fixture(autouse=True)

@@ -20,6 +20,8 @@ from headrace_dev.broker import EmbeddedBroker
 from support.kafka.broker import create_topic, produce, unique_topic
 from support.storage.archive import SINK_SCHEMA, archive_topics, delete_records
 
+pytestmark = pytest.mark.turns(3)
+
 
 class PackedSinkConfig(ArchiveSinkConfig):
     """Takes the suite's rows as records of one partition, `number` being the offset."""

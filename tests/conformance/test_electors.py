@@ -27,6 +27,8 @@ from support.leadership.zookeeper import LOOPBACK, ZooKeeper, zookeeper
 from support.patience import WAIT_SECONDS
 from support.processes.running import wait_until
 
+pytestmark = pytest.mark.turns(2)
+
 LEASE_WITH_A_TRY_MORE_MS = 15_000
 """A third of it is the limit of a handshake."""
 

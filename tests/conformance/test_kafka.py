@@ -18,7 +18,7 @@ from support.kafka.broker import consume_all, create_topic, produce, unique_topi
 from support.kafka.clients import both_consumers, every_producer
 from support.processes.running import wait_until
 
-pytestmark = pytest.mark.broker
+pytestmark = [pytest.mark.broker, pytest.mark.turns(3)]
 
 COLUMNS = schema_of({"id": "int64"})
 

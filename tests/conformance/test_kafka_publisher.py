@@ -30,7 +30,7 @@ from support.kafka.broker import consume_all, create_topic, running_broker, uniq
 from support.kafka.raw_transactions import RawTransactions, raw_transactions
 from support.processes.running import WAIT_SECONDS, wait_until
 
-pytestmark = pytest.mark.broker
+pytestmark = [pytest.mark.broker, pytest.mark.turns(3)]
 
 SCHEMA = schema_of({"k": "string", "n": "int64"})
 PUBLISH_AND_HANG = """

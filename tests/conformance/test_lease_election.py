@@ -27,6 +27,8 @@ from support.leadership.lease_api import LEASES, NAMESPACE, LeaseApi, lease_api,
 from support.processes.running import wait_until
 from support.repository import ROOT
 
+pytestmark = pytest.mark.turns(3)
+
 LEASE_MS = 4_000
 """For candidates that have to lose or to supersede; a request may take a quarter of it."""
 NOW = "2026-11-26T10:00:00.000000Z"

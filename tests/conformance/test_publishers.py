@@ -22,6 +22,8 @@ from support.storage.part_files import read_parts
 from support.storage.postgres import Postgres, postgres
 from support.storage.sql_tables import Tables
 
+pytestmark = pytest.mark.turns(3)
+
 __all__ = ["postgres"]
 
 

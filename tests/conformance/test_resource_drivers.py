@@ -22,6 +22,8 @@ from support.patience import CLUSTER_TIMES
 from support.processes.running import wait_until
 from support.yarn.unmanaged import unmanaged_application
 
+pytestmark = pytest.mark.turns(3)
+
 NOWHERE = "127.0.0.1:1"
 """The address of a coordinator that does not answer: workers dial it again and again."""
 

@@ -12,6 +12,8 @@ from headrace_connectors.sql import SqlSinkConfig
 from support.storage.postgres import Postgres, postgres
 from support.storage.sql_tables import Tables
 
+pytestmark = pytest.mark.turns(3)
+
 __all__ = ["postgres"]
 
 

@@ -17,6 +17,8 @@ from support.processes.running import WAIT_SECONDS
 from support.storage.checkpoints import attempt, checkpoint, committed
 from support.storage.s3_server import BUCKET, s3_server
 
+pytestmark = pytest.mark.turns(3)
+
 Place = Callable[[str], str]
 """The URL of a folder of a store."""
 

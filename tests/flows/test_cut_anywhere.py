@@ -28,6 +28,8 @@ from support.flows.runs import every_flow
 from support.flows.site import Flow
 from support.suite.properties import weighted
 
+pytestmark = pytest.mark.turns(2)
+
 few = settings(weighted(0.08), phases=(Phase.explicit, Phase.reuse, Phase.generate))
 """Another number is another run: there is nothing to shrink."""
 ATTEMPTS = (2, 2, 3)

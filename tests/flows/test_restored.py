@@ -23,6 +23,8 @@ from support.flows.rows import Log, logs
 from support.oracles.aggregates import AGGREGATES, bits
 from support.suite.properties import weighted
 
+pytestmark = pytest.mark.turns(2)
+
 NO_SHRINKING = (Phase.explicit, Phase.reuse, Phase.generate)  # an example takes three attempts
 few = settings(weighted(0.12), phases=NO_SHRINKING)
 

@@ -21,10 +21,10 @@ FORKED, SPAWNED = None, "spawn"
 
 
 def stories() -> Iterator[ParameterSet]:
-    """A commit runs every other one with forks; the full tier all of them, and a third again with fresh interpreters.
-    Halves and thirds take turns."""
+    """A commit runs a quarter with forks; the full tier all of them, and a third again with fresh interpreters.
+    Quarters and thirds take turns."""
     for number, flow in enumerate(flows()):
-        marks = () if has_turn(number, turns=2) else pytest.mark.full
+        marks = () if has_turn(number, turns=4) else pytest.mark.full
         yield pytest.param(FORKED, flow, id=f"{flow.name}-default", marks=marks)
     for number, flow in enumerate(flows()):
         if has_turn(number, turns=3):

@@ -139,6 +139,7 @@ def test_the_driver_here_and_an_executor_killed(site: Site, tmp_path: Path) -> N
     assert site.outcome() == "SUCCEEDED"
 
 
+@pytest.mark.turns(3)
 def test_the_driver_there(site: Site, tmp_path: Path) -> None:
     write_project(tmp_path, helper=tmp_path / "elsewhere")
     process = begin(tmp_path, *site.options("--deploy-mode", "cluster", "--savepoint", "saved", "--json"))

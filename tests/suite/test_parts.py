@@ -9,6 +9,8 @@ from hypothesis import strategies as st
 from support.suite.inner_run import inner_run
 from support.suite.parts import part_of, pytest_addoption
 
+pytestmark = pytest.mark.turns(2)
+
 PASSES = "def test(): pass\n"
 
 

@@ -6,6 +6,8 @@ import pytest
 
 from support.suite.inner_run import inner_run
 
+pytestmark = pytest.mark.turns(3)
+
 PASSES = "def test(): pass\n"
 DIES = "import os\ndef test_dies(): os._exit(1)\n"
 

@@ -9,7 +9,7 @@ from support.processes.running import wait_until
 from support.suite.inner_run import inner_run
 
 PLUGINS = ("scheduling", "shared_broker", "traces")
-pytestmark = pytest.mark.broker
+pytestmark = [pytest.mark.broker, pytest.mark.turns(2)]
 
 USES = """
 import os

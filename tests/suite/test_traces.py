@@ -7,6 +7,8 @@ import pytest
 from support.suite.inner_run import inner_run
 from support.suite.traces import FILE_BYTES_MAX, copy_changed, folder_name
 
+pytestmark = pytest.mark.turns(2)
+
 FAILS = """
 import os, subprocess, time, pytest
 

@@ -22,7 +22,7 @@ from support.processes.commands import invoked
 from support.processes.running import WAIT_SECONDS, finish, headrace, start, wait_until
 from support.storage.archive import delete_records, read_records
 
-pytestmark = pytest.mark.broker
+pytestmark = [pytest.mark.broker, pytest.mark.turns(2)]
 
 
 def records(broker: EmbeddedBroker, topic: str, archive: Path | None = None) -> list[tuple[Any, ...]]:

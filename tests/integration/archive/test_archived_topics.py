@@ -25,7 +25,7 @@ from support.kafka.raw_transactions import transactional
 from support.processes.running import WAIT_SECONDS, wait_until
 from support.storage.archive import EVERYTHING, archive_topics, delete_records, read_records
 
-pytestmark = pytest.mark.broker
+pytestmark = [pytest.mark.broker, pytest.mark.turns(2)]
 
 BEGIN_MS = 1_700_000_000_000
 

@@ -22,7 +22,7 @@ from support.kafka.broker import create_topic, produce, unique_topic
 from support.processes.running import WAIT_SECONDS, wait_until
 from support.storage.permissions import open_to_others
 
-pytestmark = pytest.mark.broker
+pytestmark = [pytest.mark.broker, pytest.mark.turns(2)]
 
 """What a command waits for one answer where the broker may stand still for a while."""
 

@@ -20,7 +20,7 @@ from support.clusters.local import processes_of
 from support.kafka.broker import consume_all, create_topic, produce, unique_topic
 from support.processes.running import WAIT_SECONDS, wait_until
 
-pytestmark = pytest.mark.broker
+pytestmark = [pytest.mark.broker, pytest.mark.turns(2)]
 
 PIPELINE = """\
 name: doubled

@@ -16,7 +16,7 @@ from support.processes.running import WAIT_SECONDS, wait_until
 
 from .conftest import PATIENTLY, Headrace
 
-pytestmark = pytest.mark.broker
+pytestmark = [pytest.mark.broker, pytest.mark.turns(2)]
 
 PIPELINE = """\
 name: totals

@@ -16,6 +16,8 @@ from support.repository import ROOT
 
 from .conftest import PATIENTLY, Headrace
 
+pytestmark = pytest.mark.turns(2)
+
 
 def test_preview_shows_rows_of_any_node_and_writes_nothing(headrace: Headrace, pipeline: Path, tmp_path: Path) -> None:
     found = {

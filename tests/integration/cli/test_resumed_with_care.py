@@ -11,6 +11,8 @@ import pytest
 from support.clusters.gated_run import checkpointed_attempt, open_gate, rows, wait_checkpoint_after, written
 from support.processes.running import finish, headrace, start, wait_until
 
+pytestmark = pytest.mark.turns(3)
+
 
 @pytest.fixture(scope="module")
 def expected(tmp_path_factory: pytest.TempPathFactory) -> list[str]:

@@ -14,6 +14,8 @@ from support.processes.running import WAIT_SECONDS, start
 
 from .conftest import Headrace
 
+pytestmark = pytest.mark.turns(2)
+
 
 def written(folder: Path) -> list[dict[str, object]]:
     lines = [line for file in sorted(folder.glob("part-*")) for line in file.read_text().splitlines()]

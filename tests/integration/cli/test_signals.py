@@ -20,6 +20,8 @@ from support.clusters.local import processes_of
 from support.patience import RUN_TIMES, WAIT_SECONDS
 from support.processes.running import Finished, finish, headrace, wait_until
 
+pytestmark = pytest.mark.turns(3)
+
 ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 DEFAULT_SIGNALS = ["env", "--default-signal=INT,TERM,HUP"]
 """Tests that were started by nohup ignore some of them, and so would what they start."""

@@ -25,6 +25,8 @@ from support.processes.running import wait_until
 from support.reserved_port import reserved_port
 from support.storage.permissions import mode_of, open_to_others
 
+pytestmark = pytest.mark.turns(2)
+
 ENDLESS = """\
 name: counting
 checkpoint: {interval: 200ms}

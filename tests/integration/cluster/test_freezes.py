@@ -19,7 +19,7 @@ from support.clusters.worker_process import parent_of
 from support.patience import SHORT_CLUSTER_LEASES
 from support.processes.running import wait_until
 
-pytestmark = pytest.mark.broker
+pytestmark = [pytest.mark.broker, pytest.mark.turns(2)]
 
 
 @pytest.fixture(scope="module")

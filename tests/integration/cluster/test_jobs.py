@@ -11,7 +11,7 @@ from support.clusters.session import Cluster, kill
 from support.kafka.broker import create_topic, produce, unique_topic
 from support.processes.running import wait_until
 
-pytestmark = pytest.mark.broker
+pytestmark = [pytest.mark.broker, pytest.mark.turns(2)]
 
 ENDLESS = """\
 name: {name}

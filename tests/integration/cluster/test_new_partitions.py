@@ -9,7 +9,7 @@ from support.clusters.kafka_flow import Flow
 from support.clusters.session import Cluster, kill
 from support.kafka.broker import create_topic
 
-pytestmark = pytest.mark.broker
+pytestmark = [pytest.mark.broker, pytest.mark.turns(2, of="files")]
 
 
 def test_partitions_are_added_and_a_new_topic_matches_the_pattern(cluster: Cluster, flow: Flow) -> None:

@@ -7,7 +7,7 @@ import pytest
 from support.clusters.session import Cluster
 from support.processes.running import wait_until
 
-pytestmark = pytest.mark.broker
+pytestmark = [pytest.mark.broker, pytest.mark.turns(2)]
 
 NOWHERE = """\
 name: nowhere

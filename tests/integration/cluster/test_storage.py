@@ -16,7 +16,7 @@ from support.clusters.kafka_flow import Flow, running_flow
 from support.clusters.session import Cluster
 from support.processes.running import WAIT_SECONDS, wait_until
 
-pytestmark = pytest.mark.broker
+pytestmark = [pytest.mark.broker, pytest.mark.turns(2, of="files")]
 
 
 class SmallStorage:

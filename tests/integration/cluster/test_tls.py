@@ -19,6 +19,8 @@ from support.clusters.shuffled import SHUFFLED
 from support.patience import GIVES_UP
 from support.processes.running import WAIT_SECONDS, Finished, wait_until
 
+pytestmark = pytest.mark.turns(2)
+
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:

@@ -49,6 +49,8 @@ from support.control.dispatching import (
 from support.patience import WAIT_SECONDS
 from support.storage.checkpoints import checkpoint
 
+pytestmark = pytest.mark.turns(2)
+
 
 @pytest.fixture(autouse=True)
 def patience(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -26,6 +26,8 @@ from support.clusters.worker_process import all_pids, parent_of
 from support.control.driven_job import JOB, SLOT, PromptHost, driven, run
 from support.storage.checkpoints import attempt, checkpoint, committed
 
+pytestmark = pytest.mark.turns(2)
+
 
 def lost(attempt: int) -> Failed:
     return Failed(JOB, attempt, Failure("lost", "external", retry=True))

@@ -25,7 +25,7 @@ from support.patience import BROKER_SESSION, CLUSTER_TIMES_TO_FENCE
 from support.processes.running import wait_until
 from support.third_party_site import third_party_path
 
-pytestmark = pytest.mark.broker
+pytestmark = [pytest.mark.broker, pytest.mark.turns(3)]
 
 VERSIONS = """\
 name: {name}

@@ -15,6 +15,8 @@ import pytest
 
 from support.processes.running import WAIT_SECONDS
 
+pytestmark = pytest.mark.turns(2)
+
 TRIES = 3
 STOPPED = "nothing is left behind"
 LAST_STAGE = "compare with a batch query"

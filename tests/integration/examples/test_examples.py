@@ -20,6 +20,8 @@ from support.kafka.broker import consume_all, create_topic, produce, unique_topi
 from support.processes.running import RUN_TIMES, WAIT_SECONDS
 from support.repository import ROOT
 
+pytestmark = pytest.mark.turns(2)
+
 EXAMPLES = ROOT / "examples"
 FILES = sorted(path.name for path in EXAMPLES.glob("*.yaml"))
 

@@ -14,7 +14,7 @@ from support.clusters.worker_process import parent_of
 from support.hdfs.cluster import Hdfs
 from support.patience import SHORT_STANDBY_LEASES
 
-pytestmark = pytest.mark.broker
+pytestmark = [pytest.mark.broker, pytest.mark.turns(2)]
 
 
 @pytest.fixture(scope="module")

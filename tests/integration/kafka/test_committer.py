@@ -31,7 +31,7 @@ from support.kafka.raw_transactions import raw_transactions
 from support.patience import BROKER_SESSION
 from support.processes.running import WAIT_SECONDS, wait_until
 
-pytestmark = pytest.mark.broker
+pytestmark = [pytest.mark.broker, pytest.mark.turns(3)]
 
 TIMEOUT_MS = 600_000
 """Far longer than a test takes: what is open expires only where that is meant."""

@@ -29,7 +29,7 @@ from support.kafka.broker import broker_config, consume_all, create_topic, produ
 from support.patience import BROKER_SESSION
 from support.processes.running import WAIT_SECONDS, headrace, wait_until
 
-pytestmark = pytest.mark.broker
+pytestmark = [pytest.mark.broker, pytest.mark.turns(2)]
 
 PASSWORD = "s3cret"
 JAAS = "org.apache.kafka.common.security.scram.ScramLoginModule required;"

@@ -15,7 +15,7 @@ from headrace_dev.broker import EmbeddedBroker
 from support.kafka.broker import Record, consume_all, create_topic, produce, unique_topic
 from support.processes.running import headrace
 
-pytestmark = pytest.mark.broker
+pytestmark = [pytest.mark.broker, pytest.mark.turns(2)]
 
 PIPELINE = """\
 name: letters

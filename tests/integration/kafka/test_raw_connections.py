@@ -17,7 +17,7 @@ from headrace_connectors.kafka.requests.requests import describe_transactions, m
 from headrace_dev.broker import EmbeddedBroker
 from support.processes.running import WAIT_SECONDS
 
-pytestmark = pytest.mark.broker
+pytestmark = [pytest.mark.broker, pytest.mark.turns(2)]
 
 ANSWER_MS = int(WAIT_SECONDS * 1_000)
 

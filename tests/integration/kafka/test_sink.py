@@ -25,7 +25,7 @@ from support.kafka.broker import Record, consume_all, create_topic, unique_topic
 from support.kafka.log_ends import admin_client, log_ends
 from support.processes.running import WAIT_SECONDS
 
-pytestmark = pytest.mark.broker
+pytestmark = [pytest.mark.broker, pytest.mark.turns(2)]
 
 SCHEMA = schema_of({"k": "string", "n": "int64"})
 

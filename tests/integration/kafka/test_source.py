@@ -22,7 +22,7 @@ from support.kafka.log_ends import wait_settled
 from support.kafka.raw_transactions import transactional
 from support.processes.running import WAIT_SECONDS
 
-pytestmark = pytest.mark.broker
+pytestmark = [pytest.mark.broker, pytest.mark.turns(2)]
 
 CONTEXT = SourceContext("p", "n", schema_of({"v": "string"}), "raw")
 WAIT_S = WAIT_SECONDS

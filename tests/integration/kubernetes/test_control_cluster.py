@@ -22,6 +22,8 @@ from support.kubernetes.programs.requirements import require_binaries
 from support.processes.running import wait_until
 from support.repository import ROOT
 
+pytestmark = pytest.mark.turns(3)
+
 
 def _config_map(name: str, **metadata: object) -> dict[str, object]:
     return {"metadata": {"name": name, **metadata}, "data": {"of": name}}

@@ -24,6 +24,8 @@ from support.patience import BROKER_SESSION
 from support.processes.running import wait_until
 from support.repository import ROOT
 
+pytestmark = pytest.mark.turns(3, of="files")
+
 PORT = 8080
 ANSWERS = f"""
 import os, signal, sys

@@ -14,6 +14,8 @@ from support.clusters.standbys import StandbyCluster, standby_cluster
 from support.patience import SHORT_STANDBY_LEASES
 from support.processes.running import wait_until
 
+pytestmark = pytest.mark.turns(2)
+
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StandbyCluster]:

@@ -16,6 +16,8 @@ from support.operator.operators import Resources, operators, owners, pod_names
 from support.operator.page import shown_resources
 from support.processes.running import wait_until
 
+pytestmark = pytest.mark.turns(2)
+
 SPEC: dict[str, Any] = {"image": "headrace:1", "ledger": "s3://bucket/flights"}
 PIPELINE = """\
 name: flights

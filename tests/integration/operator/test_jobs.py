@@ -134,6 +134,7 @@ def test_an_upgrade_that_is_refused_goes_back(resources: Resources, flow: Flow) 
     assert resources.status(JOB, NAME)["jobId"] == flow.job
 
 
+@pytest.mark.turns(2)
 def test_snapshots_by_nonce_and_by_the_clock(resources: Resources, flow: Flow) -> None:
     spec = spec_of(flow, added="positive")
     resources.apply(JOB, NAME, {**spec, "savepointNonce": 7})
@@ -221,6 +222,7 @@ def test_an_operator_that_ends_gives_the_lease_up(resources: Resources, replicas
     apply(resources, flow, spec_of(flow, added="positive", restartNonce=1))
 
 
+@pytest.mark.turns(2)
 def test_a_job_that_is_deleted_leaves_a_savepoint(resources: Resources, flow: Flow) -> None:
     with flow.feed.paused():
         flow.wait_exact()

@@ -21,6 +21,8 @@ from support.operator.operators import Resources, operators, pod_names
 from support.patience import CLUSTER_TIMES
 from support.processes.running import wait_until
 
+pytestmark = pytest.mark.turns(3, of="files")
+
 NAME = "departures"
 
 

@@ -17,6 +17,8 @@ from support.operator.definitions import install_definitions
 from support.operator.operators import Operators, Resources
 from support.patience import SHORT_STANDBY_LEASES
 
+pytestmark = pytest.mark.turns(2)
+
 SPEC = {"image": "headrace:1", "ledger": "s3://bucket/flights"}
 
 

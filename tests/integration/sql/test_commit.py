@@ -26,6 +26,8 @@ from support.processes.running import WAIT_SECONDS
 from support.storage.postgres import started_postgres
 from support.storage.sql_tables import Sink, Tables
 
+pytestmark = pytest.mark.turns(3)
+
 SCHEMA = schema_of({"k": "string not null", "n": "int64 not null"})
 STAGED = "results__headrace_staged"
 

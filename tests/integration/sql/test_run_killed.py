@@ -6,12 +6,15 @@ import os
 import signal
 from pathlib import Path
 
+import pytest
 import sqlalchemy as sa
 
 from headrace.processes.marked_process import command_line
 from support.clusters.local import processes_of
 from support.processes.running import headrace, start, wait_until
 from support.storage.sql_tables import Tables
+
+pytestmark = pytest.mark.turns(2, of="files")
 
 ROWS = 24_000
 PIPELINE = """\

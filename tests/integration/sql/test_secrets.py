@@ -23,6 +23,8 @@ from support.storage.permissions import mode_of
 from support.storage.postgres import PASSWORD, Postgres
 from support.storage.sql_tables import Tables
 
+pytestmark = pytest.mark.turns(2)
+
 KAFKA_PASSWORD, WRONG_PASSWORD, MISPLACED = "kafka-Pa55word", "wrong-Pa55word", "misplaced-Pa55word"
 PIPELINE = """\
 name: {name}

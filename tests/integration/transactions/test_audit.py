@@ -25,7 +25,7 @@ from support.kafka.broker import produce
 from support.kafka.left_job import DECIDED, Left
 from support.processes.running import wait_until
 
-pytestmark = pytest.mark.broker
+pytestmark = [pytest.mark.broker, pytest.mark.turns(2)]
 
 
 def total(begin: dict[str, object], values: list[bytes]) -> OutputTotal:

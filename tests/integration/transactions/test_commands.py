@@ -14,7 +14,7 @@ from support.kafka.left_job import left_open
 from support.kafka.open_transactions import wait_settled
 from support.patience import CLUSTER_TIMES
 
-pytestmark = pytest.mark.broker
+pytestmark = [pytest.mark.broker, pytest.mark.turns(2)]
 
 PIPELINE = """\
 name: counting

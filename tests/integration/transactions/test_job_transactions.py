@@ -13,7 +13,7 @@ from support.kafka.left_job import DECIDED, JOB, OPEN, Left
 from support.kafka.open_transactions import wait_settled
 from support.patience import WAIT_SECONDS
 
-pytestmark = pytest.mark.broker
+pytestmark = [pytest.mark.broker, pytest.mark.turns(3)]
 
 
 def test_the_decided_one_is_committed_and_the_other_aborted(broker: EmbeddedBroker, tmp_path: Path) -> None:

@@ -6,10 +6,13 @@ import re
 from pathlib import Path
 
 import psutil
+import pytest
 from playwright.sync_api import Browser
 
 from support.page_browser import visiting
 from support.processes.running import Running, finish, headrace, start, wait_until
+
+pytestmark = pytest.mark.turns(3)
 
 PIPELINE = """\
 name: counting

@@ -5,10 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 import httpx
+import pytest
 
 from support.clusters.session import Cluster, kill
 from support.page_browser import serving_page
 from support.processes.running import WAIT_SECONDS
+
+pytestmark = pytest.mark.turns(2)
 
 
 def opened(link: str) -> httpx.Response:

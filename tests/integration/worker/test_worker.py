@@ -52,6 +52,8 @@ from support.processes.running import wait_until
 from support.processes.starters import shared_starter
 from support.reserved_port import reserved_port
 
+pytestmark = pytest.mark.turns(3)
+
 PIPELINE = {
     "name": "numbers",
     "sources": {

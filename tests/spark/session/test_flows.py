@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 PARALLELISM = (1, 2, 3)
-TURNS = 3
+TURNS = 4
 MIXED = {"kafka_idle": "slsl", "allowed_lateness": "lsls", "numbers": "slsl"}
 """Flow -> engines of those that take turns in the commit tier, besides Spark alone: floors, windows that are corrected
 later, and exact partial results go from one engine to the other."""

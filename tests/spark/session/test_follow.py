@@ -37,7 +37,7 @@ from support.spark.settings import SPARK_SECONDS
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = pytest.mark.broker
+pytestmark = [pytest.mark.broker, pytest.mark.turns(3)]
 
 PARTITIONS = 3
 PIPELINE = """\

@@ -14,6 +14,8 @@ import headrace
 import headrace.spark
 from headrace.core.errors import UserError
 
+pytestmark = pytest.mark.turns(2)
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 

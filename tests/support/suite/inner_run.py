@@ -12,11 +12,10 @@ from support.patience import WAIT_SECONDS
 from support.repository import ROOT
 
 PLUGINS = ("scheduling", "tally", "traces")
+_OF_EACH_RUN = "tiers"
+"""Has the option that others ask for."""
 _CONFTEST = """
 pytest_plugins = [{plugins}]
-
-def pytest_addoption(parser):
-    parser.addoption("--full", action="store_true")
 """
 
 
@@ -24,7 +23,7 @@ def inner_run(
     folder: Path, files: dict[str, str], *arguments: str, plugins: Sequence[str] = PLUGINS
 ) -> tuple[int, str]:
     """Exit code and output. `files`: name below `folder` -> its text; `plugins`: modules of `support.suite`."""
-    conftest = _CONFTEST.format(plugins=", ".join(f'"support.suite.{name}"' for name in plugins))
+    conftest = _CONFTEST.format(plugins=", ".join(f'"support.suite.{name}"' for name in (_OF_EACH_RUN, *plugins)))
     for name, text in {"pytest.ini": "[pytest]\n", "conftest.py": conftest, **files}.items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text(text)

@@ -26,6 +26,8 @@ from support.flows.in_memory import InMemory, in_memory, write_inputs
 from support.flows.site import Flow, flows
 from support.spark.local_exchange import LocalExchange
 
+pytestmark = pytest.mark.turns(3)
+
 drawn = settings(
     max_examples=10,  # a run takes seconds
     phases=(Phase.explicit, Phase.reuse, Phase.generate),  # another seed is another run: nothing to shrink

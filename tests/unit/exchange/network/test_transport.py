@@ -32,6 +32,8 @@ from headrace.exchange.network.outgoing import Connection
 from support.processes.running import WAIT_SECONDS, wait_until
 from support.reserved_port import reserved_port
 
+pytestmark = pytest.mark.turns(2)
+
 HERE, THERE = Identity("job", 1, "token", 0), Identity("job", 1, "token", 1)
 CALM = LinkTimes(ping_ms=40, lost_ms=240_000, linger_ms=60_000)
 """For tests in which nothing is lost, however busy the machine is."""

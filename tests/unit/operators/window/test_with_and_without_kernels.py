@@ -26,6 +26,8 @@ from support.oracles.collector import Collected
 from support.oracles.restoring import restored
 from support.suite.properties import weighted
 
+pytestmark = pytest.mark.turns(3)
+
 INPUT = schema_of(
     {
         "k": "int64",
