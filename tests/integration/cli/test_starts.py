@@ -31,6 +31,7 @@ def started(arguments: list[str], folder: Path) -> Finished:
 
 
 @pytest.mark.parametrize("verb", SHOWN)
+@pytest.mark.turns(3)
 def test_each_verb_starts(verb: str, tmp_path: Path) -> None:
     done = started([verb, "--help"], tmp_path)
     assert (done.code, done.err) == (0, "")

@@ -71,6 +71,7 @@ def test_what_a_compiler_prints_is_in_the_error(monkeypatch: pytest.MonkeyPatch,
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.turns(3)
 def test_the_sources_compile_under_sanitizers(tmp_path: Path) -> None:
     compile_library(tmp_path / "kernels.so", SANITIZED)
     assert (tmp_path / "kernels.so").exists()
