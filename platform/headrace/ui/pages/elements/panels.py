@@ -61,8 +61,10 @@ class Table:
         self.element.props("flat dense wrap-cells" + ("" if page_rows else " hide-pagination")).style("width:100%")
         self.element.set_visibility(False)
 
-    def show(self, rows: Sequence[Row]) -> None:
-        """Replaces the rows; sends nothing if they are the same."""
+    def show(self, rows: Sequence[Row], *, nothing: str | None = None) -> None:
+        """Replaces the rows; sends nothing if they are the same. nothing: another sentence from now on."""
+        if nothing is not None:
+            self._nothing.text = nothing
         if rows == self._rows:
             return
         self._rows = rows

@@ -32,6 +32,9 @@ _PARTITIONS = (
     column("delay", "Watermark behind", number=True),
 )
 
+_NO_SUBTASK = "No subtask of it runs."
+_ASKED = "The cluster is asked for its subtasks."
+
 
 class JobOverview:
     """Made in the current slot."""
@@ -53,7 +56,7 @@ class JobOverview:
             self._chain = ui.row().classes("q-gutter-xs")
             self._node_title = ui.label().style("font-weight:600")
             self._facts = ui.html("", sanitize=False).classes("facts q-mb-sm")
-            self._subtasks = Table(_SUBTASKS, "subtask", nothing="No subtask of it runs.")
+            self._subtasks = Table(_SUBTASKS, "subtask", nothing=_NO_SUBTASK)
             self._partitions = Table(_PARTITIONS, "partition", nothing="")
         self._node_box.set_visibility(False)
 
@@ -126,5 +129,7 @@ class JobOverview:
             f"{node.node} ({node.kind}, parallelism {node.parallelism}, task {node.task or node.node})"
         )
         self._facts.content = facts_html(node_facts(node))
-        self._subtasks.show(subtask_rows(node))
+        # right after another node was picked, the newest status has the subtasks of the one before
+        is_known = self._live.poller.status(self._job, self._picked) is not None
+        self._subtasks.show(subtask_rows(node), nothing=_NO_SUBTASK if is_known else _ASKED)
         self._partitions.show(partition_rows(node))
