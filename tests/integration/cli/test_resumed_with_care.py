@@ -11,7 +11,7 @@ import pytest
 from support.clusters.gated_run import checkpointed_attempt, open_gate, rows, wait_checkpoint_after, written
 from support.processes.running import finish, headrace, start, wait_until
 
-pytestmark = pytest.mark.turns(3)
+pytestmark = pytest.mark.turns(4)
 
 
 @pytest.fixture(scope="module")

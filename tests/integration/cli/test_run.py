@@ -14,7 +14,7 @@ from support.processes.running import WAIT_SECONDS, start
 
 from .conftest import Headrace
 
-pytestmark = pytest.mark.turns(2)
+pytestmark = pytest.mark.turns(3)
 
 
 def written(folder: Path) -> list[dict[str, object]]:

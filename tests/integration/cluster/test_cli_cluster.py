@@ -25,7 +25,7 @@ from support.processes.running import wait_until
 from support.reserved_port import reserved_port
 from support.storage.permissions import mode_of, open_to_others
 
-pytestmark = pytest.mark.turns(2)
+pytestmark = pytest.mark.turns(3)
 
 ENDLESS = """\
 name: counting

@@ -19,7 +19,7 @@ from support.clusters.worker_process import parent_of
 from support.patience import SHORT_CLUSTER_LEASES
 from support.processes.running import wait_until
 
-pytestmark = [pytest.mark.broker, pytest.mark.turns(2)]
+pytestmark = [pytest.mark.broker, pytest.mark.turns(3, of="files")]
 
 
 @pytest.fixture(scope="module")

@@ -13,7 +13,7 @@ from support.clusters.session import Cluster, kill
 from support.clusters.worker_process import parent_of
 from support.processes.running import wait_until
 
-pytestmark = [pytest.mark.broker, pytest.mark.turns(2, of="files")]
+pytestmark = [pytest.mark.broker, pytest.mark.turns(3, of="files")]
 
 
 @pytest.mark.full

@@ -15,7 +15,7 @@ from support.clusters.session import Cluster, wait_gone
 from support.kafka.open_transactions import require_none_left
 from support.processes.running import finish, wait_until
 
-pytestmark = [pytest.mark.broker, pytest.mark.turns(2)]
+pytestmark = [pytest.mark.broker, pytest.mark.turns(3)]
 
 BOUNDED = ("--set", "sources.events.kafka.stop=latest")
 

@@ -49,7 +49,7 @@ from support.control.dispatching import (
 from support.patience import WAIT_SECONDS
 from support.storage.checkpoints import checkpoint
 
-pytestmark = pytest.mark.turns(2)
+pytestmark = pytest.mark.turns(3)
 
 
 @pytest.fixture(autouse=True)

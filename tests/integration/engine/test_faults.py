@@ -12,7 +12,7 @@ from headrace_dev.broker import EmbeddedBroker
 from support.kafka.broker import broker_config, consume_all, create_topic, produce, unique_topic
 from support.processes.running import WAIT_SECONDS, Finished, finish, headrace, start, wait_until
 
-pytestmark = [pytest.mark.broker, pytest.mark.turns(2)]
+pytestmark = [pytest.mark.broker, pytest.mark.turns(3)]
 
 
 def pipeline(brokers: str, source: str, sink: str, *, start_at: str = "earliest", stop: str = "latest") -> str:

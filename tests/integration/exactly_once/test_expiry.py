@@ -22,7 +22,7 @@ from support.kafka.open_transactions import ONGOING, open_transactions, require_
 from support.patience import BROKER_SESSION, SHORT_CHECKPOINT_TIMEOUT, SHORT_TRANSACTION_TIMEOUT, WAIT_SECONDS
 from support.processes.running import wait_until
 
-pytestmark = [pytest.mark.broker, pytest.mark.turns(2, of="files")]
+pytestmark = [pytest.mark.broker, pytest.mark.turns(3, of="files")]
 
 GiveUp = Callable[[CopyingJob], None]
 """Returns when no transaction is open any more of those that the job had open."""

@@ -18,7 +18,7 @@ from support.processes.running import wait_until
 from support.storage.postgres import Postgres
 from support.storage.sql_tables import Tables
 
-pytestmark = [pytest.mark.broker, pytest.mark.turns(2, of="files")]
+pytestmark = [pytest.mark.broker, pytest.mark.turns(3, of="files")]
 
 Victims = Callable[[Cluster, ClusterJob], list[int]]
 """The pids that a round kills."""

@@ -20,7 +20,7 @@ from support.patience import SHORT_CLUSTER_LEASES
 from support.processes.running import wait_until
 from support.third_party_site import third_party_path
 
-pytestmark = [pytest.mark.broker, pytest.mark.turns(2)]
+pytestmark = [pytest.mark.broker, pytest.mark.turns(3, of="files")]
 
 
 @pytest.fixture(scope="module")

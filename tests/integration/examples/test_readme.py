@@ -21,7 +21,7 @@ from support.clusters.network_hosts import Namespace
 from support.processes.running import RUN_TIMES, WAIT_SECONDS, wait_until
 from support.repository import ROOT
 
-pytestmark = [pytest.mark.broker, pytest.mark.turns(2, of="files")]
+pytestmark = [pytest.mark.broker, pytest.mark.turns(3, of="files")]
 
 FLIGHTS = 336_776
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.DOTALL | re.MULTILINE)

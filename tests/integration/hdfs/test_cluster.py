@@ -14,7 +14,7 @@ from support.clusters.worker_process import parent_of
 from support.hdfs.cluster import Hdfs
 from support.patience import SHORT_STANDBY_LEASES
 
-pytestmark = [pytest.mark.broker, pytest.mark.turns(2)]
+pytestmark = [pytest.mark.broker, pytest.mark.turns(3, of="files")]
 
 
 @pytest.fixture(scope="module")

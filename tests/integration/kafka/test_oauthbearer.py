@@ -28,7 +28,7 @@ from support.kafka.token_endpoint import CLIENT_SECRET, TokenEndpoint, token_end
 from support.patience import BROKER_SESSION, SHORT_TOKEN_LIFE_S
 from support.processes.running import WAIT_SECONDS, Running, finish, headrace, start, wait_until
 
-pytestmark = [pytest.mark.broker, pytest.mark.turns(3)]
+pytestmark = [pytest.mark.broker, pytest.mark.turns(3, of="files")]
 
 JAAS = (
     "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule required "

@@ -19,7 +19,7 @@ from support.clusters.standbys import StandbyCluster
 from support.patience import SHORT_STANDBY_LEASES
 from support.processes.running import finish, start_with, wait_until
 
-pytestmark = pytest.mark.turns(2, of="files")
+pytestmark = pytest.mark.turns(3, of="files")
 
 PROGRAM = """\
 import headrace as hr

@@ -14,7 +14,7 @@ from support.clusters.standbys import StandbyCluster, standby_cluster
 from support.patience import SHORT_STANDBY_LEASES
 from support.processes.running import wait_until
 
-pytestmark = pytest.mark.turns(2)
+pytestmark = pytest.mark.turns(4)
 
 
 @pytest.fixture(scope="module")

@@ -21,7 +21,7 @@ from support.operator.operators import Resources, operators, pod_names
 from support.patience import CLUSTER_TIMES
 from support.processes.running import wait_until
 
-pytestmark = pytest.mark.turns(3, of="files")
+pytestmark = pytest.mark.turns(4, of="files")
 
 NAME = "departures"
 

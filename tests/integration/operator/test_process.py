@@ -17,7 +17,7 @@ from support.operator.definitions import install_definitions
 from support.operator.operators import Operators, Resources
 from support.patience import SHORT_STANDBY_LEASES
 
-pytestmark = pytest.mark.turns(2, of="files")
+pytestmark = pytest.mark.turns(3, of="files")
 
 SPEC = {"image": "headrace:1", "ledger": "s3://bucket/flights"}
 

@@ -16,7 +16,7 @@ from support.clusters.standbys import StandbyCluster, standby_cluster
 from support.patience import STANDBY_TIMES
 from support.processes.running import wait_until
 
-pytestmark = pytest.mark.turns(2)
+pytestmark = pytest.mark.turns(3, of="files")
 
 SLOTS = 2
 RESOURCES = ("--resources", "local", "--worker-slots", "1", "--workers-max", "4", "--worker-idle", "1s")

@@ -18,7 +18,7 @@ from support.kafka.broker import consume_all, create_topic, produce, unique_topi
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = [pytest.mark.broker, pytest.mark.turns(2)]
+pytestmark = [pytest.mark.broker, pytest.mark.turns(3, of="files")]
 PIPELINE = """
 name: minutes
 sources:

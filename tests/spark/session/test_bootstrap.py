@@ -29,7 +29,7 @@ from headrace.spec.pipeline import Pipeline
 from headrace.spec.reading.read import pipeline_from_dict
 from support.patience import RUN_TIMES
 
-pytestmark = pytest.mark.turns(3)
+pytestmark = pytest.mark.turns(3, of="files")
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession

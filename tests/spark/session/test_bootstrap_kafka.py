@@ -22,7 +22,7 @@ from support.storage.archive import delete_records
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-pytestmark = [pytest.mark.broker, pytest.mark.turns(2)]
+pytestmark = [pytest.mark.broker, pytest.mark.turns(3, of="files")]
 
 PIPELINE = """
 name: bootstrapped

@@ -14,7 +14,7 @@ import headrace
 import headrace.spark
 from headrace.core.errors import UserError
 
-pytestmark = pytest.mark.turns(2)
+pytestmark = pytest.mark.turns(3, of="files")
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -26,7 +26,7 @@ from support.oracles.collector import Collected
 from support.storage.checkpoints import attempt, checkpoint, committed
 from support.storage.kept import savepoint_with, write_states
 
-pytestmark = pytest.mark.turns(2)
+pytestmark = pytest.mark.turns(3, of="files")
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
