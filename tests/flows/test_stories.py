@@ -23,9 +23,8 @@ FORKED, SPAWNED = None, "spawn"
 def stories() -> Iterator[ParameterSet]:
     """A commit runs a quarter with forks; the full tier all of them, and a third again with fresh interpreters.
     Quarters and thirds take turns."""
-    for number, flow in enumerate(flows()):
-        marks = () if has_turn(number, turns=4) else pytest.mark.full
-        yield pytest.param(FORKED, flow, id=f"{flow.name}-default", marks=marks)
+    for flow in flows():
+        yield pytest.param(FORKED, flow, id=f"{flow.name}-default", marks=pytest.mark.turns(4))
     for number, flow in enumerate(flows()):
         if has_turn(number, turns=3):
             yield pytest.param(SPAWNED, flow, id=f"{flow.name}-spawn", marks=pytest.mark.full)

@@ -10,7 +10,6 @@ from collections.abc import Callable
 import pytest
 
 from sim.seeds import Play
-from support.rotation import has_turn
 
 TURNS = 3
 Breaks = Callable[[pytest.MonkeyPatch], None]
@@ -19,10 +18,7 @@ Breaks = Callable[[pytest.MonkeyPatch], None]
 
 def each_of(breaks: list[tuple[Breaks, int]]) -> pytest.MarkDecorator:
     """A test's parameters `breaks` and `first`, named after what is broken."""
-    parameters = [
-        pytest.param(*each, marks=() if has_turn(number, turns=TURNS) else pytest.mark.full)
-        for number, each in enumerate(breaks)
-    ]
+    parameters = [pytest.param(*each, marks=pytest.mark.turns(TURNS)) for each in breaks]
     return pytest.mark.parametrize(
         ("breaks", "first"), parameters, ids=lambda value: getattr(value, "__name__", "").strip("_")
     )

@@ -49,6 +49,7 @@ class Block:
 def blocks(shown: Iterable[Path]) -> Iterator[Block]:
     for page in shown:
         text = (ROOT / page).read_text()
-        for indent, kind, content in _FENCE.findall(text):
-            line = text[: text.index(f"```{kind}\n{content}")].count("\n") + 1
+        for found in _FENCE.finditer(text):
+            indent, kind, content = found.groups()
+            line = text.count("\n", 0, found.start()) + 1
             yield Block(page, line, kind, re.sub(f"^{indent}", "", content, flags=re.MULTILINE))

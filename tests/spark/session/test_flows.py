@@ -21,7 +21,7 @@ from support.flows.engines import Stretch, live, replayable_flows, replayed
 from support.flows.in_memory import messages
 from support.flows.inputs import FUNCTION
 from support.flows.site import Flow, FlowSite
-from support.rotation import has_turn, of_this_commit
+from support.rotation import of_this_commit
 
 if TYPE_CHECKING:
     from _pytest.mark import ParameterSet
@@ -37,10 +37,10 @@ later, and exact partial results go from one engine to the other."""
 def sequences() -> Iterator[ParameterSet]:
     """A flow and the engines of its stretches, s: on Spark, l: in slots."""
     mixed = of_this_commit(list(MIXED.items()))
-    for number, flow in enumerate(replayable_flows()):
-        for engines in ("s", "slsl", "lsls"):
-            chosen = has_turn(number, turns=TURNS) if engines == "s" else (flow.name, engines) == mixed
-            marks = () if chosen else pytest.mark.full
+    for flow in replayable_flows():
+        yield pytest.param(flow, "s", id=f"{flow.name}-s", marks=pytest.mark.turns(TURNS))
+        for engines in ("slsl", "lsls"):
+            marks = () if (flow.name, engines) == mixed else pytest.mark.full
             yield pytest.param(flow, engines, id=f"{flow.name}-{engines}", marks=marks)
 
 

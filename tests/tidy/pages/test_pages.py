@@ -11,21 +11,15 @@ import pytest
 import headrace
 from headrace.local.engine.compile import compile_loaded
 from headrace.local.pipeline_file import load_file
+from support.page_blocks import SHOWN, blocks
 from support.repository import ROOT, pages
 
-FENCE = re.compile(r"^```yaml\n(name:.*?)^```$", re.DOTALL | re.MULTILINE)
 LINK = re.compile(r"\[[^\]]*\]\(([^)#\s]+)(?:#[^)\s]*)?\)")
 CODE = re.compile(r"^```.*?^```$", re.DOTALL | re.MULTILINE)
 
 
 def _pipelines() -> list[tuple[str, str]]:
-    shown = [page for page in pages() if page.name == "README.md" or page.parts[0] == "docs"]
-    return [
-        (f"{page}:{text[: match.start()].count(chr(10)) + 1}", match[1])
-        for page in shown
-        for text in [(ROOT / page).read_text()]
-        for match in FENCE.finditer(text)
-    ]
+    return [(block.place, block.text) for block in blocks(SHOWN) if block.kind == "yaml" and block.is_pipeline]
 
 
 def test_the_first_page_shows_a_pipeline() -> None:
