@@ -1,129 +1,35 @@
-"""Rows between slots over real sockets of both kinds: order, credit, refusal, loss, goodbye, and nothing left over."""
+"""Rows between slots over real sockets of both kinds: order, credit, refusal, goodbye, and nothing left over."""
 
 from __future__ import annotations
 
-import json
-import os
-import signal
-import socket
-import subprocess
-import sys
-import tempfile
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any, Literal
-from weakref import WeakSet
 
 import polars as pl
 import pytest
 
 from headrace.core.errors import ExternalError, HeadraceError, UnreachableError
 from headrace.core.signals import Barrier, Element, EndOfInput, Watermark
-from headrace.exchange.mailbox import ChannelBounds, Mailbox, TaskCancelledError
+from headrace.exchange.mailbox import Mailbox, TaskCancelledError
 from headrace.exchange.network import incoming
 from headrace.exchange.network.dialling import Address
 from headrace.exchange.network.handshake import Identity
 from headrace.exchange.network.incoming import Listener
-from headrace.exchange.network.link import LinkTimes
 from headrace.exchange.network.outgoing import Connection
-from support.processes.running import WAIT_SECONDS, wait_until
+from support.processes.running import wait_until
 from support.reserved_port import reserved_port
+from unit.exchange.network.exchange_ends import (
+    BATCH_ROWS,
+    HERE,
+    WAIT_MS,
+    Reader,
+    batch,
+    connected,
+    in_thread,
+    reading,
+)
 
-pytestmark = pytest.mark.turns(2)
-
-HERE, THERE = Identity("job", 1, "token", 0), Identity("job", 1, "token", 1)
-CALM = LinkTimes(ping_ms=40, lost_ms=240_000, linger_ms=60_000)
-"""For tests in which nothing is lost, however busy the machine is."""
-SOON_MS = 100
-WAIT_MS = round(WAIT_SECONDS * 1_000)
-BATCH_ROWS = 1_000
-
-
-@pytest.fixture(autouse=True)
-def nothing_is_left(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """No thread more than before, and no open socket of those that the test has made."""
-    made = WeakSet[socket.socket]()
-    usual = socket.socket.__init__
-
-    def noted(self: socket.socket, *arguments: Any, **named: Any) -> None:
-        usual(self, *arguments, **named)
-        made.add(self)
-
-    monkeypatch.setattr(socket.socket, "__init__", noted)
-    threads = set(threading.enumerate())
-    yield
-    wait_until(lambda: set(threading.enumerate()) <= threads, "a thread was left")
-    assert not [each for each in made if each.fileno() >= 0]
-
-
-def hurry(times: LinkTimes) -> None:
-    """Silence is a loss soon, from now on. Before, no machine that stands still may make one: links ask their times
-    whenever nothing comes."""
-    object.__setattr__(times, "lost_ms", SOON_MS)
-
-
-@pytest.fixture(params=["unix", "tcp"])
-def folder(request: pytest.FixtureRequest) -> Iterator[Path | None]:
-    """Where the Unix socket is; None: TCP."""
-    if request.param == "tcp":
-        yield None
-        return
-    # not in `tmp_path`, which is too long a path for a socket where temporary files are kept elsewhere than usual
-    with tempfile.TemporaryDirectory() as short:
-        yield Path(short)
-
-
-def batch(n: int, rows: int = BATCH_ROWS) -> pl.DataFrame:
-    return pl.DataFrame({"a": range(n * rows, (n + 1) * rows), "text": [f"row {n}"] * rows})
-
-
-class Reader:
-    """A incoming slot with one mailbox of task `t`, and what it was told of losses."""
-
-    def __init__(self, folder: Path | None, *, rows_max: int = 100_000, channels: int = 1, times: LinkTimes = CALM):
-        self.mailbox = Mailbox(channels, ChannelBounds(rows_max=rows_max), merge_rows_max=10_000)
-        self.lost: list[HeadraceError] = []
-        self.times = times
-        self.listener = Listener("127.0.0.1", folder, times=times)
-        self.address = self.listener.address
-        assert bool(self.address.unix_path) == (folder is not None)
-
-    def serve(self) -> None:
-        self.listener.serve(THERE, {"t": self.mailbox}, self.lost.append)
-
-    def connect(
-        self, identity: Identity = HERE, peer_slot: int = 1, lost: list[HeadraceError] | None = None
-    ) -> Connection:
-        told = self.lost if lost is None else lost
-        return Connection(self.address, identity, peer_slot, WAIT_MS, told.append, times=self.times)
-
-
-@contextmanager
-def reading(
-    folder: Path | None, *, rows_max: int = 100_000, channels: int = 1, times: LinkTimes = CALM
-) -> Iterator[Reader]:
-    """A reader that serves, and is closed afterwards."""
-    reader = Reader(folder, rows_max=rows_max, channels=channels, times=times)
-    try:
-        reader.serve()
-        yield reader
-    finally:
-        reader.listener.close()
-        path = reader.address.unix_path
-        assert not path or not Path(path).exists()
-
-
-@contextmanager
-def connected(reader: Reader, lost: list[HeadraceError] | None = None) -> Iterator[Connection]:
-    """A connection that is closed afterwards."""
-    connection = reader.connect(lost=lost)
-    try:
-        yield connection
-    finally:
-        connection.close()
+pytestmark = [pytest.mark.turns(2), pytest.mark.usefixtures("nothing_is_left")]
 
 
 def taken_until_end(mailbox: Mailbox) -> tuple[list[int], list[Element]]:
@@ -137,26 +43,6 @@ def taken_until_end(mailbox: Mailbox) -> tuple[list[int], list[Element]]:
             else:
                 signals.append(element)
     return values, signals
-
-
-@contextmanager
-def in_thread(work: Callable[[], None]) -> Iterator[list[BaseException]]:
-    """Runs beside; gives what it raised."""
-    raised: list[BaseException] = []
-
-    def run() -> None:
-        try:
-            work()
-        except BaseException as error:
-            raised.append(error)
-
-    thread = threading.Thread(target=run)
-    thread.start()
-    try:
-        yield raised
-    finally:
-        thread.join(WAIT_SECONDS)
-        assert not thread.is_alive()
 
 
 # ---- rows and signals ------------------------------------------------------------------------------------------------
@@ -383,119 +269,3 @@ def test_cancel_wakes_senders(folder: Path | None) -> None:
         with pytest.raises(TaskCancelledError):
             outlet.put(Watermark(1))
     assert not reader.lost
-
-
-# ---- a peer in another process ---------------------------------------------------------------------------------------
-
-
-@contextmanager
-def peer(role: Literal["listen", "send"], **told: Any) -> Iterator[tuple[subprocess.Popen[str], Any]]:
-    """A peer in a process of its own, and its first words; killed afterwards."""
-    told["times"] = asdict(CALM)
-    script = Path(__file__).with_name("exchange_peer.py")
-    process = subprocess.Popen(
-        [sys.executable, str(script), role, json.dumps(told)],
-        env=os.environ | {"POLARS_MAX_THREADS": "1"},
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    assert process.stdin is not None
-    assert process.stdout is not None
-    try:
-        yield process, json.loads(process.stdout.readline())
-    finally:
-        process.kill()
-        process.wait()
-        process.stdin.close()
-        process.stdout.close()
-
-
-@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGSTOP])
-@pytest.mark.parametrize("take", [True, False], ids=["busy", "stuck"])
-def test_a_reader_that_dies_or_freezes_is_a_loss(folder: Path | None, how: signal.Signals, take: bool) -> None:
-    lost: list[HeadraceError] = []
-    times = replace(CALM)
-    where = str(folder) if folder else None
-    with peer("listen", folder=where, rows_max=5_000, take=take) as (process, address):
-        connection = Connection(Address(*address), HERE, 1, WAIT_MS, lost.append, times=times)
-        outlet = connection.outlet("t", 0)
-        sent = 0
-
-        def send() -> None:
-            nonlocal sent
-            while True:
-                outlet.put(batch(0))
-                sent += 1
-
-        with in_thread(send) as raised:
-            wait_until(lambda: sent >= 2, "nothing went out")
-            process.send_signal(how)
-            hurry(times)
-        connection.close()
-    assert isinstance(raised[0], ExternalError)
-    assert raised[0].retry
-    assert "slot 1 at" in str(raised[0])
-    assert lost == [raised[0]]
-
-
-@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGSTOP])
-def test_a_sender_that_dies_or_freezes_is_a_loss(folder: Path | None, how: signal.Signals) -> None:
-    times = replace(CALM)
-    with reading(folder, times=times) as reader, peer("send", address=reader.address, rows=1_000) as (process, _):
-        reader.mailbox.take()
-        process.send_signal(how)
-        hurry(times)
-        wait_until(lambda: bool(reader.lost), "nobody noticed")
-    (loss,) = reader.lost
-    assert isinstance(loss, ExternalError)
-    assert "slot 0" in str(loss)
-
-
-def test_a_network_that_is_cut_is_a_loss() -> None:
-    """Nothing comes through in either direction, and no end of the stream is seen: a pipe between that stops."""
-    lost: list[HeadraceError] = []
-    times = replace(CALM)
-    with reading(None, times=times) as reader, cut_off(reader.address) as (address, cut):
-        connection = Connection(address, HERE, 1, WAIT_MS, lost.append, times=times)
-        connection.outlet("t", 0).put(Watermark(1))
-        assert reader.mailbox.take() == [Watermark(1)]
-        cut.set()
-        hurry(times)
-        wait_until(lambda: bool(lost and reader.lost), "nobody noticed")
-        connection.close()
-    assert all("nothing was heard" in str(each) for each in (*lost, *reader.lost))
-    assert (len(lost), len(reader.lost)) == (1, 1)
-
-
-@contextmanager
-def cut_off(address: Address) -> Iterator[tuple[Address, threading.Event]]:
-    """A relay to `address` that passes nothing on once the event is set, but keeps both connections open."""
-    cut = threading.Event()
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        ends: list[socket.socket] = []
-
-        def relay() -> None:
-            caller, _ = server.accept()
-            reader = socket.create_connection(address[:2])
-            ends.extend((caller, reader))
-            back = threading.Thread(target=pump, args=(reader, caller))
-            back.start()
-            pump(caller, reader)
-            back.join()
-
-        def pump(source: socket.socket, sink: socket.socket) -> None:
-            source.settimeout(0.02)
-            while not cut.is_set():
-                try:
-                    sink.sendall(source.recv(10_000))
-                except TimeoutError:
-                    continue
-
-        with in_thread(relay):
-            try:
-                yield Address("127.0.0.1", server.getsockname()[1]), cut
-            finally:
-                cut.set()
-        for end in ends:
-            end.close()
