@@ -37,6 +37,8 @@ CLUSTER_TIMES: Final[Mapping[str, str]] = {
     "HEADRACE_RECONNECT": "2s",
     # ends slots that hang while their job is being canceled; no data depends on it
     "HEADRACE_CANCEL": "6s",
+    # YARN fails to kill a container now and then: its worker ends before a test gives up to wait for it
+    "HEADRACE_ORPHAN": "3m",
 }
 """Settings for the processes of a session cluster: the default of `support.clusters.session.Cluster`."""
 CLUSTER_TIMES_TO_FENCE: Final[Mapping[str, str]] = {**CLUSTER_TIMES, "HEADRACE_CANCEL": "1m"}
@@ -62,6 +64,8 @@ RUN_TIMES: Final = {
 
 GIVES_UP: Final = "20s"
 """After so long without a coordinator a worker gives up and says why, for tests that wait for it."""
+SHORT_ORPHAN: Final = "5s"
+"""The same for workers that a cluster has made, where a test kills the coordinator."""
 
 CONTROL_TIMES: Final = ClusterTimes(heartbeat=100, worker_lost=480_000, reconnect=240_000, lease=240_000, cancel=30_000)
 """For a control server or a worker inside a test process."""

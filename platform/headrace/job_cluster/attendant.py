@@ -11,7 +11,6 @@ before ends job or program, unless another part has the cluster go on.
 from __future__ import annotations
 
 import sys
-import threading
 from collections.abc import Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
@@ -19,6 +18,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from headrace.client.models import FINAL_STATES
 from headrace.core.errors import ExternalError, HeadraceError
 from headrace.job_cluster.program import Program
+from headrace.processes.end_request import EndRequest
 
 if TYPE_CHECKING:
     from headrace.job_cluster.part import Part
@@ -44,7 +44,7 @@ class Attendant:
     def __init__(self, part: Part, *, linger_s: float = LINGER_SECONDS) -> None:
         self._part = part
         self._linger_s = linger_s
-        self._asked_to_end = threading.Event()
+        self._asked_to_end = EndRequest()
 
     def ask_to_end(self) -> None:
         """Called by a signal handler: requests an orderly end."""

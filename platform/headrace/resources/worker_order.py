@@ -21,6 +21,7 @@ class WorkerOrder:
                  coordinator
     token_file   file with the cluster's secret, at the worker's place
     tls          TLS files, at the worker's place; None: connections are not encrypted
+    orphan_ms    the worker ends after so long without a coordinator; None: never
     """
 
     coordinator: str
@@ -28,11 +29,13 @@ class WorkerOrder:
     host: str | None = None
     token_file: Path | None = None
     tls: TlsFiles | None = None
+    orphan_ms: int | None = None
 
     def arguments(self, worker: str) -> tuple[str, ...]:
         """The arguments of `python -m headrace` for a worker of this id."""
         host = () if self.host is None else ("--host", self.host)
         token = () if self.token_file is None else ("--token-file", str(self.token_file))
         tls = () if self.tls is None else self.tls.arguments()
+        orphan = () if self.orphan_ms is None else ("--reconnect-for", f"{self.orphan_ms}ms")
         own = ("--id", worker, "--coordinator", self.coordinator, "--slots", str(self.slots))
-        return (WORKER_ROLE, *own, *host, *token, *tls)
+        return (WORKER_ROLE, *own, *host, *token, *tls, *orphan)

@@ -7,6 +7,7 @@
 | `HEADRACE_WORKER_LOST` | 15s     | a worker without a heartbeat for this long is lost; so is a slot to another one |
 | `HEADRACE_RECONNECT`   | 2s      | a dropped connection that is not restored within this time counts as loss       |
 | `HEADRACE_CANCEL`      | 30s     | a slot that has not left its attempt this long after the command is killed      |
+| `HEADRACE_ORPHAN`      | 10m     | a worker that its cluster has made ends this long after the last coordinator    |
 
 `headrace cluster start` passes its environment on to the processes that it starts. `headrace run`, which is coordinator
 and worker in one process, reads the same variables.
@@ -20,7 +21,8 @@ from dataclasses import dataclass
 from headrace.core.config import parse_duration_ms
 from headrace.core.errors import UserError
 
-_VARIABLES = {name: f"HEADRACE_{name.upper()}" for name in ("heartbeat", "lease", "worker_lost", "reconnect", "cancel")}
+_NAMES = ("heartbeat", "lease", "worker_lost", "reconnect", "cancel", "orphan")
+_VARIABLES = {name: f"HEADRACE_{name.upper()}" for name in _NAMES}
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +34,8 @@ class ClusterTimes:
     reconnect    a dropped stream that is not restored within this time counts as loss
     lease        a slot without a heartbeat of its supervisor, or a worker without its coordinator, stops after this
     cancel       a slot whose subtasks have not stopped this long after a cancel is killed
+    orphan       a worker that its cluster has made ends after so long without a coordinator: what should have ended it,
+                 YARN for example, may have failed
     """
 
     heartbeat: int = 2_000
@@ -39,6 +43,7 @@ class ClusterTimes:
     reconnect: int = 2_000
     lease: int = 10_000
     cancel: int = 30_000
+    orphan: int = 600_000
 
 
 def times_from(environment: Mapping[str, str]) -> ClusterTimes:

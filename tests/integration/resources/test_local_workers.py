@@ -13,7 +13,7 @@ from headrace_dev.broker import EmbeddedBroker
 from support.clusters.kafka_flow import Flow, exact_flow, running_flow
 from support.clusters.session import COORDINATOR, WORKER, kill, wait_gone
 from support.clusters.standbys import StandbyCluster, standby_cluster
-from support.patience import STANDBY_TIMES
+from support.patience import SHORT_ORPHAN, STANDBY_TIMES
 from support.processes.running import wait_until
 
 pytestmark = pytest.mark.turns(3, of="files")
@@ -136,3 +136,13 @@ def test_the_end_of_the_cluster_is_the_end_of_its_workers(broker: EmbeddedBroker
         workers, coordinators = list(cluster.processes(WORKER)), list(cluster.processes(COORDINATOR))
         cluster.client.shutdown()
         wait_gone(*coordinators, *workers)
+
+
+def test_workers_end_by_themselves_when_nothing_else_ends_them(tmp_path: Path) -> None:
+    """The last coordinator is killed, and no other one follows."""
+    always = (*RESOURCES, "--workers-min", "1")
+    election, times = f"file://{tmp_path}/shared", {**STANDBY_TIMES, "HEADRACE_ORPHAN": SHORT_ORPHAN}
+    with standby_cluster(tmp_path, election, always, coordinators=1, workers=0, times=times) as cluster:
+        wait_until(lambda: len(cluster.client.cluster().workers) == 1, "the worker that stays without a job")
+        kill(cluster.leader())
+        wait_until(lambda: not cluster.processes(WORKER), "the worker has given up")

@@ -10,6 +10,7 @@ import pytest
 
 from headrace_dev.broker import EmbeddedBroker
 from support.clusters.kafka_flow import Flow, running_flow
+from support.clusters.remains import WITH_STACKS
 from support.patience import CLUSTER_TIMES
 from support.processes.running import wait_until
 from support.spark.packed_python import packed_python
@@ -62,7 +63,7 @@ def test_the_cluster_of_one_job(cluster: YarnSession, flow: Flow) -> None:
     assert [each.job_id for each in cluster.client.jobs()] == [flow.job]
     flow.finish()
     assert cluster.outcome() == "SUCCEEDED"
-    wait_until(lambda: not cluster.remains(), "nothing is left")
+    cluster.wait_nothing_remains()
 
 
 @pytest.mark.full
@@ -73,7 +74,7 @@ def test_a_job_that_is_canceled_is_a_killed_application(cluster: YarnSession, fl
     done = cluster.headrace("cancel", flow.job)
     assert done.code == 0, done.err
     assert cluster.outcome() == "KILLED"
-    wait_until(lambda: not cluster.remains(), "nothing is left")
+    cluster.wait_nothing_remains()
 
 
 @pytest.mark.broker
@@ -92,7 +93,7 @@ def test_the_cluster_of_one_program(cluster: YarnSession, flow: Flow, monkeypatc
         "python": None,
         "files": [str(cluster.folder / "helping.py")],
         "secrets": ["FLOW_SECRET"],
-        "env": {**CLUSTER_TIMES, "FLOW_FOLDER": str(folder)},
+        "env": {**WITH_STACKS, **CLUSTER_TIMES, "FLOW_FOLDER": str(folder)},
     }
     application = cluster.submit_alone(str(cluster.folder / "app.py"), "application", **described)
     assert application == cluster.application
@@ -112,4 +113,4 @@ def test_the_cluster_of_one_program(cluster: YarnSession, flow: Flow, monkeypatc
     assert [each.job_id for each in cluster.client.jobs()] == [flow.job]
     flow.finish()
     assert cluster.outcome() == "SUCCEEDED"
-    wait_until(lambda: not cluster.remains(), "nothing is left")
+    cluster.wait_nothing_remains()

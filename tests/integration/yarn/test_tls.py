@@ -11,7 +11,6 @@ import pytest
 
 from headrace_dev.broker import EmbeddedBroker
 from support.clusters.kafka_flow import exact_flow, running_flow
-from support.processes.running import wait_until
 from support.yarn.cluster import Yarn
 from support.yarn.session import WORKER_ROLE, YarnSession
 
@@ -57,4 +56,4 @@ def test_a_cluster_of_one_job_with_tls(cluster: YarnSession, broker: EmbeddedBro
         flow.wait_checkpoint()
         flow.finish()
     assert cluster.outcome() == "SUCCEEDED"
-    wait_until(lambda: not cluster.remains(), "nothing is left")
+    cluster.wait_nothing_remains()

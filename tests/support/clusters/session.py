@@ -24,6 +24,7 @@ from headrace.client.http import Client
 from headrace.client.models import JobStatus
 from headrace.core.errors import HeadraceError
 from headrace.core.settings import Home
+from support.clusters.remains import WITH_STACKS, wait_nothing_remains
 from support.clusters.worker_process import all_pids, is_running, parent_of
 from support.patience import CLUSTER_TIMES, RUN_TIMES
 from support.processes.running import Finished, Running, finish, start_with, wait_until
@@ -81,7 +82,7 @@ class Cluster:
         own = {"HEADRACE_HOME": str(self.home), "TMPDIR": str(self.temporary), "COLUMNS": "200"}
         if self._python_path:
             own["PYTHONPATH"] = os.pathsep.join(str(path) for path in self._python_path)
-        return os.environ | self._times | own
+        return {**os.environ, **WITH_STACKS, **self._times, **own}
 
     def start(self, workers: int = 2, slots: int = 2) -> None:
         """Starts what is missing."""
@@ -235,6 +236,10 @@ class Cluster:
             elif path.name == "lock" and is_held(path):
                 found.append(f"held lock {path}")
         return found
+
+    def wait_nothing_remains(self) -> None:
+        """Waits until it has left nothing."""
+        wait_nothing_remains(self.remains, self.processes)
 
     def end(self) -> None:
         """Stops the cluster, and fails if anything of it is left; whatever there is, it is ended."""

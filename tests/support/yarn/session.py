@@ -16,6 +16,7 @@ from headrace.client.http import Client
 from headrace.client.yarn_clusters import authority_of, token_of
 from headrace.core.settings import Home
 from headrace.leadership.yarn_locator import SCHEME, YarnAddress, YarnLocator
+from support.clusters.remains import WITH_STACKS, wait_nothing_remains
 from support.clusters.session import COORDINATOR, Cluster
 from support.clusters.worker_process import all_pids, is_running, parent_of
 from support.patience import CLUSTER_TIMES
@@ -71,7 +72,7 @@ class YarnSession(Cluster):
             "ledger": str(self.ledger),
             "staging": self.staging.as_uri(),
             "python": sys.executable,
-            "env": dict(self._times),
+            "env": {**WITH_STACKS, **self._times},
             "afterEnd": "6s",
             "coordinator": {"memory": "1Gi"},
             "workers": {"slots": slots, "max": workers, "idle": "1s", "memory": memory},
@@ -108,7 +109,7 @@ class YarnSession(Cluster):
         done = self.headrace("cluster", "stop", "--target", "yarn", "--name", self.name, "--with-secret")
         assert done.code == 0, done.err
         # YARN shows the end when the ApplicationMaster has unregistered, a moment before its process ends
-        wait_until(lambda: not self.processes(), "its processes have ended")
+        wait_nothing_remains(lambda: list(self.processes().values()), self.processes)
 
     def processes(self, role: str = "headrace") -> dict[int, str]:
         """Processes of its containers whose command line holds `role`: pid -> command line."""

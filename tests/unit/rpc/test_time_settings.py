@@ -20,9 +20,10 @@ def test_all_of_them_can_be_set() -> None:
         "HEADRACE_WORKER_LOST": "4s",
         "HEADRACE_RECONNECT": "1s",
         "HEADRACE_CANCEL": "1m",
+        "HEADRACE_ORPHAN": "2m",
     }
 
-    assert times_from(given) == ClusterTimes(500, 4_000, 1_000, 3_000, 60_000)
+    assert times_from(given) == ClusterTimes(500, 4_000, 1_000, 3_000, 60_000, 120_000)
 
 
 @pytest.mark.parametrize("text", ["soon", "0", "0s"])

@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-import threading
 from typing import Annotated
 
 import typer
@@ -44,12 +43,13 @@ def dev(
     from headrace.core.errors import UserError
     from headrace.core.files.named_file import named_file
     from headrace.local.dev.watched_files import changed, look
+    from headrace.processes.end_request import EndRequest
 
     path = named_file(file)
     if not path.is_file():
         raise UserError(f"there is no file {path}", remedy="check the path; `headrace init` makes a pipeline")
     options = [*(f"--set={each}" for each in set_ or ()), f"--rows={rows}", *(["--write"] if write else [])]
-    ended = threading.Event()
+    ended = EndRequest()
     with handled(lambda _number: ended.set()):
         seen = look(path)
         run = _Run([file, *options])

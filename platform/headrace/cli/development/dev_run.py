@@ -28,17 +28,22 @@ def dev_run(
     os.environ.setdefault("POLARS_MAX_THREADS", "1")
     from headrace.local.dev.shown_run import ShownRun
     from headrace.local.pipeline_file import load_file
+    from headrace.processes.end_request import EndRequest
 
     run = ShownRun(load_file(file, set_ or []), rows_per_s=rows, write=write)
     running = False
+    ended = EndRequest()
 
     def supervise(progress: Progress) -> None:
         nonlocal running
+        # called here, not in the handler: a handler may interrupt the very lock that `stop` acquires
+        if ended.is_set():
+            run.stop()
         if progress.running_ms and not running:
             running = True
             typer.echo("running; saving a file starts it anew, Ctrl-C ends it", err=True)
 
-    with handled(lambda _number: run.stop()):
+    with handled(lambda _number: ended.set()):
         state, progress = run.run(supervise)
     if state == "FINISHED":
         typer.echo(

@@ -79,7 +79,7 @@ class Term:
         secrets = None if self._hosting is None else self._hosting.worker_secrets
         fleet = self._fleet = Fleet(identity.cluster, times, term=self.number, secrets=secrets)
         port = await fleet.start(config.host, config.grpc_port, identity.tokens.full, config.tls)
-        self._provisioner = self._opened_provisioner(fleet, port)
+        self._provisioner = self._opened_provisioner(fleet, port, times.orphan)
         self._dispatcher = Dispatcher(surroundings, identity.cluster, self._store, fleet, handlers)
         await self._dispatcher.start()
         if self._provisioner is not None:
@@ -108,7 +108,7 @@ class Term:
         if self._fleet is not None:
             await self._fleet.stop(workers=workers)
 
-    def _opened_provisioner(self, fleet: Fleet, port: int) -> Provisioner | None:
+    def _opened_provisioner(self, fleet: Fleet, port: int, orphan_ms: int) -> Provisioner | None:
         config = self._config
         if config.resources is None:
             return None
@@ -118,6 +118,7 @@ class Term:
             host=listening_host(config.host),
             token_file=config.shown_token_file,
             tls=config.tls,
+            orphan_ms=orphan_ms,
         )
         if self._hosting is not None:
             resources = self._hosting.open_resources(order, self.number)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 from headrace.deployment.yarn.application_file import HADOOP_CONF_LINK, ApplicationFile
@@ -27,7 +28,7 @@ def master_launch(spec: YarnSpec, files: tuple[StagedFile, ...], user: str) -> L
 def worker_launch(application: ApplicationFile, order: WorkerOrder, worker: str) -> Launch:
     """The container of a worker. Its slots listen at the node's own address, unless all are on one host."""
     tls = None if order.tls is None else tls_files(Path(WORKER_SECRETS))
-    own = WorkerOrder(order.coordinator, order.slots, None, Path(WORKER_SECRETS) / TOKEN, tls)
+    own = replace(order, host=None, token_file=Path(WORKER_SECRETS) / TOKEN, tls=tls)
     command = (application.spec.interpreter, *BOOTSTRAP, "headrace", *own.arguments(worker))
     files = tuple(each.staged() for each in application.files)
     return Launch((*command, "--host", f"${NODE_VARIABLE}"), files, _environment(application.spec, application.user))

@@ -21,6 +21,7 @@ from headrace.core.settings import Home
 from headrace.execution.origin import Origin, find_origin, origin_again
 from headrace.execution.planning import JobPlans
 from headrace.plan.logical import plan_logical
+from headrace.processes.end_request import EndRequest
 from headrace.spark.driver.driver_shell import Pause
 from headrace.spark.driver.follow import Follow, FollowOutcome, FollowWish
 from headrace.spark.driver.follow_sources import FollowSources
@@ -146,11 +147,11 @@ def _require_not_handed_out(storage: str, job: str) -> None:
 
 
 @contextmanager
-def _asked_to_stop(say: Say) -> Iterator[threading.Event]:
-    """An event that the first Ctrl-C or SIGTERM sets; a second one ends the increment at once. Outside the main thread
-    nothing sets it.
+def _asked_to_stop(say: Say) -> Iterator[EndRequest]:
+    """A request that the first Ctrl-C or SIGTERM makes; a second one ends the increment at once. Outside the main
+    thread nothing makes it.
     """
-    asked = threading.Event()
+    asked = EndRequest()
     # Python delivers signals to the main thread only
     if threading.current_thread() is not threading.main_thread():
         yield asked

@@ -57,12 +57,13 @@ def test_the_file_is_read_as_it_was_written(tmp_path: Path) -> None:
 
 
 def test_a_worker_listens_at_its_node_and_reads_its_own_token() -> None:
-    order = WorkerOrder("ledger+file:///shared", 2, "127.0.0.1", Path("of/the/coordinator"))
+    order = WorkerOrder("ledger+file:///shared", 2, "127.0.0.1", Path("of/the/coordinator"), orphan_ms=600_000)
     launch = worker_launch(application(), order, "w3-1")
     line = " ".join(launch.command)
     assert line.startswith("/opt/python -m headrace.yarn.container headrace headrace-worker --id w3-1")
     assert "--slots 2" in line
     assert "--token-file home/secrets/token" in line
+    assert "--reconnect-for 600000ms" in line
     assert line.endswith("--host $NM_HOST")
     assert launch.files == (FILE,)
     assert launch.environment["HADOOP_USER_NAME"] == "alice"
