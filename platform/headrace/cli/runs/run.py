@@ -96,45 +96,53 @@ def run(
     os.environ.setdefault("POLARS_MAX_THREADS", "1")
     starter = None if threads else _own_starter()
     from headrace.cli.runs.resumption import Allowed
-    from headrace.core.errors import UserError
     from headrace.local.engine.compile import compile_loaded
     from headrace.local.pipeline_file import load_file
 
-    final = final or old_final
-    if final and savepoint is None:
+    allowed = Allowed(renames_of(rename), allow_dropped_state, allow_drained, allow_lost_output)
+    wish = _Wish(file, from_savepoint, resume, allowed, savepoint, final or old_final, metrics_port, ui)
+    _require_fitting(wish, threads=threads)
+    overrides = [*(set_ or []), *([] if name is None else [f"name={json.dumps(name)}"])]
+    compiled = compile_loaded(load_file(file, overrides, parallelism))
+    if floors is not None:
+        wish = replace(wish, floors=read_floors(floors))
+    started_s = time.monotonic()
+    if starter is None:
+        ran = _in_threads(compiled, wish.floors, started_s)
+    else:
+        ran = _in_slots(compiled, wish, started_s, starter)
+    _report(ran, time.monotonic() - started_s, _again(file, name), as_json=as_json)
+    _finish_floors(ran.floors, record_floors)
+    if savepoint is not None:
+        require_savepoint(ran)
+
+
+def _require_fitting(wish: _Wish, *, threads: bool) -> None:
+    """Raises UserError for options that contradict each other."""
+    from headrace.core.errors import UserError
+
+    if wish.final and wish.savepoint is None:
         raise UserError("--drain says how to end with a savepoint", remedy="give --savepoint DIR too")
-    if threads and (resume or savepoint or from_savepoint):
+    if threads and (wish.resume or wish.savepoint or wish.from_savepoint):
         raise UserError(
             "--threads keeps no state", remedy="leave it out for --resume, --savepoint and --from-savepoint"
         )
-    if threads and metrics_port is not None:
+    if threads and wish.metrics_port is not None:
         raise UserError("--threads serves no metrics", remedy="leave it out for --metrics-port")
-    if ui:
+    if wish.ui:
         _require_page(threads=threads)
-    if resume and from_savepoint is not None:
+    if wish.resume and wish.from_savepoint is not None:
         raise UserError("--resume and --from-savepoint name two places to start from", remedy="give one of them")
-    overrides = [*(set_ or []), *([] if name is None else [f"name={json.dumps(name)}"])]
-    compiled = compile_loaded(load_file(file, overrides, parallelism))
-    given = () if floors is None else read_floors(floors)
-    started_s = time.monotonic()
-    if threads:
-        ran = _in_threads(compiled, given, started_s)
-    else:
-        allowed = Allowed(renames_of(rename), allow_dropped_state, allow_drained, allow_lost_output)
-        wish = _Wish(file, given, from_savepoint, resume, allowed, savepoint, final, metrics_port, ui)
-        assert starter is not None, "a run in slots has a starter"
-        with closing(starter):
-            ran = _in_slots(compiled, wish, started_s, starter)
-    seconds = time.monotonic() - started_s
+
+
+def _report(ran: Ran, seconds: float, again: str, *, as_json: bool) -> None:
+    """Prints the run's end; raises its failure."""
     if ran.failure is not None:
-        report_failure(ran, seconds, _again(file, name), as_json=as_json)
+        report_failure(ran, seconds, again, as_json=as_json)
         raise ran.failure
-    _finish_floors(ran.floors, record_floors)
     print_summary(ran, seconds, as_json=as_json)
     if ran.resumable:
-        typer.echo(f"state is kept; go on with: headrace run {_again(file, name)} --resume", err=True)
-    if savepoint is not None:
-        require_savepoint(ran)
+        typer.echo(f"state is kept; go on with: headrace run {again} --resume", err=True)
 
 
 def _again(file: str, name: str | None) -> str:
@@ -152,7 +160,6 @@ class _Wish:
     """
 
     given: str
-    floors: tuple[AppliedFloor, ...]
     from_savepoint: str | None
     resume: bool
     allowed: Allowed
@@ -160,6 +167,7 @@ class _Wish:
     final: bool
     metrics_port: int | None = None
     ui: bool = False
+    floors: tuple[AppliedFloor, ...] = ()
     publish: Callable[[JobValues], None] | None = None
     page: RunPage | None = None
 
@@ -198,6 +206,7 @@ def _in_slots(compiled: Compiled, wish: _Wish, started_s: float, starter: Starte
 
     home = Home.from_environment()
     with (
+        closing(starter),
         run_alone(home, compiled.pipeline.name),
         _monitored(wish.metrics_port) as publish,
         _shown(home, wanted=wish.ui) as page,

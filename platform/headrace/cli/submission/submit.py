@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeAlias, assert_never
 
 import typer
 
@@ -48,6 +49,7 @@ from headrace.core.errors import UserError
 
 if TYPE_CHECKING:
     from headrace.client.models import SubmitRequest
+    from headrace.local.cluster import Election
     from headrace.local.pipeline_file import Loaded
 
 
@@ -97,45 +99,87 @@ def submit(
         _follow_on_spark(file, set_, origin, on_spark, parallelism=parallelism, as_json=as_json)
         return
     election = election_of(ha, ledger, key_file, host)
-    pods = KubernetesTarget(name, namespace, config) if target is Target.KUBERNETES else None
-    yarn = YarnTarget(name, config) if target is Target.YARN else None
+    cluster = _described_cluster(target, name, namespace, config)
     if mode is Mode.APPLICATION:
-        if pods is not None:
-            run_application_on_pods(file, pods, wait=wait, as_json=as_json)
-        elif yarn is not None:
-            run_application_on_yarn(file, yarn, wait=wait, as_json=as_json)
-        else:
-            run_application(file, parallelism, election, wait=wait, as_json=as_json)
+        _application(file, cluster, parallelism, election, wait=wait, as_json=as_json)
         return
-    if election is not None and mode is Mode.SESSION:
-        raise UserError(
-            "--ha means nothing to a cluster that runs",
-            remedy="--mode per-job makes a cluster for this job; --coordinator URL names one that runs",
-        )
-    if pods is not None and mode is Mode.SESSION:
-        coordinator = pods.running()
-    elif yarn is not None and mode is Mode.SESSION:
-        coordinator = yarn.running()
+    if mode is Mode.SESSION:
+        coordinator = _running(cluster, coordinator, election)
     loaded = load_to_submit(file, set_, parallelism)
     plan = LocalPlan(loaded)
     if from_savepoint is not None:
         tell_verdicts(plan.compiled, from_savepoint, origin.renames, allow_dropped_state=allow_dropped_state)
+    code = travelling_code(loaded, file, py_files=py_files, archives=both_spellings(archives, old_archive))
     request = _request(loaded, origin).model_copy(
-        update={
-            "code": travelling_code(loaded, file, py_files=py_files, archives=both_spellings(archives, old_archive)),
-            "claim": claim,
-            "take_over": take_over,
-            "allow_duplicate": allow_duplicate,
-        }
+        update={"code": code, "claim": claim, "take_over": take_over, "allow_duplicate": allow_duplicate}
     )
-    if mode is Mode.PER_JOB and pods is not None:
-        run_alone_on_pods(request, pods, name=plan.compiled.pipeline.name, wait=wait, as_json=as_json)
-    elif mode is Mode.PER_JOB and yarn is not None:
-        run_alone_on_yarn(request, yarn, name=plan.compiled.pipeline.name, wait=wait, as_json=as_json)
-    elif mode is Mode.PER_JOB:
-        run_alone(plan.compiled, request, election, wait=wait, as_json=as_json)
+    if mode is Mode.PER_JOB:
+        _alone(request, plan, cluster, election, wait=wait, as_json=as_json)
     else:
         submit_to_session(request, plan, coordinator, wait=wait, as_json=as_json)
+
+
+DescribedCluster: TypeAlias = KubernetesTarget | YarnTarget | None
+"""A cluster that a file describes. None: coordinator and workers are processes of hosts."""
+
+
+def _described_cluster(
+    target: Target, name: str | None, namespace: str | None, config: Path | None
+) -> DescribedCluster:
+    if target is Target.KUBERNETES:
+        return KubernetesTarget(name, namespace, config)
+    return YarnTarget(name, config) if target is Target.YARN else None
+
+
+def _running(cluster: DescribedCluster, coordinator: str | None, election: Election | None) -> str | None:
+    """Returns the address of a session cluster's coordinator; None: the default one."""
+    if election is not None:
+        raise UserError(
+            "--ha means nothing to a cluster that runs",
+            remedy="--mode per-job makes a cluster for this job; --coordinator URL names one that runs",
+        )
+    return coordinator if cluster is None else cluster.running()
+
+
+def _application(
+    file: str,
+    cluster: DescribedCluster,
+    parallelism: int | None,
+    election: Election | None,
+    *,
+    wait: bool,
+    as_json: bool,
+) -> None:
+    match cluster:
+        case KubernetesTarget():
+            run_application_on_pods(file, cluster, wait=wait, as_json=as_json)
+        case YarnTarget():
+            run_application_on_yarn(file, cluster, wait=wait, as_json=as_json)
+        case None:
+            run_application(file, parallelism, election, wait=wait, as_json=as_json)
+        case _:
+            assert_never(cluster)
+
+
+def _alone(
+    request: SubmitRequest,
+    plan: LocalPlan,
+    cluster: DescribedCluster,
+    election: Election | None,
+    *,
+    wait: bool,
+    as_json: bool,
+) -> None:
+    name = plan.compiled.pipeline.name
+    match cluster:
+        case KubernetesTarget():
+            run_alone_on_pods(request, cluster, name=name, wait=wait, as_json=as_json)
+        case YarnTarget():
+            run_alone_on_yarn(request, cluster, name=name, wait=wait, as_json=as_json)
+        case None:
+            run_alone(plan.compiled, request, election, wait=wait, as_json=as_json)
+        case _:
+            assert_never(cluster)
 
 
 def _follow_on_spark(
