@@ -18,7 +18,8 @@ READY := $(VENV)/.ready
 KERNELS := platform/headrace/kernels/headrace_kernels.so
 KERNEL_SOURCES := platform/headrace/kernels/compiling.py $(wildcard platform/headrace/kernels/c/*.[ch] platform/headrace/kernels/c/*/*.[ch])
 BOOTSTRAP := $(VENV)-bootstrap
-PYTEST := $(BIN)/python -m pytest --numprocesses $(TEST_PROCESSES) --dist loadfile --tally
+# a process that a signal such as SIGABRT ends writes its stacks; commands of tests are forked as this one was started
+PYTEST := PYTHONFAULTHANDLER=1 $(BIN)/python -m pytest --numprocesses $(TEST_PROCESSES) --dist loadfile --tally
 
 # what is written by the command behind it is gone at its end
 IN_SCRATCH := TMPDIR=$$(.ci/scratch) && export TMPDIR && trap 'rm -rf "$$TMPDIR"' EXIT && trap 'exit 130' INT TERM &&

@@ -11,8 +11,8 @@ from typing import Final
 from support.processes.running import wait_until
 
 WITH_STACKS: Final[dict[str, str]] = {"PYTHONFAULTHANDLER": "1"}
-"""For the environment of a cluster's processes: Python writes its stacks to stderr when a signal such as SIGABRT ends
-it."""
+"""For the environment of containers: Python writes its stacks to stderr when a signal such as SIGABRT ends it. `make
+test` sets it for everything else."""
 
 
 def wait_nothing_remains(remains: Callable[[], Sequence[str]], processes: Callable[[], Iterable[int]]) -> None:

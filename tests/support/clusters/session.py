@@ -24,7 +24,7 @@ from headrace.client.http import Client
 from headrace.client.models import JobStatus
 from headrace.core.errors import HeadraceError
 from headrace.core.settings import Home
-from support.clusters.remains import WITH_STACKS, wait_nothing_remains
+from support.clusters.remains import wait_nothing_remains
 from support.clusters.worker_process import all_pids, is_running, parent_of
 from support.patience import CLUSTER_TIMES, RUN_TIMES
 from support.processes.running import Finished, Running, finish, start_with, wait_until
@@ -82,7 +82,7 @@ class Cluster:
         own = {"HEADRACE_HOME": str(self.home), "TMPDIR": str(self.temporary), "COLUMNS": "200"}
         if self._python_path:
             own["PYTHONPATH"] = os.pathsep.join(str(path) for path in self._python_path)
-        return {**os.environ, **WITH_STACKS, **self._times, **own}
+        return {**os.environ, **self._times, **own}
 
     def start(self, workers: int = 2, slots: int = 2) -> None:
         """Starts what is missing."""

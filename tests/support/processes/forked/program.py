@@ -11,10 +11,13 @@ PROGRAM, ROLE = "support.processes.forked.program", "headrace"
 
 
 def preload() -> None:
-    """What commands import: the command line, clients, the engine."""
+    """What commands import, and what the coordinators do that some of them start: the command line, clients, the
+    engine, servers."""
     import headrace.cli.app
     import headrace.client.http
     import headrace.coordinator.connector_host.main
+    import headrace.coordinator.leading.candidate
+    import headrace.coordinator.rest.app
     import headrace.local.engine.compile
     from headrace.worker.slot import main as slot
 
