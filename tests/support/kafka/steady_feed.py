@@ -18,12 +18,15 @@ from confluent_kafka import Producer
 
 from support.processes.running import WAIT_SECONDS, wait_until
 
-WINDOW_MS, OUT_OF_ORDERNESS_MS, LATE_MS, ROUND_MS = 10_000, 2_000, 60_000, 1_000
+WINDOW_MS, OUT_OF_ORDERNESS_MS, LATE_MS, ROUND_MS = 10_000, 2_000, 60_000, 4_000
 BEGIN_MS = 1_767_225_600_000
 KEYS = 8
 ROWS = 5
 """A round and partition."""
-EVERY_S = 0.1
+EVERY_S = 0.4
+"""Between rounds. Each one wakes every process that its rows pass through, on machines whose processors are few."""
+_STEP_MS = ROUND_MS // ROWS
+"""Between rows of a partition, by the time that they carry."""
 
 Place = tuple[str, int]
 Window = tuple[str, int]
@@ -164,7 +167,7 @@ class SteadyFeed:
             self._sums.bad.add((*partition.place, partition.offset))
             self._send(partition, b"no row")
             return
-        time_ms = BEGIN_MS + self._round * ROUND_MS + draw.randrange(ROUND_MS)
+        time_ms = BEGIN_MS + (self._round * ROWS + at) * _STEP_MS + draw.randrange(_STEP_MS)
         if chance < 0.05:
             time_ms -= LATE_MS
         elif not is_first:
