@@ -1,4 +1,5 @@
-"""One YARN cluster with two nodes for each test process, started when the first test needs it.
+"""One YARN cluster with two nodes for each test process: it runs from the first test that needs it to the last one in a
+row, for its servers cost an eighth of a processor while nothing runs there.
 
 Applications, ledgers and staging folders keep its tests apart. A test that kills or restarts a server of YARN starts
 its own cluster.
@@ -8,6 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
 import pytest
@@ -16,17 +18,57 @@ if TYPE_CHECKING:
     from headrace.yarn.client import YarnClient
     from support.yarn.cluster import Yarn
 
+_NAME = "yarn"
 
-@pytest.fixture(scope="session")
-def yarn(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Yarn]:
+
+class _OwnYarn:
+    """The cluster of this test process."""
+
+    def __init__(self) -> None:
+        self._running: Yarn | None = None
+        self._undo = ExitStack()
+
+    def get(self, factory: pytest.TempPathFactory) -> Yarn:
+        """Starts it unless it runs."""
+        from support.yarn.cluster import yarn_cluster
+
+        if self._running is None:
+            self._running = self._undo.enter_context(yarn_cluster(factory.mktemp("y") / "c", nodes=2))
+        return self._running
+
+    def end(self) -> None:
+        """Kills it, with all that runs there."""
+        self._running = None
+        self._undo.close()
+
+
+_OWN = pytest.StashKey[_OwnYarn]()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.stash[_OWN] = _OwnYarn()
+
+
+# behind the teardown of fixtures, which may still stop what runs there
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
+    """Ends it where the test process goes on with a file that does not need it."""
+    if nextitem is not None and nextitem.path != item.path and _NAME not in getattr(nextitem, "fixturenames", ()):
+        item.config.stash[_OWN].end()
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    if _OWN in config.stash:
+        config.stash[_OWN].end()
+
+
+@pytest.fixture(scope="module")
+def yarn(pytestconfig: pytest.Config, tmp_path_factory: pytest.TempPathFactory) -> Yarn:
     """A ResourceManager and two NodeManagers."""
-    from support.yarn.cluster import yarn_cluster
-
-    with yarn_cluster(tmp_path_factory.mktemp("y") / "c", nodes=2) as running:
-        yield running
+    return pytestconfig.stash[_OWN].get(tmp_path_factory)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def yarn_client(yarn: Yarn) -> Iterator[YarnClient]:
     """A client of that cluster."""
     from headrace.yarn.client import open_yarn_client
