@@ -11,6 +11,7 @@ from support.kafka.clients import consumer_kind, producer_kind
 __all__ = ["consumer_kind", "own_broker", "producer_kind"]
 
 pytest_plugins = [
+    "support.suite.garbage",
     "support.suite.parts",
     "support.suite.properties",
     "support.suite.scheduling",
