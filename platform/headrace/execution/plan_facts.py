@@ -1,4 +1,4 @@
-"""A plan's facts for a job's machine, at one parallelism. Shapes only."""
+"""A plan's facts for a job's machine, at one parallelism. Shapes only: `execution.planning` computes them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Assigns splits to subtasks. Pure: splits and a checkpoint's source state in, one tuple per subtask out.
+"""Assigns splits to subtasks, and decides from which position each is read: that of the checkpoint, else where its
+enumerator has it start. Pure: splits and a checkpoint's source state in, one tuple per subtask out.
 
 A split's subtask depends only on its topic, its partition and the parallelism, never on the order of discovery.
 """

@@ -119,7 +119,7 @@ class KafkaReader:
         }
 
     def assign(self, splits: Sequence[Split]) -> None:
-        """Adds partitions, each from its `start`."""
+        """Adds partitions, each from its `start`: after a restore that is the position of the checkpoint."""
         places = {}
         for split in splits:
             assert split.id not in self._positions, f"{split.id} is assigned already"

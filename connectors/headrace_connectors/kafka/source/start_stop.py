@@ -1,4 +1,5 @@
-"""The values of `start:` and `stop:` of a Kafka source, as text and typed. Pure: queries no broker."""
+"""The values of `start:` and `stop:` of a Kafka source, as text and typed. Pure: `enumerator` turns them into
+offsets."""
 
 from __future__ import annotations
 

@@ -4,10 +4,11 @@
                  ^───────────────┘ released before anything was deployed to it
 
 A slot is used once: its process exits with the attempt, and the worker starts a replacement with a new id. A request is
-granted all of its slots or none. Requests are granted in the order of their arrival, with one exception: a request for
-more slots than the whole cluster has waits for further workers, and later requests are granted before it. A worker that
-is drained keeps its place until it is gone, and its slots are not granted any more: an idle one that the coordinator
-releases, or one that leaves, whose slots are held until their attempts have moved.
+granted all of its slots or none, round-robin over the workers; the n-th slot runs the n-th subtasks. Requests are
+granted in the order of their arrival, with one exception: a request for more slots than the whole cluster has waits for
+further workers, and later requests are granted before it. A worker that is drained keeps its place until it is gone,
+and its slots are not granted any more: an idle one that the coordinator releases, or one that leaves, whose slots are
+held until their attempts have moved.
 """
 
 from __future__ import annotations

@@ -10,6 +10,9 @@
 In HOLDING a coordinator refuses every request that would change something. Its jobs go on, because a job's journal
 (`checkpoint.journal`) lets one coordinator decide, whatever an election says (decision 27). In OVER it gives up: it
 suspends its jobs and starts anew as a standby.
+
+An elector of `leadership` reports Elected, InDoubt and Lost; the ledger's writer Replaced and StorageLost
+(`coordinator.leading.candidate`); the term that leads WorkersLost (`coordinator.leading.term`).
 """
 
 from __future__ import annotations

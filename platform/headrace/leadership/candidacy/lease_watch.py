@@ -1,4 +1,4 @@
-"""Whether the holder of a lease is silent for too long, by the observer's own clock. Pure.
+"""Whether another one, who holds a lease, is silent for too long, by the observer's own clock. Pure.
 
 The holder changes a value (a beat) again and again; an observer measures how long it has seen the same one. No clock is
 compared with that of another host. Method: leader election of Kubernetes' client-go.

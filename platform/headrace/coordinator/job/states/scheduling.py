@@ -16,6 +16,8 @@ A connector's refusal to open before the job's first attempt ends the job, as it
 does not correct a wrong address (unless the job was accepted earlier: `Beginning.RESUMED`). From the first attempt on a
 refusal is a failure like any other.
 
+Slots, sources and sinks have the job's `slots_timeout_ms`; then the attempt fails, and the restart strategy decides.
+
 A stop ends with a last epoch, and an epoch needs slots that run the job. So a stop that a user requests is refused if
 no slots are granted within `STOP_PATIENCE_MS`. A stop that is in the journal stays, and is performed when the job runs.
 
