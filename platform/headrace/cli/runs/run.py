@@ -111,8 +111,7 @@ def run(
         ran = _in_threads(compiled, wish.floors, started_s)
     else:
         ran = _in_slots(compiled, wish, started_s, starter)
-    _report(ran, time.monotonic() - started_s, _again(file, name), as_json=as_json)
-    _finish_floors(ran.floors, record_floors)
+    _report(ran, time.monotonic() - started_s, _again(file, name), record_floors, as_json=as_json)
     if savepoint is not None:
         require_savepoint(ran)
 
@@ -135,11 +134,12 @@ def _require_fitting(wish: _Wish, *, threads: bool) -> None:
         raise UserError("--resume and --from-savepoint name two places to start from", remedy="give one of them")
 
 
-def _report(ran: Ran, seconds: float, again: str, *, as_json: bool) -> None:
-    """Prints the run's end; raises its failure."""
+def _report(ran: Ran, seconds: float, again: str, record_floors: Path | None, *, as_json: bool) -> None:
+    """Raises the run's failure; else writes its floors and prints its end."""
     if ran.failure is not None:
         report_failure(ran, seconds, again, as_json=as_json)
         raise ran.failure
+    _finish_floors(ran.floors, record_floors)
     print_summary(ran, seconds, as_json=as_json)
     if ran.resumable:
         typer.echo(f"state is kept; go on with: headrace run {again} --resume", err=True)
