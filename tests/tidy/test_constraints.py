@@ -8,6 +8,7 @@ from importlib import metadata
 from itertools import chain
 
 from packaging.requirements import Requirement
+from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
 
 from support.repository import ROOT
@@ -60,3 +61,13 @@ def test_what_dependencies_depend_on_is_pinned_too() -> None:
             if inner.marker is None or any(inner.marker.evaluate({"extra": extra}) for extra in ("", *extras)):
                 wanted.append(inner)
     assert sorted({name for name, _ in seen} - pins.keys()) == []
+
+
+def test_every_pin_runs_on_the_lowest_python_that_the_package_allows() -> None:
+    """Debian 12 has Python 3.11.2, and some libraries ask for a later 3.11."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    floor = re.fullmatch(r">=(\d+\.\d+)", project["requires-python"])
+    assert floor is not None
+    lowest = f"{floor[1]}.0"
+    needs = {name: metadata.metadata(name).get("Requires-Python") for name in _pins()}
+    assert {name: need for name, need in needs.items() if need and lowest not in SpecifierSet(need)} == {}
