@@ -49,6 +49,8 @@ class LogReader:
         self.given: list[int] = []
         self.lag: dict[SplitId, int] = {}
         self.polls = 0
+        self.waits_ms: list[int] = []
+        """The timeout of each poll."""
         self.inside: Callable[[int], None] = lambda _: None
         """Called in each poll with its number, from 1, before it reads."""
 
@@ -58,6 +60,7 @@ class LogReader:
 
     def poll(self, timeout_ms: int) -> Polled:
         self.polls += 1
+        self.waits_ms.append(timeout_ms)
         self.inside(self.polls)
         over = {split for split, at in self.places.items() if at >= len(self.log[split.partition])}
         ready = sorted((at, split) for split, at in self.places.items() if split not in over | self.paused)

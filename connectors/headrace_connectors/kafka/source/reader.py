@@ -34,6 +34,8 @@ from headrace_connectors.kafka.source.topic_watch import TopicWatch
 WAIT_S = 0.005
 """Time in s for which the client waits for a whole chunk: the latency at low rates."""
 MIN_WAIT_S = 0.001
+QUIET_WAIT_S = 0.1
+"""The longest wait in s for a first record."""
 PLENTY_ROWS = 2_000
 """This many records within one wait mean that more will follow: then a poll continues, up to its limit."""
 LAG_INTERVAL_S = 0.5
@@ -101,6 +103,8 @@ class KafkaReader:
         self._topics = TopicWatch(config.brokers)
         self._lag: dict[SplitId, int] = {}
         self._lag_due = 0.0
+        self._quiet = False
+        """Whether the last fetch returned nothing."""
         self._closed = False
 
     def _settings(self) -> dict[str, Any]:
@@ -135,7 +139,10 @@ class KafkaReader:
             self._fetcher.assign(places)
 
     def poll(self, timeout_ms: int) -> Polled:
-        """Waits for rows: at low rates returns the rows of 5 ms, at high rates up to the limit."""
+        """Waits for rows: at low rates returns the rows of 5 ms, at high rates up to the limit.
+
+        After a fetch without records it waits for a first record, and then for those of the next 5 ms.
+        """
         self._watch.raise_if_hopeless()
         finished_before = frozenset(self._finished)
         self._finished.clear()
@@ -156,12 +163,16 @@ class KafkaReader:
         gathered = _Gathered()
         rows_max = self._context.poll_rows_max
         while gathered.rows < rows_max:
-            asked = min(self._fetcher.chunk_rows, rows_max - gathered.rows)
+            # The client returns as soon as it has all that it is asked for: asked for one record, it may wait for long,
+            # and the record does not.
+            quiet = self._quiet
+            asked = 1 if quiet else min(self._fetcher.chunk_rows, rows_max - gathered.rows)
             left = deadline - time.monotonic()
             # librdkafka waits in whole milliseconds: for less it would not wait, and this loop would spin
-            wait = min(WAIT_S, left) if left >= MIN_WAIT_S else 0.0
+            wait = min(QUIET_WAIT_S if quiet else WAIT_S, left) if left >= MIN_WAIT_S else 0.0
             fetched = self._fetcher.fetch(asked, wait)
             self._take(fetched, gathered)
+            self._quiet = not len(fetched) and not gathered.rows
             if len(fetched) < min(asked, PLENTY_ROWS) and (gathered.rows or self._finished or not wait):
                 break
         return gathered

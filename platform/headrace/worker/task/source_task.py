@@ -49,14 +49,21 @@ PARTITIONS_INTERVAL_MS = 500
 """The least time between two looks at all partitions for `partitions`."""
 SNAPSHOTS_MAX = 64
 """The positions of at most this many epochs are kept until the epoch is committed."""
+QUIET_AFTER_MS = 100
+"""A source is quiet when no row has arrived for this time."""
 
 
 @dataclass(frozen=True, slots=True)
 class SourceTiming:
-    """How long a poll may wait, and how often a watermark is emitted."""
+    """How long a poll may wait, and how often a watermark is emitted.
+
+    quiet_poll_ms   instead of `poll_ms` while the source is quiet. A poll returns when rows arrive, so only commands
+                    wait longer, and the loop of an idle source wakes 50 times a second instead of 200 times.
+    """
 
     poll_ms: int = 5
     watermark_interval_ms: int = 100
+    quiet_poll_ms: int = 20
 
 
 class _Phase(Enum):
@@ -115,6 +122,7 @@ class SourceTask:
         self._at_end: set[SplitId] = set()
         self._last_row_ms: dict[SplitId, int] = {}
         self._polled_ms = 0
+        self._quiet_from_ms = clock.monotonic_ms() + QUIET_AFTER_MS
         self._published: dict[int, dict[SplitId, int]] = {}
         self._lag: Mapping[SplitId, int] = {}
         self._watermark = TIME_MIN
@@ -245,7 +253,7 @@ class SourceTask:
             return self._commands.get()
         if self._finished.issuperset(self._positions):
             # no split to poll, but a relayed height may still move the watermark: waits no longer than a poll would
-            return self._commands.get(timeout=self._timing.poll_ms / 1000)
+            return self._commands.get(timeout=self._poll_ms() / 1000)
         return self._commands.get_nowait()
 
     def _on_command(self, command: InTurn) -> None:
@@ -305,7 +313,7 @@ class SourceTask:
         self._align()
         if not self._finished.issuperset(self._positions):
             with self.waited.running():
-                reading = self._reader.poll(self._timing.poll_ms)
+                reading = self._reader.poll(self._poll_ms())
             polled, self._polled_ms = reading.polled, reading.ended_ms
             if polled.batch is not None and len(polled.batch):
                 self._take(polled.batch)
@@ -319,6 +327,13 @@ class SourceTask:
             if now_ms >= self._partitions_due_ms:
                 self._publish_partitions()
                 self._partitions_due_ms = now_ms + PARTITIONS_INTERVAL_MS
+
+    def _poll_ms(self) -> int:
+        timing = self._timing
+        # a paused partition resumes between two polls: its rows must not wait for a long one
+        if self._paused or self._clock.monotonic_ms() < self._quiet_from_ms:
+            return timing.poll_ms
+        return max(timing.poll_ms, timing.quiet_poll_ms)
 
     def _align(self) -> None:
         """Pauses partitions whose event time is past the limit, and resumes those that are well below it again.
@@ -344,6 +359,7 @@ class SourceTask:
         for run in batch.runs:
             self._last_row_ms[run.split] = self._polled_ms
             self._at_end.discard(run.split)
+        self._quiet_from_ms = self._polled_ms + QUIET_AFTER_MS
         self.batches += 1
         self._ingest.on_batch(batch)
 

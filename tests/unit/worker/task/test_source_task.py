@@ -21,6 +21,7 @@ from headrace.worker.task.control import (
     StopReading,
     Trigger,
 )
+from headrace.worker.task.source_task import QUIET_AFTER_MS
 from support.control.running_source import P0, P1, assign, running
 from support.processes.running import WAIT_SECONDS
 
@@ -157,3 +158,46 @@ def test_a_partition_with_messages_that_were_not_delivered_yet_is_not_idle() -> 
         source.reader.lag = {P1: 0}
         source.sees(lambda: source.task.status().watermark == 899)
         source.finish()
+
+
+class Clock:
+    """Goes on when a test says so."""
+
+    def __init__(self) -> None:
+        self.ms = 0
+
+    def now_ms(self) -> int:
+        return self.ms
+
+    def monotonic_ms(self) -> int:
+        return self.ms
+
+
+def test_polls_are_long_while_no_row_comes() -> None:
+    clock = Clock()
+    log = [[1]]
+    with running(log, ends=False, clock=clock) as source:
+        waits_ms = source.reader.waits_ms
+        source.tell(assign(Split(P0, 0)))
+        source.sees(lambda: len(waits_ms) > 50)
+        assert set(waits_ms) == {1}
+        clock.ms = QUIET_AFTER_MS
+        source.sees(lambda: waits_ms[-1] == 20)
+        log[0].append(2)
+        source.sees(lambda: source.sent.times == [1, 2])
+        source.sees(lambda: waits_ms[-1] == 1)
+        source.tell(Trigger(1))
+        source.sees(lambda: len(source.sent.snapshots) == 1)
+
+
+def test_polls_stay_short_while_a_partition_is_paused() -> None:
+    clock = Clock()
+    with running([[10, 1000, 1100], [20]], ends=False, drift_ms=100, clock=clock) as source:
+        source.tell(Limit(500), assign(Split(P0, 0), Split(P1, 0)))
+        source.sees(lambda: source.reader.paused == {P0})
+        clock.ms = 2 * QUIET_AFTER_MS
+        polls = source.reader.polls
+        source.sees(lambda: source.reader.polls > polls + 50)
+        assert set(source.reader.waits_ms[polls:]) == {1}
+        source.tell(Limit(None))
+        source.sees(lambda: source.reader.given[-1] == 1100)
