@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from support.repository import ROOT
-from support.suite.durations import COMMIT, FULL, UNKNOWN_SECONDS, durations, main, next_file
+from support.suite.durations import COMMIT, FULL, UNKNOWN_SECONDS, WITH_FOLDER, durations, main, next_file
 
 SECONDS = {"a/1.py": 90.0, "a/2.py": 10.0, "a/3.py": 20.0, "b/1.py": 80.0, "b/2.py": 70.0}
 
@@ -31,6 +31,21 @@ def test_a_process_leaves_the_folders_of_others_alone_while_there_is_plenty_to_d
         "it is there already"
     )
     assert next_file([*many][5:], many, processes=3, last=None, others=["c/9.py"]) == "c/0.py", "there is no other one"
+
+
+def test_a_file_that_uses_what_a_folder_starts_is_of_that_folder() -> None:
+    (far, folder), *_ = WITH_FOLDER.items()
+    many = SECONDS | {far: 1.0, f"{folder}/1.py": 95.0} | {f"c/{number}.py": 50.0 for number in range(30)}
+    left = [file for file in many if file != f"{folder}/1.py"]
+    assert next_file(left, many, processes=3, last=f"{folder}/1.py") == far
+    assert (
+        next_file([far, *SECONDS], {**many, far: 95.0}, processes=1, last=None, others=[f"{folder}/1.py"]) == "a/1.py"
+    )
+
+
+def test_such_files_and_folders_are_there() -> None:
+    assert [file for file in WITH_FOLDER if not (ROOT / file).is_file()] == []
+    assert [folder for folder in WITH_FOLDER.values() if not (ROOT / folder).is_dir()] == []
 
 
 def test_towards_the_end_the_longest_counts_wherever_it_is() -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import ExitStack
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -25,6 +26,8 @@ class _OwnYarn:
     """The cluster of this test process."""
 
     def __init__(self) -> None:
+        self.files: frozenset[Path] = frozenset()
+        """Those whose tests need it."""
         self._running: Yarn | None = None
         self._undo = ExitStack()
 
@@ -49,12 +52,24 @@ def pytest_configure(config: pytest.Config) -> None:
     config.stash[_OWN] = _OwnYarn()
 
 
+@pytest.hookimpl(trylast=True)
+def pytest_collection_finish(session: pytest.Session) -> None:
+    session.config.stash[_OWN].files = frozenset(item.path for item in session.items if _needs_it(item))
+
+
+def _needs_it(item: pytest.Item) -> bool:
+    """Whether it has the fixture, or a parameter that chooses it."""
+    chosen = item.callspec.params.values() if isinstance(item, pytest.Function) and hasattr(item, "callspec") else ()
+    return _NAME in getattr(item, "fixturenames", ()) or _NAME in chosen
+
+
 # behind the teardown of fixtures, which may still stop what runs there
 @pytest.hookimpl(trylast=True)
 def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
     """Ends it where the test process goes on with a file that does not need it."""
-    if nextitem is not None and nextitem.path != item.path and _NAME not in getattr(nextitem, "fixturenames", ()):
-        item.config.stash[_OWN].end()
+    own = item.config.stash[_OWN]
+    if nextitem is not None and nextitem.path != item.path and nextitem.path not in own.files:
+        own.end()
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
