@@ -60,7 +60,8 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 def _needs_it(item: pytest.Item) -> bool:
     """Whether it has the fixture, or a parameter that chooses it."""
     chosen = item.callspec.params.values() if isinstance(item, pytest.Function) and hasattr(item, "callspec") else ()
-    return _NAME in getattr(item, "fixturenames", ()) or _NAME in chosen
+    # a parameter of another test may be one whose comparison is not a bool
+    return _NAME in getattr(item, "fixturenames", ()) or any(isinstance(each, str) and each == _NAME for each in chosen)
 
 
 # behind the teardown of fixtures, which may still stop what runs there
