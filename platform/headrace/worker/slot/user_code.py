@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import importlib
 import io
+import os
 import sys
 import tarfile
 from collections.abc import Callable, Iterable, Sequence
@@ -33,7 +34,7 @@ def fetch_code(urls: Iterable[str], folder: Path, read: Callable[[str], bytes]) 
         make_private_folder(own)
         if name.endswith(_TAR):
             with tarfile.open(fileobj=io.BytesIO(read(url))) as archive:
-                archive.extractall(own, filter="data")
+                _unpack(archive, own)
             _keep_private(own)
             entries.append(str(own))
         elif name.endswith((".py", *_IMPORTABLE)):
@@ -44,6 +45,18 @@ def fetch_code(urls: Iterable[str], folder: Path, read: Callable[[str], bytes]) 
             remedy = f"give modules (.py) or archives ({', '.join((*_IMPORTABLE, *_TAR))})"
             raise UserError(f"{name} is no code that can be imported", remedy=remedy)
     return entries
+
+
+def _unpack(archive: tarfile.TarFile, folder: Path) -> None:
+    """Unpacks an archive as files of this process's user."""
+    if hasattr(tarfile, "data_filter"):
+        archive.extractall(folder, filter="data")
+        return
+    # Python before 3.11.4, such as Debian 12's, has no filters. What a path or a link of the archive could do, its code
+    # could do as well, for this process runs it. But root would give the files to the users that the archive names.
+    for member in archive:
+        member.uid, member.gid, member.uname, member.gname = os.getuid(), os.getgid(), "", ""
+    archive.extractall(folder)
 
 
 def _keep_private(folder: Path) -> None:

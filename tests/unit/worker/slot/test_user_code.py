@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import io
+import os
 import sys
 import tarfile
 import zipfile
@@ -49,6 +50,21 @@ def test_modules_and_archives_can_be_imported_in_the_order_given(
             assert which == __import__(name).WHICH
         finally:
             sys.modules.pop(name, None)
+
+
+def test_the_first_releases_of_python_3_11_unpack_archives_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They have no filters; root would give the files to the users of the archive."""
+    out = io.BytesIO()
+    with tarfile.open(fileobj=out, mode="w:gz") as file:
+        info = tarfile.TarInfo("package/hello.py")
+        info.uid = info.gid = 12_345
+        info.uname = "daemon"
+        file.addfile(info, io.BytesIO())
+    monkeypatch.delattr(tarfile, "data_filter", raising=False)
+    (entry,) = fetch_code(["lib.tgz"], tmp_path, lambda _: out.getvalue())
+    there = (Path(entry) / "package" / "hello.py").stat()
+    assert (there.st_uid, there.st_gid) == (os.getuid(), os.getgid())
+    assert not open_to_others(Path(entry))
 
 
 @pytest.mark.parametrize("folder", ["/checkpoints/issue #4", "/what?/a b", "s3://bucket/50%/#1"])
