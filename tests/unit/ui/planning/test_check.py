@@ -26,7 +26,7 @@ def test_a_good_text_is_planned_as_a_graph() -> None:
     result = checked(TEXT, "", None)
     assert result.mistakes == ()
     assert result.inputs == {"numbers": [], "even": ["numbers"], "out": ["even"]}
-    assert result.summary == "No mistakes: counting, 3 nodes in 1 tasks, parallelism 1"
+    assert result.summary == "No mistakes: counting, 3 nodes in 1 task, parallelism 1"
 
 
 def test_overrides_and_parallelism_are_of_the_plan() -> None:
