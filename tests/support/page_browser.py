@@ -102,6 +102,8 @@ class Visitor:
     def looks_right(self, name: str) -> None:
         """Keeps a picture, and asserts what every picture has to satisfy."""
         PICTURES.mkdir(parents=True, exist_ok=True)
+        # the picture of a page that is scrolled has the bar at its top across its middle
+        self.page.evaluate("scrollTo(0, 0)")
         self.page.screenshot(path=PICTURES / f"{name}-{self.width}-{self.scheme}.png", full_page=True)
         where = f"{name}, {self.width} px, {self.scheme}"
         assert self.page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0, f"{where}: wider than it"
