@@ -1,105 +1,39 @@
-"""The README runs as it stands: its pipeline and its commands, in a new HOME, with nothing prepared.
-
-The commands run in a network namespace of their own, where port 9092 is free, and where nothing can be fetched.
-"""
+"""The README runs as it stands: its pipeline and its commands, in a new HOME, with nothing prepared."""
 
 from __future__ import annotations
 
 import json
-import os
 import re
-import signal
-import subprocess
-import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from headrace.core.settings import cache_folder
 from support.clusters.network_hosts import Namespace
-from support.processes.running import RUN_TIMES, WAIT_SECONDS, wait_until
+from support.page_blocks import blocks
+from support.processes.running import wait_until
+from support.processes.terminal import Terminal
 from support.repository import ROOT
 
 pytestmark = [pytest.mark.broker, pytest.mark.turns(3, of="files")]
 
 FLIGHTS = 336_776
-BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+PAGE = (ROOT / "README.md").read_text()
+BLOCKS = list(blocks([Path("README.md")]))
+(PIPELINE,) = [block.text for block in BLOCKS if block.is_pipeline]
 
 
-class Terminal:
-    """A folder of a user with a new HOME, where commands are run as they are written."""
-
-    def __init__(self, folder: Path, network: Namespace) -> None:
-        self.folder = folder
-        self._prefix = network.prefix
-        self._begun = 0
-        inherited = {name: text for name, text in os.environ.items() if not name.startswith(("HEADRACE_", "KAFKA_"))}
-        self._environment = inherited | {
-            **RUN_TIMES,
-            "HOME": str(folder),
-            # the broker's jars only: there is no network to fetch them from
-            "XDG_CACHE_HOME": str(cache_folder().parent),
-            "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
-        }
-
-    def begin(self, command: str) -> subprocess.Popen[bytes]:
-        """Starts a command; it writes to `out.txt` and `err.txt`."""
-        # from a file of its own, which the shell reads when it gets to: in the shell's command line `pkill -f` would
-        # find its own words, and kill the shell
-        self._begun += 1
-        script = self.folder / f"command-{self._begun}.sh"
-        script.write_text(f"exec {command}\n")
-        with (self.folder / "out.txt").open("wb") as out, (self.folder / "err.txt").open("wb") as err:
-            return subprocess.Popen(
-                [*self._prefix, "sh", str(script)], cwd=self.folder, env=self._environment, stdout=out, stderr=err
-            )
-
-    def run(self, command: str) -> str:
-        """Runs a command to its end; returns what it printed."""
-        code = self.begin(command).wait(WAIT_SECONDS)
-        assert code == 0, f"{command}: {self.printed()}"
-        return (self.folder / "out.txt").read_text()
-
-    def run_until(self, command: str, is_so: Callable[[], bool], what: str) -> str:
-        """Runs a command, presses Ctrl-C once it is so, and returns what was on its screen."""
-        process = self.begin(command)
-        screen = self.folder / "err.txt", self.folder / "out.txt"
-        kept = [path.rename(path.with_name(f"run-{path.name}")) for path in screen]
-        try:
-            wait_until(lambda: process.poll() is not None or is_so(), what)
-            process.send_signal(signal.SIGINT)
-            process.wait(WAIT_SECONDS)
-        finally:
-            process.kill()
-            process.wait()
-        text = "".join(path.read_text() for path in kept)
-        assert process.returncode == 0, f"{command}: {text}"
-        return text
-
-    def printed(self) -> str:
-        """What the last command printed."""
-        return (self.folder / "out.txt").read_text() + (self.folder / "err.txt").read_text()
-
-    def delays(self) -> int:
-        """Messages in the result topic; 0 if there is none yet."""
-        topics = json.loads(self.run("headrace kafka topics --json"))["topics"]
-        return sum(topic["messages"] for topic in topics if topic["name"] == "delays")
-
-
-def commands(block: str) -> list[str]:
-    return [line[2:].partition("  #")[0].strip() for line in block.splitlines() if line.startswith("$ ")]
-
-
-@pytest.fixture(scope="module")
-def page() -> str:
-    return (ROOT / "README.md").read_text()
+def commands(first: str) -> list[str]:
+    """Those of the block that begins with this word, or these, without comments."""
+    (found,) = [block for block in BLOCKS if block.is_commands and block.commands()[0].startswith(first)]
+    return [line.partition("  #")[0].strip() for line in found.commands()]
 
 
 @pytest.fixture
 def terminal(tmp_path: Path) -> Iterator[Terminal]:
     network = Namespace()
     opened = Terminal(tmp_path, network)
+    (tmp_path / "delays.yaml").write_text(PIPELINE)
     try:
         yield opened
     finally:
@@ -107,46 +41,56 @@ def terminal(tmp_path: Path) -> Iterator[Terminal]:
         network.close()
 
 
-def test_the_first_pipeline_runs_as_it_stands(page: str, terminal: Terminal) -> None:
-    section = page.partition("## A pipeline\n")[2]
-    blocks = [match.groups() for match in BLOCK.finditer(section)]
-    assert [kind for kind, _ in blocks[:3]] == ["yaml", "console", "console"]
-    (terminal.folder / "delays.yaml").write_text(blocks[0][1])
+@pytest.fixture
+def cluster(terminal: Terminal) -> Iterator[Terminal]:
+    """Commands of a cluster run there; it is stopped at the end."""
+    try:
+        yield terminal
+    finally:
+        terminal.begin("headrace cluster stop").wait()
 
-    up, validate, explain, run, consume = commands(blocks[1][1])
+
+def delays(terminal: Terminal) -> int:
+    """Messages in the result topic; 0 if there is none yet."""
+    topics = json.loads(terminal.run("headrace kafka topics --json"))["topics"]
+    return sum(topic["messages"] for topic in topics if topic["name"] == "delays")
+
+
+def test_the_first_pipeline_runs_as_it_stands(terminal: Terminal) -> None:
+    up, validate, explain, run, consume = commands("headrace kafka up")
     assert f"made topic flights: {FLIGHTS:,} messages in 3 partitions" in terminal.run(up)
     assert f"topic flights has the sample already: {FLIGHTS:,} messages" in terminal.run(up)
     assert "valid" in terminal.run(validate)
     assert "hourly" in terminal.run(explain)
-    shown = terminal.run_until(run, lambda: terminal.delays() > 0, "the first windows are in the topic")
+    shown = terminal.run_until(run, lambda: delays(terminal) > 0, "the first windows are in the topic")
     assert "STOPPED" in shown
     rows = [json.loads(line) for line in terminal.run(consume).splitlines()]
     assert len(rows) == 5
     assert {row["origin"] for row in rows} <= {"EWR", "JFK", "LGA"}
 
-    parallel, resumed, saved = commands(blocks[2][1])
-    _one_killed_slot_is_replaced(terminal, page, parallel)
+    parallel, resumed, saved = commands("headrace run delays.yaml --parallelism")
+    _one_killed_slot_is_replaced(terminal, parallel)
     assert "STOPPED" in terminal.run_until(resumed, lambda: _is_running(terminal), "it goes on")
     terminal.run(saved)
     assert list((terminal.folder / "saved").glob("savepoint-*"))
 
     terminal.run("headrace kafka produce flights delays.yaml")
-    assert terminal.begin(up).wait(WAIT_SECONDS) == 2
+    assert terminal.begin(up).wait() == 2
     assert "exists and does not have the sample" in terminal.printed()
     assert terminal.printed().count("headrace kafka delete flights") == 1
-    (delete,) = re.findall(r"`(headrace kafka delete [^`]+)`", page)
+    (delete,) = re.findall(r"`(headrace kafka delete [^`]+)`", PAGE)
     assert terminal.run(delete) == "deleted topic flights\ndeleted topic delays\n"
 
 
-def _one_killed_slot_is_replaced(terminal: Terminal, page: str, run: str) -> None:
-    (kill,) = re.findall(r"`(pkill -9 -n [^`]+)`", page)
-    before = terminal.delays()
+def _one_killed_slot_is_replaced(terminal: Terminal, run: str) -> None:
+    (kill,) = re.findall(r"`(pkill -9 -n [^`]+)`", PAGE)
+    before = delays(terminal)
     killed: list[int] = []
 
     def is_replaced() -> bool:
-        if not killed and terminal.delays() > before:
+        if not killed and delays(terminal) > before:
             terminal.run(kill)
-            killed.append(terminal.delays())
+            killed.append(delays(terminal))
         return bool(killed) and "restart" in (terminal.folder / "run-err.txt").read_text() and _is_running(terminal)
 
     terminal.run_until(run, is_replaced, "another slot goes on")
@@ -157,3 +101,52 @@ def _is_running(terminal: Terminal) -> bool:
     """Whether the last line of the run's screen is progress."""
     lines = (terminal.folder / "run-err.txt").read_text().splitlines()
     return bool(lines) and "rows/s" in lines[-1]
+
+
+@pytest.mark.full
+def test_the_commands_of_a_cluster(cluster: Terminal) -> None:
+    cluster.run(commands("headrace kafka up")[0])
+    typed = commands("headrace cluster start")
+    start, submit, status, kill, savepoint, rescale, change, upgrade, stop, end = typed
+    cluster.run(start)
+    job = cluster.run(submit).strip()
+    _wait_running(cluster, 1)
+    assert job in cluster.run(status)
+    cluster.run(kill)
+    _wait_running(cluster, 2)
+    assert Path(cluster.run(savepoint).strip()).is_dir()
+    cluster.run(rescale)
+    _wait_running(cluster, 3)
+    cluster.run(change)
+    cluster.run(upgrade)
+    _wait_running(cluster, 1)  # it is another job
+    assert "late" in cluster.run(status)
+    assert Path(cluster.run(stop).strip()).is_dir()
+    cluster.run(end)
+    assert delays(cluster) > 0
+
+
+@pytest.mark.full
+def test_history_on_spark_and_the_job_behind_it(cluster: Terminal) -> None:
+    cluster.run(commands("headrace kafka up")[0])
+    (change,) = [each for each in commands("headrace cluster start") if each.startswith("sed ")]
+    cluster.run(change)
+    replay, submit = commands("headrace replay")
+    cluster.run(replay)
+    published = delays(cluster)
+    assert published > 0
+    (saved,) = (cluster.folder / "saved").glob("savepoint-*")
+    cluster.run(commands("headrace cluster start")[0])
+    cluster.run(submit.replace("saved/savepoint-..", str(saved)))
+    _wait_running(cluster, 1)
+    assert delays(cluster) == published, "nothing twice"
+
+
+def _wait_running(terminal: Terminal, attempt: int) -> None:
+    """Waits until the job runs in at least this attempt, and has a checkpoint of it."""
+
+    def does() -> bool:
+        said = json.loads(terminal.run("headrace status flight-delays --json"))
+        return bool(said["state"] == "RUNNING" and said["attempt"] >= attempt)
+
+    wait_until(does, f"attempt {attempt} runs")
