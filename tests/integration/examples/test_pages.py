@@ -5,20 +5,17 @@ The commands run in a network namespace of their own, where port 9092 is free, a
 
 from __future__ import annotations
 
-import os
 import re
 import shutil
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from headrace.core.settings import cache_folder
 from support.clusters.network_hosts import Namespace
 from support.page_steps import Step, missing, outputs, script_of, steps_of
-from support.processes.running import RUN_TIMES
+from support.processes.terminal import user_environment
 from support.repository import ROOT
 
 TUTORIAL = ROOT / "docs/tutorial-first.md"
@@ -35,20 +32,11 @@ def network() -> Iterator[Namespace]:
 
 
 def _run(script: str, folder: Path, home: Path, network: Namespace) -> tuple[int, str]:
-    inherited = {name: text for name, text in os.environ.items() if not name.startswith(("HEADRACE_", "KAFKA_"))}
-    environment = inherited | {
-        **RUN_TIMES,
-        "HOME": str(home),
-        # the broker's jars only: there is no network to fetch them from
-        "XDG_CACHE_HOME": str(cache_folder().parent),
-        "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
-        "COLUMNS": "200",
-    }
     with (home / "output").open("wb") as out:
         code = subprocess.run(
             [*network.prefix, "bash", "-c", script],
             cwd=folder,
-            env=environment,
+            env=user_environment(home) | {"COLUMNS": "200"},
             stdin=subprocess.DEVNULL,
             stdout=out,
             stderr=subprocess.STDOUT,

@@ -11,7 +11,7 @@ import pytest
 
 from support.clusters.network_hosts import Namespace
 from support.page_blocks import blocks
-from support.processes.running import wait_until
+from support.processes.running import WAIT_SECONDS, wait_until
 from support.processes.terminal import Terminal
 from support.repository import ROOT
 
@@ -47,7 +47,7 @@ def cluster(terminal: Terminal) -> Iterator[Terminal]:
     try:
         yield terminal
     finally:
-        terminal.begin("headrace cluster stop").wait()
+        terminal.begin("headrace cluster stop").wait(WAIT_SECONDS)
 
 
 def delays(terminal: Terminal) -> int:
@@ -75,7 +75,7 @@ def test_the_first_pipeline_runs_as_it_stands(terminal: Terminal) -> None:
     assert list((terminal.folder / "saved").glob("savepoint-*"))
 
     terminal.run("headrace kafka produce flights delays.yaml")
-    assert terminal.begin(up).wait() == 2
+    assert terminal.begin(up).wait(WAIT_SECONDS) == 2
     assert "exists and does not have the sample" in terminal.printed()
     assert terminal.printed().count("headrace kafka delete flights") == 1
     (delete,) = re.findall(r"`(headrace kafka delete [^`]+)`", PAGE)
@@ -143,7 +143,7 @@ def test_history_on_spark_and_the_job_behind_it(cluster: Terminal) -> None:
 
 
 def _wait_running(terminal: Terminal, attempt: int) -> None:
-    """Waits until the job runs in at least this attempt, and has a checkpoint of it."""
+    """Waits until the job runs in at least this attempt."""
 
     def does() -> bool:
         said = json.loads(terminal.run("headrace status flight-delays --json"))

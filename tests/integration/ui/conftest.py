@@ -29,6 +29,14 @@ class Flights:
     text: str
 
 
+def submitted(cluster: Cluster, name: str, text: str) -> str:
+    """Submits a pipeline by the command line; returns the job's id."""
+    file = cluster.folder / f"{name}.yaml"
+    file.write_text(text)
+    done = cluster.headrace("submit", str(file), "--json")
+    return str(done.json["job_id"])
+
+
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     """One worker of two slots."""

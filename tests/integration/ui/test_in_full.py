@@ -13,7 +13,7 @@ from playwright.sync_api import Browser, expect
 
 from headrace.tls.files import TlsFiles
 from headrace_dev.broker import EmbeddedBroker
-from integration.ui.conftest import Flights
+from integration.ui.conftest import Flights, submitted
 from support.certificates import Authority
 from support.clusters.session import Cluster, running_cluster
 from support.kafka.broker import create_topic, produce, unique_topic
@@ -70,14 +70,6 @@ def job(cluster: Cluster, flights: Flights) -> Iterator[str]:
     )
     yield found
     cluster.client.wait_trigger(cluster.client.cancel(found))
-
-
-def submitted(cluster: Cluster, name: str, text: str) -> str:
-    """Submits a pipeline by the command line; returns the job's id."""
-    file = cluster.folder / f"{name}.yaml"
-    file.write_text(text)
-    done = cluster.headrace("submit", str(file), "--json")
-    return str(done.json["job_id"])
 
 
 @pytest.mark.parametrize("width", SIZES)

@@ -8,6 +8,7 @@ import pytest
 from playwright.sync_api import Browser, expect
 
 from headrace_dev.broker import EmbeddedBroker
+from integration.ui.conftest import submitted
 from support.clusters.session import Cluster
 from support.kafka.broker import create_topic, produce, unique_topic
 from support.page_browser import Visitor, visiting
@@ -50,9 +51,7 @@ def test_the_page_answers_about_output_and_workers_and_stops_a_job(
     topic = create_topic(broker, unique_topic("exact"), 1)
     create_topic(broker, f"{topic}-dead", 1)
     produce(broker, topic, [*(f'{{"n": {n}}}' for n in range(20)), '{"n": "many"}'])
-    file = cluster.folder / f"{topic}.yaml"
-    file.write_text(PIPELINE.format(brokers=broker.bootstrap, topic=topic))
-    job = str(cluster.headrace("submit", str(file), "--json").json["job_id"])
+    job = submitted(cluster, topic, PIPELINE.format(brokers=broker.bootstrap, topic=topic))
     cluster.wait_state(job, "RUNNING")
     wait_until(lambda: any(node.bad == 1 for node in cluster.client.status(job).nodes), "the bad row is read")
     epoch = max((each.epoch for each in cluster.client.checkpoints(job)), default=0)

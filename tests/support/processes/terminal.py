@@ -17,28 +17,33 @@ from support.clusters.network_hosts import Namespace
 from support.processes.running import RUN_TIMES, WAIT_SECONDS, wait_until
 
 
+def user_environment(home: Path) -> dict[str, str]:
+    """This process's environment with another HOME, and without settings of headrace and Kafka."""
+    inherited = {name: text for name, text in os.environ.items() if not name.startswith(("HEADRACE_", "KAFKA_"))}
+    return inherited | {
+        **RUN_TIMES,
+        "HOME": str(home),
+        # the broker's jars only: there is no network to fetch them from
+        "XDG_CACHE_HOME": str(cache_folder().parent),
+        "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+    }
+
+
 class Terminal:
-    """A folder that is HOME and where commands run. `typed`: those that were run, as they are written."""
+    """A folder that is HOME and where commands run, as they are written."""
 
     def __init__(self, folder: Path, network: Namespace) -> None:
         self.folder = folder
         self._prefix = network.prefix
-        self.typed: list[str] = []
-        inherited = {name: text for name, text in os.environ.items() if not name.startswith(("HEADRACE_", "KAFKA_"))}
-        self._environment = inherited | {
-            **RUN_TIMES,
-            "HOME": str(folder),
-            # the broker's jars only: there is no network to fetch them from
-            "XDG_CACHE_HOME": str(cache_folder().parent),
-            "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
-        }
+        self._begun = 0
+        self._environment = user_environment(folder)
 
     def begin(self, command: str) -> subprocess.Popen[bytes]:
         """Starts a command; it writes to `out.txt` and `err.txt`."""
         # from a file of its own, which the shell reads when it gets to: in the shell's command line `pkill -f` would
         # find its own words, and kill the shell
-        self.typed.append(command)
-        script = self.folder / f"command-{len(self.typed)}.sh"
+        self._begun += 1
+        script = self.folder / f"command-{self._begun}.sh"
         script.write_text(f"exec {command}\n")
         with (self.folder / "out.txt").open("wb") as out, (self.folder / "err.txt").open("wb") as err:
             return subprocess.Popen(
