@@ -1,12 +1,14 @@
 """Measures the cost of the runtime with `headrace run` in slot processes: K with a shuffle, and with checkpoints.
 
-usage: runtime.py [--only shuffle|checkpoints] [--pairs N] [--rows N]
+usage: runtime.py [--only shuffle|checkpoints|figures] [--pairs N] [--rows N]
 
     shuffle      K in two slot processes, with half of the rows shuffled between them, compared with one slot process;
                  at least once, a checkpoint every second: rows per CPU-second of all processes, from the first
                  checkpoint to the last one before the end
     checkpoints  K in one slot process with a checkpoint every second, compared with none. The CPU time of a short run
                  is subtracted from that of a long one, which removes start and end: CPU seconds for the additional rows
+    figures      K in one slot process with its metrics read every second, compared with the same run without any
+                 figures: slots report none, and no port is open. As `shuffle`
 """
 
 from __future__ import annotations
@@ -22,12 +24,16 @@ from measuring.parts import on_broker
 from measuring.slot_run import rows_per_cpu_s, started
 from workloads.data import PARTITIONS, fill
 from workloads.pipelines import windowed
+from workloads.scraped import scraped, without_figures
 
 from headrace.local.topics.topics import create_topic
+from headrace.processes.ports import free_port
 
 ROWS, SHORT_ROWS, PAIRS, CHECKPOINTS = 6_000_000, 1_000_000, 5, 14
-PARTS = ("shuffle", "checkpoints")
+PARTS = ("shuffle", "checkpoints", "figures")
 EVERY_SECOND, NONE = {"interval": "1s", "retained": 1_000}, {"interval": "none"}
+METRICS_BYTES_MIN = 10_000
+"""A page of metrics with a job is longer."""
 _number = itertools.count()
 
 
@@ -42,6 +48,26 @@ def shuffled(brokers: str, folder: Path, parallelism: int, rows: int) -> float:
     """Rows per CPU-second at a parallelism, without start and end."""
     sink, made = pipeline(brokers, "large", EVERY_SECOND)
     with started(made, folder / sink, "--parallelism", str(parallelism)) as run:
+        speed = rows_per_cpu_s(run, run.follow(CHECKPOINTS), rows)
+        run.stop()
+    return speed
+
+
+def watched(brokers: str, folder: Path, rows: int) -> float:
+    """Rows per CPU-second of a run whose metrics are read every second, without start and end."""
+    sink, made = pipeline(brokers, "large", EVERY_SECOND)
+    port = free_port()
+    with started(made, folder / sink, "--metrics-port", str(port)) as run, scraped(port) as sizes:
+        speed = rows_per_cpu_s(run, run.follow(CHECKPOINTS), rows)
+        run.stop()
+    assert sizes and max(sizes) > METRICS_BYTES_MIN, "the metrics were not read"
+    return speed
+
+
+def unwatched(brokers: str, folder: Path, rows: int) -> float:
+    """The same of a run without figures."""
+    sink, made = pipeline(brokers, "large", EVERY_SECOND)
+    with started(made, folder / sink, environment=without_figures(folder / f"{sink}-site")) as run:
         speed = rows_per_cpu_s(run, run.follow(CHECKPOINTS), rows)
         run.stop()
     return speed
@@ -76,6 +102,9 @@ def measure(brokers: str, parts: Collection[str], *, pairs: int = PAIRS, rows: i
         if "checkpoints" in parts:
             every, none = (lambda of=of: checkpointed(brokers, folder, of, rows) for of in (EVERY_SECOND, NONE))
             found.append(alternating("K with a checkpoint a second beside none", pairs, every, none))
+        if "figures" in parts:
+            seen, unseen = (lambda of=of: of(brokers, folder, rows) for of in (watched, unwatched))
+            found.append(alternating("K with figures and metrics beside none", pairs, seen, unseen))
     return found
 
 

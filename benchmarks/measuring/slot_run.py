@@ -123,8 +123,11 @@ class Run:
 
 
 @contextmanager
-def started(pipeline: Mapping[str, Any], folder: Path, *arguments: str) -> Iterator[Run]:
-    """Runs a pipeline in slot processes; ends it at the end of the context, also after an error."""
+def started(
+    pipeline: Mapping[str, Any], folder: Path, *arguments: str, environment: Mapping[str, str] | None = None
+) -> Iterator[Run]:
+    """Runs a pipeline in slot processes; ends it at the end of the context, also after an error. environment: variables
+    beside those of this process."""
     folder.mkdir(parents=True)
     file = folder / "pipeline.yaml"
     file.write_text(json.dumps(pipeline))  # JSON is YAML
@@ -132,7 +135,7 @@ def started(pipeline: Mapping[str, Any], folder: Path, *arguments: str) -> Itera
     with (folder / "run.log").open("wb") as log:
         process = subprocess.Popen(
             [sys.executable, "-m", "headrace", "run", str(file), *arguments],
-            env=os.environ | {"HEADRACE_HOME": str(home), "POLARS_MAX_THREADS": "1"},
+            env=os.environ | {"HEADRACE_HOME": str(home), "POLARS_MAX_THREADS": "1"} | dict(environment or {}),
             stdout=log,
             stderr=log,
         )

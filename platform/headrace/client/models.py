@@ -204,6 +204,7 @@ class SubtaskState(Answer):
 
     rows_in, .., bytes_out   of this attempt; bytes: None where rows stay inside of the task
     rows_in_per_s, rows_out_per_s   over the last 10 s
+    rows_in_per_s_attempt, rows_out_per_s_attempt   since the attempt's subtasks run, without its start
     lag                      of a source: over its partitions
     busy_ms, idle_ms, backpressured_ms   of the time since the attempt's subtasks run
     state_bytes, state_rows  as in NodeStatus; None: not known for each subtask
@@ -233,6 +234,8 @@ class SubtaskState(Answer):
     backpressured_ms: int = 0
     state_bytes: int | None = None
     state_rows: int | None = None
+    rows_in_per_s_attempt: float = 0.0
+    rows_out_per_s_attempt: float = 0.0
 
 
 class NodeStatus(Answer):
@@ -281,15 +284,6 @@ class NodeStatus(Answer):
     inputs: tuple[str, ...] = ()
 
 
-class CompletedCheckpoint(Answer):
-    """The newest complete checkpoint of a job. `path` can be given to `--from-savepoint`."""
-
-    epoch: int
-    completed_at: Moment
-    path: str
-    bytes: int
-
-
 class TransactionState(Answer):
     """A transaction of a sink that is open. age_ms: since its first row; prepared: it waits for its commit."""
 
@@ -314,6 +308,22 @@ class CheckpointSubtask(Answer):
     took_ms: int
     aligned_ms: int = 0
     bytes: int = 0
+
+
+class CompletedCheckpoint(Answer):
+    """The newest complete checkpoint of a job. `path` can be given to `--from-savepoint`.
+
+    The other figures are those of CheckpointInfo; None and empty: this coordinator has not triggered it.
+    """
+
+    epoch: int
+    completed_at: Moment
+    path: str
+    bytes: int
+    duration_ms: int | None = None
+    bytes_written: int | None = None
+    aligned_ms: int | None = None
+    slowest: tuple[CheckpointSubtask, ...] = ()
 
 
 class DataWarningState(Answer):
@@ -374,7 +384,7 @@ class CheckpointInfo(Answer):
 
     kind         checkpoint or savepoint
     status       committed: complete, and its output is visible
-    duration_ms  from its trigger until it was complete, or failed
+    duration_ms  from its trigger until it was complete, or failed; of one in progress: until now
     bytes        of all state files that it names; bytes_written: of those that were written for it
     aligned_ms   the longest alignment of a subtask
     slots_acked, slots   how many slots have acknowledged it, of how many

@@ -15,6 +15,7 @@ Every error has a `domain` (who can fix it), a flag `retry` (the same call may s
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -145,11 +146,17 @@ Unreachable = UnreachableError
 """Former names, for programs written against them. They go with the next version."""
 
 
-def did_you_mean(name: str, valid: list[str] | tuple[str, ...]) -> str | None:
+def did_you_mean(name: str, valid: Sequence[str]) -> str | None:
     """The sentence that suggests the nearest valid name, or None if no name is near."""
+    near = nearest(name, valid)
+    return None if near is None else f"did you mean {near!r}?"
+
+
+def nearest(name: str, valid: Sequence[str]) -> str | None:
+    """The valid name that `name` is probably a misspelling of, or None if no name is near."""
     import difflib
 
     # difflib is case-sensitive: without this, `TOPIC` would not match `topic`
     same = [each for each in valid if each.casefold() == name.casefold()]
     near = same or difflib.get_close_matches(name, list(valid), n=1, cutoff=0.6)
-    return f"did you mean {near[0]!r}?" if near else None
+    return near[0] if near else None

@@ -251,14 +251,17 @@ def upgrade_refused(cluster: LocalCluster, job: str) -> str:
 
 
 def test_a_job_with_a_cluster_of_its_own(cluster: LocalCluster) -> None:
-    alone = cluster.json("submit", "bounded.yaml", "--mode", "per-job")
-    known = {each["name"]: each for each in cluster.json("cluster", "list")["clusters"]}
-    listed = known.get(Path(alone["home"]).name)
-    # a short job may have ended, and its cluster with it
-    assert listed is None or listed["kind"] == "one job"
-    wait_until(lambda: processes_of(cluster.home) == [], "the cluster to end with its job")
-    assert written(cluster.folder / "bounded") == set(range(0, 10_000, 2))
+    alone = cluster.json("submit", "endless.yaml", "--mode", "per-job")
     own = Path(alone["home"])
+    (listed,) = cluster.json("cluster", "list")["clusters"]
+    assert (listed["name"], listed["kind"], listed["state"]) == (own.name, "one job", "answers")
+    assert (listed["jobs_running"], listed["url"]) == (1, alone["coordinator"])
+    wait_until(lambda: len(written(cluster.folder / "out")) > 100, "rows")
+    cluster.json("stop", alone["job_id"], "--coordinator", listed["url"])
+    wait_until(lambda: processes_of(cluster.home) == [], "the cluster to end with its job")
+    assert cluster.json("cluster", "list")["clusters"] == []
+    rows = written(cluster.folder / "out")
+    assert rows == set(range(0, 2 * len(rows), 2))
     assert {(own / "cluster" / name).stat().st_mode & 0o777 for name in ("token", "metrics-token")} == {0o600}
     assert ledger_of(own).jobs[alone["job_id"]].result is not None
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from headrace.cli.jobs.status_text import bytes_text
+from headrace.cli.jobs.status_text import Shown, bytes_text, print_status
+from headrace.client.models import CheckpointInfo, CheckpointSubtask, CompletedCheckpoint, JobStatus, moment
 from headrace.core.text.span_text import span_text
 
 
@@ -29,3 +30,41 @@ def test_spans(ms: int, text: str) -> None:
 @pytest.mark.parametrize(("size", "text"), [(None, "-"), (0, "0 B"), (12_345, "12.3 kB"), (5_000_000, "5.00 MB")])
 def test_sizes(size: int | None, text: str) -> None:
     assert bytes_text(size) == text
+
+
+def test_checkpoints_have_their_duration_and_the_slowest_subtask(capsys: pytest.CaptureFixture[str]) -> None:
+    complete = CompletedCheckpoint(
+        epoch=7,
+        completed_at=moment(0),
+        path="/c",
+        bytes=1_000,
+        duration_ms=2_500,
+        aligned_ms=40,
+        slowest=(CheckpointSubtask(task="hourly", subtask=3, worker="w", took_ms=900),),
+    )
+    running = CheckpointInfo(epoch=9, attempt=1, status="in-progress", duration_ms=61_000, slots_acked=1, slots=2)
+    failed = CheckpointInfo(epoch=8, attempt=1, status="failed", duration_ms=100, failure="the disk is full")
+
+    print_status(
+        job(checkpoint=complete, checkpoint_running=running, checkpoint_failed=failed), failures=(), shown=Shown()
+    )
+
+    lines = [line.strip() for line in capsys.readouterr().out.splitlines()]
+    assert any(line.startswith("checkpoint 7 at ") and line.endswith(" in 2.5 s, 1,000 bytes, /c") for line in lines)
+    assert "slowest subtask hourly-3: 900 ms, longest alignment 40 ms" in lines
+    assert "checkpoint 9 runs for 1 min 1 s: 1 of 2 slots are done" in lines
+    assert "checkpoint 8 failed after 100 ms: the disk is full" in lines
+
+
+def test_a_checkpoint_whose_figures_are_not_known(capsys: pytest.CaptureFixture[str]) -> None:
+    older = CompletedCheckpoint(epoch=7, completed_at=moment(0), path="/c", bytes=1_000)
+
+    print_status(job(checkpoint=older), failures=(), shown=Shown())
+
+    printed = capsys.readouterr().out
+    assert ", 1,000 bytes, /c" in printed and "slowest" not in printed and " in " not in printed.splitlines()[2]
+
+
+def job(**fields: object) -> JobStatus:
+    whole = {"job_id": "a", "name": "n", "state": "RUNNING", "attempt": 1, "parallelism": 1} | fields
+    return JobStatus.model_validate(whole)

@@ -65,6 +65,23 @@ MISTAKES = [
     ("    from: orders", "    from: per_country", 13, "a cycle", "rows flow one way"),
     ("    format: json", "\tformat: json", 5, "tab", ""),
     ("      amount: int64", "      country: int64", 8, "country", ""),
+    ("amount > 10", "ts > 'soon'", 14, "timestamp and string do not mix", "write a typed literal"),
+    ("amount > 10", "country > ts", 14, "string and timestamp do not mix", "cast(.. as timestamp)"),
+    ("amount > 10", "amnt > 10", 14, "no column 'amnt'", "did you mean 'amount'?"),
+    ("sum(amount)", "sum(amount", 19, "does not parse", ""),
+    ("sum(amount)", "amount", 19, "neither a key nor inside an aggregate", "add it to key_by"),
+    ("sum(amount)", "sum(country)", 19, "sum needs numbers, not string", ""),
+    ("    filter: amount > 10\n", "", 12, "no verb", "add one of filter"),
+    ("{tumbling: 1h}", "{tumbling: 1 parsec}", 18, "is not a duration", ""),
+    ("format: json", "format: jason", 5, "unknown format 'jason'", "did you mean 'json'?"),
+    ("    format: json\n", "", 3, "missing 'format'", "installed formats"),
+    ("topic: orders", "topik: orders", 4, "unknown key 'topik'", "did you mean 'topic'?"),
+    ("    kafka:", "    kafak:", 4, "kafak", "did you mean 'kafka'?"),
+    ("name: orders", "nam: orders", 1, "unknown key 'nam'", "did you mean 'name'?"),
+    ("name: orders", "name: my orders", 1, "not a pipeline's name", ""),
+    ("{column: ts}", "{column: tss}", 10, "no column 'tss'", "did you mean 'ts'?"),
+    ("sources:", "source:", 2, "unknown key 'source'", "did you mean 'sources'?"),
+    ("sinks:", "outputs:", 20, "unknown key 'outputs'", "did you mean 'sinks'?"),
 ]
 
 

@@ -9,7 +9,15 @@ import typer
 
 from headrace.cli.arguments import print_table
 from headrace.cli.jobs.jobs import state_text, time_text
-from headrace.client.models import CheckpointInfo, ExceptionInfo, JobStatus, NodeStatus, PartitionState, SubtaskState
+from headrace.client.models import (
+    CheckpointInfo,
+    CompletedCheckpoint,
+    ExceptionInfo,
+    JobStatus,
+    NodeStatus,
+    PartitionState,
+    SubtaskState,
+)
 from headrace.core.signals import TIME_MIN
 from headrace.core.text.plural import plural
 from headrace.core.text.span_text import span_text
@@ -94,9 +102,15 @@ def _checkpoint_lines(found: JobStatus) -> Iterator[str]:
         yield "  no checkpoint yet"
     else:
         last = found.checkpoint
-        yield f"  checkpoint {last.epoch} at {time_text(last.completed_at)}, {last.bytes:,} bytes, {last.path}"
+        took = "" if last.duration_ms is None else f" in {span_text(last.duration_ms)}"
+        yield f"  checkpoint {last.epoch} at {time_text(last.completed_at)}{took}, {last.bytes:,} bytes, {last.path}"
+        if last.slowest:
+            yield f"    slowest subtask {slowest_text(last)}, longest alignment {span_text(last.aligned_ms or 0)}"
     if (running := found.checkpoint_running) is not None:
-        yield f"  checkpoint {running.epoch} runs: {running.slots_acked or 0} of {running.slots or 0} slots are done"
+        yield (
+            f"  checkpoint {running.epoch} runs for {span_text(running.duration_ms or 0)}: "
+            f"{running.slots_acked or 0} of {running.slots or 0} slots are done"
+        )
     if (failed := found.checkpoint_failed) is not None:
         took = "" if failed.duration_ms is None else f" after {span_text(failed.duration_ms)}"
         yield f"  checkpoint {failed.epoch} failed{took}: {failed.failure or 'for an unknown reason'}"
@@ -168,7 +182,7 @@ def _failure(failure: ExceptionInfo) -> str:
     )
 
 
-def slowest_text(checkpoint: CheckpointInfo) -> str:
+def slowest_text(checkpoint: CheckpointInfo | CompletedCheckpoint) -> str:
     """The slowest subtask of a checkpoint, `window-0: 1.2 s`; `-` if it is not known."""
     if not checkpoint.slowest:
         return "-"

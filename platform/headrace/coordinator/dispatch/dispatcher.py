@@ -168,7 +168,7 @@ class Dispatcher:
         try:
             retained = await known.storage.ask(look)
             log = known.checkpoints if known.driver is None else known.driver.checkpoints
-            return checkpoint_status.with_log(retained, log)
+            return checkpoint_status.with_log(retained, log, self._clock.now_ms())
         finally:
             self._shell.let_go_of_storage(known)
 

@@ -53,8 +53,8 @@ class Metric:
         return (*LABELS[self.subject], *self.extra)
 
 
-def _gauge(name: str, subject: Subject, text: str) -> Metric:
-    return Metric(f"headrace_{name}", Kind.GAUGE, subject, text)
+def _gauge(name: str, subject: Subject, text: str, *extra: str) -> Metric:
+    return Metric(f"headrace_{name}", Kind.GAUGE, subject, text, extra)
 
 
 def _counter(name: str, subject: Subject, text: str, *extra: str) -> Metric:
@@ -87,6 +87,18 @@ CHECKPOINT_WRITTEN = _gauge(
 )
 CHECKPOINT_ALIGNMENT = _gauge(
     "job_checkpoint_alignment_seconds", Subject.JOB, "The newest complete checkpoint: longest alignment of a subtask"
+)
+CHECKPOINT_SLOWEST = _gauge(
+    "job_checkpoint_slowest_subtask_seconds",
+    Subject.JOB,
+    "The newest complete checkpoint: its slowest subtask, from the trigger until its state was in storage",
+    "task",
+    "subtask",
+)
+CHECKPOINT_FAILED = _gauge(
+    "job_checkpoint_failed_seconds",
+    Subject.JOB,
+    "How long the last failed checkpoint had run; absent when one was complete since",
 )
 CHECKPOINT_RUNNING = _gauge(
     "job_checkpoint_running_seconds", Subject.JOB, "How long the checkpoint in flight has run; 0: there is none"
@@ -145,6 +157,8 @@ METRICS: tuple[Metric, ...] = (
     CHECKPOINT_SIZE,
     CHECKPOINT_WRITTEN,
     CHECKPOINT_ALIGNMENT,
+    CHECKPOINT_SLOWEST,
+    CHECKPOINT_FAILED,
     CHECKPOINT_RUNNING,
     TRANSACTIONS,
     TRANSACTION_AGE,

@@ -19,7 +19,6 @@ class JobValues:
     status: JobStatus
     checkpoint_age_s: float | None = None
     newest: CheckpointInfo | None = None
-    checkpoint_running_s: float = 0.0
     completed: int = 0
     failed: int = 0
 
@@ -73,7 +72,10 @@ def job_values(job: JobValues) -> Iterator[Value]:
 def _checkpoint_values(job: JobValues, labels: tuple[str, ...]) -> Iterator[Value]:
     yield Value(of.CHECKPOINTS, (*labels, "completed"), job.completed)
     yield Value(of.CHECKPOINTS, (*labels, "failed"), job.failed)
-    yield Value(of.CHECKPOINT_RUNNING, labels, job.checkpoint_running_s)
+    running, failed = job.status.checkpoint_running, job.status.checkpoint_failed
+    yield Value(of.CHECKPOINT_RUNNING, labels, 0.0 if running is None else (running.duration_ms or 0) / 1000)
+    if failed is not None and failed.duration_ms is not None:
+        yield Value(of.CHECKPOINT_FAILED, labels, failed.duration_ms / 1000)
     if job.checkpoint_age_s is not None:
         yield Value(of.CHECKPOINT_AGE, labels, job.checkpoint_age_s)
     if (newest := job.newest) is not None:
@@ -81,6 +83,8 @@ def _checkpoint_values(job: JobValues, labels: tuple[str, ...]) -> Iterator[Valu
         yield Value(of.CHECKPOINT_SIZE, labels, newest.bytes or 0)
         yield Value(of.CHECKPOINT_WRITTEN, labels, newest.bytes_written or 0)
         yield Value(of.CHECKPOINT_ALIGNMENT, labels, (newest.aligned_ms or 0) / 1000)
+        for slowest in newest.slowest[:1]:
+            yield Value(of.CHECKPOINT_SLOWEST, (*labels, slowest.task, str(slowest.subtask)), slowest.took_ms / 1000)
 
 
 def _node_values(node: NodeStatus, job: tuple[str, ...]) -> Iterator[Value]:

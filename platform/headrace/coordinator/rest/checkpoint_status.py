@@ -8,22 +8,23 @@ from headrace.checkpoint.job_folder.journal_store import JournalStore
 from headrace.checkpoint.journal.records import CheckpointRecord
 from headrace.checkpoint.savepoints.savepoint import checkpoint_url
 from headrace.checkpoint.stores.opening import open_store
-from headrace.client.models import CheckpointInfo, CheckpointSubtask, moment
+from headrace.client.models import CheckpointInfo, CheckpointSubtask, CompletedCheckpoint, moment
 from headrace.coordinator.figures.checkpoint_log import AckedSubtask, CheckpointEntry, CheckpointLog
 
 
-def checkpoint_states(log: CheckpointLog) -> tuple[CheckpointInfo | None, CheckpointInfo | None]:
+def checkpoint_states(log: CheckpointLog, now_ms: int) -> tuple[CheckpointInfo | None, CheckpointInfo | None]:
     """Returns the checkpoint in flight, and the last one that failed, unless one was complete since."""
     entries = log.entries
     running = next((each for each in entries if each.status == "in-progress"), None)
     newest = next((each for each in entries if each.status != "in-progress"), None)
     failed = newest if newest is not None and newest.status == "failed" else None
-    return None if running is None else logged(running), None if failed is None else logged(failed)
+    return None if running is None else logged(running, now_ms), None if failed is None else logged(failed, now_ms)
 
 
-def logged(entry: CheckpointEntry) -> CheckpointInfo:
+def logged(entry: CheckpointEntry, now_ms: int) -> CheckpointInfo:
     """Returns a checkpoint of the log."""
     ended_ms = entry.ended_at_ms
+    so_far_ms = max(0, now_ms - entry.started_at_ms) if entry.status == "in-progress" else None
     return CheckpointInfo(
         epoch=entry.epoch,
         attempt=entry.attempt,
@@ -31,7 +32,7 @@ def logged(entry: CheckpointEntry) -> CheckpointInfo:
         status=entry.status,
         started_at=moment(entry.started_at_ms),
         completed_at=None if ended_ms is None or entry.status == "failed" else moment(ended_ms),
-        duration_ms=entry.took_ms,
+        duration_ms=so_far_ms if entry.took_ms is None else entry.took_ms,
         bytes=entry.bytes,
         failure=entry.failure,
         bytes_written=entry.bytes_written,
@@ -68,16 +69,30 @@ def retained_checkpoints(storage: str) -> tuple[CheckpointInfo, ...]:
     )
 
 
-def with_log(retained: Iterable[CheckpointInfo], log: CheckpointLog | None) -> tuple[CheckpointInfo, ...]:
+def with_log(retained: Iterable[CheckpointInfo], log: CheckpointLog | None, now_ms: int) -> tuple[CheckpointInfo, ...]:
     """Returns the retained checkpoints with the figures of the log, and those of the log that are not retained, newest
     first."""
-    known = {} if log is None else {each.epoch: logged(each) for each in log.entries}
+    known = {} if log is None else {each.epoch: logged(each, now_ms) for each in log.entries}
     merged = dict(known)
     for info in retained:
         seen = known.get(info.epoch)
         figures = {} if seen is None else {name: getattr(seen, name) for name in _FIGURES}
         merged[info.epoch] = info.model_copy(update=figures)
     return tuple(merged[epoch] for epoch in sorted(merged, reverse=True))
+
+
+def with_figures(complete: CompletedCheckpoint, log: CheckpointLog) -> CompletedCheckpoint:
+    """Returns the newest complete checkpoint with the log's figures of it, if the log has it."""
+    entry = next((each for each in log.entries if each.epoch == complete.epoch), None)
+    if entry is None:
+        return complete
+    figures = {
+        "duration_ms": entry.took_ms,
+        "bytes_written": entry.bytes_written,
+        "aligned_ms": entry.aligned_ms,
+        "slowest": tuple(_subtask(each) for each in entry.slowest),
+    }
+    return complete.model_copy(update=figures)
 
 
 _FIGURES = ("bytes_written", "aligned_ms", "slots_acked", "slots", "slowest")

@@ -26,7 +26,7 @@ from headrace.coordinator.job.history import ExceptionEntry, JobHistory
 from headrace.coordinator.job.job_state import JobState
 from headrace.coordinator.ledger.records import JobResult
 from headrace.coordinator.monitoring.values import JobValues
-from headrace.coordinator.rest.checkpoint_status import checkpoint_states, logged
+from headrace.coordinator.rest.checkpoint_status import checkpoint_states, logged, with_figures
 from headrace.coordinator.rest.node_status import job_rates, node_statuses
 from headrace.coordinator.store.submission import JobSubmission
 from headrace.rpc.messages import Failure
@@ -93,7 +93,7 @@ def running_status(
     """Returns the status of a job that has not ended. detailed: as of `node_statuses`."""
     view = driver.machine.view
     failure = driver.machine.job.failure
-    running, failed = checkpoint_states(driver.checkpoints)
+    running, failed = checkpoint_states(driver.checkpoints, now_ms)
     rate_in, rate_out = job_rates(plan, driver.figures)
     return JobStatus(
         job_id=submission.job,
@@ -152,12 +152,10 @@ def monitored(submission: Submitted, driver: JobDriver, plan: PhysicalPlan, now_
     complete_at_ms = None if driver.checkpoint is None else driver.checkpoint.completed_at_ms
     log = driver.checkpoints
     newest = next((each for each in log.entries if each.status in {"completed", "committed"}), None)
-    running = next((each for each in log.entries if each.status == "in-progress"), None)
     return JobValues(
         status=running_status(submission, driver, plan, now_ms),
         checkpoint_age_s=None if complete_at_ms is None else max(0, now_ms - complete_at_ms) / 1000,
-        newest=None if newest is None else logged(newest),
-        checkpoint_running_s=0.0 if running is None else max(0, now_ms - running.started_at_ms) / 1000,
+        newest=None if newest is None else logged(newest, now_ms),
         completed=log.completed,
         failed=log.failed,
     )
@@ -218,9 +216,10 @@ def completed(driver: JobDriver) -> CompletedCheckpoint | None:
     newest = driver.checkpoint
     if newest is None:
         return None
-    return CompletedCheckpoint(
+    bare = CompletedCheckpoint(
         epoch=newest.epoch, completed_at=moment(newest.completed_at_ms), path=newest.path, bytes=newest.bytes
     )
+    return with_figures(bare, driver.checkpoints)
 
 
 def failure_text(failure: Failure) -> str:

@@ -181,6 +181,8 @@ def _subtask_state(node: _Node, status: SubtaskStatus, slot: PooledSlot | None, 
         backpressured_ms=0 if spent is None else spent.backpressured_ms,
         state_bytes=None if state is None else state.bytes,
         state_rows=None if state is None else state.rows,
+        rows_in_per_s_attempt=round(totals.rate_in.attempt, 1),
+        rows_out_per_s_attempt=round(totals.rate_out.attempt, 1),
     )
 
 

@@ -122,7 +122,7 @@ class RunService:
         """Returns the run's checkpoints, newest first."""
         self._require(reference)
         retained = await self._blocking(partial(checkpoint_status.retained_checkpoints, self._run.storage))
-        return checkpoint_status.with_log(retained, self._driver.checkpoints)
+        return checkpoint_status.with_log(retained, self._driver.checkpoints, self._clock.now_ms())
 
     async def exceptions(self, reference: str) -> tuple[ExceptionInfo, ...]:
         """Returns the run's failures, newest first."""

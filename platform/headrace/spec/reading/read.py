@@ -24,7 +24,7 @@ from headrace.spec.pipeline import (
     TestCase,
 )
 from headrace.spec.reading.findings import Finding, FindingsError, collecting, joined, wrong
-from headrace.spec.reading.wording import file_keys, kind_of, read_model, unknown_key
+from headrace.spec.reading.wording import file_keys, kind_of, meant_key, read_model, unknown_key
 from headrace.spec.rows import row_values
 from headrace.spec.verbs import BESIDE_AGGREGATE, LATER_KEYS, LATER_VERBS, VERBS, Verb, read_verb
 from headrace.spec.window import NOT_IN_THIS_VERSION
@@ -33,6 +33,8 @@ IGNORED_PREFIX = "x-"
 SECTIONS = ("sources", "steps", "sinks", "connections", "tests")
 _DECIDING_KEYS = ("parallelism", "max_parallelism", "checkpoint")
 """Fields of the pipeline that the checks of a node depend on."""
+_UNNAMED = {"name": "unnamed"}
+"""Stands for the name of a pipeline that has none, while the rest is read."""
 TOP_KEYS = (*file_keys(PipelineFields), *SECTIONS)
 _Node = TypeVar("_Node", SourceNode, StepNode, SinkNode)
 
@@ -54,20 +56,23 @@ def read_pipeline(data: object, *, needs_sinks: bool = True) -> tuple[Pipeline |
     """
     if not isinstance(data, Mapping):
         return None, [Finding(f"a pipeline is a mapping, not {kind_of(data)}", "begin with `name:`")]
-    findings: list[Finding] = []
-    findings.extend(
-        unknown_key(str(key), TOP_KEYS)
-        for key in data
-        if key not in TOP_KEYS and not str(key).startswith(IGNORED_PREFIX)
-    )
+    unknown = [str(key) for key in data if key not in TOP_KEYS and not str(key).startswith(IGNORED_PREFIX)]
+    findings = [unknown_key(key, TOP_KEYS) for key in unknown]
+    # a key under another name is one mistake: it is not missing besides
+    misspelt = {meant_key(key, TOP_KEYS) for key in unknown}
     fields: PipelineFields | None = None
     with collecting(findings):
-        fields = read_model(PipelineFields, {key: data[key] for key in file_keys(PipelineFields) if key in data})
+        given = {key: data[key] for key in file_keys(PipelineFields) if key in data}
+        fields = read_model(PipelineFields, _UNNAMED | given if "name" in misspelt else given)
     connections = read_connections(data.get("connections"), findings)
-    sources = _read_group(data, "sources", lambda body: _read_source(body, connections), findings, required=True)
+    sources = _read_group(
+        data, "sources", lambda body: _read_source(body, connections), findings, required="sources" not in misspelt
+    )
     steps = _read_group(data, "steps", _read_step, findings, required=False)
+    needs_sinks = needs_sinks and "sinks" not in misspelt
     sinks = _read_group(data, "sinks", lambda body: _read_sink(body, connections), findings, required=needs_sinks)
-    findings.extend(check_graph(data))
+    if misspelt.isdisjoint(SECTIONS):
+        findings.extend(check_graph(data))
     if fields is not None:
         findings.extend(_too_parallel(fields, data, {**sources, **steps, **sinks}))
     tests = _read_tests(data, sources, findings)
@@ -85,7 +90,7 @@ def _readable(
     if fields is None:
         needed = {key: data[key] for key in _DECIDING_KEYS if key in data}
         with collecting([]):
-            fields = read_model(PipelineFields, {"name": "unnamed", **needed})
+            fields = read_model(PipelineFields, _UNNAMED | needed)
     if fields is None:
         return None
     uses = Counter(name for group in SECTIONS[:3] for name in _names(data, group))

@@ -12,7 +12,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
-from headrace.core.errors import did_you_mean
+from headrace.core.errors import did_you_mean, nearest
 from headrace.core.text.synonyms import key_meant
 from headrace.spec.reading.findings import Finding, FindingsError, Path, joined
 
@@ -83,10 +83,15 @@ def file_key(name: str, info: FieldInfo) -> str:
 
 def unknown_key(key: str, valid: Sequence[str], path: Path = ()) -> Finding:
     """The finding for an unknown key."""
-    meant = key_meant(key, valid)
-    near = f"did you mean {meant!r}?" if meant else did_you_mean(key, tuple(valid))
+    meant = meant_key(key, valid)
+    near = None if meant is None else f"did you mean {meant!r}?"
     remedy = joined(near, f"valid keys: {', '.join(valid)}" if valid else None)
     return Finding(f"unknown key {key!r}", remedy, (*path, key), on_key=True)
+
+
+def meant_key(key: str, valid: Sequence[str]) -> str | None:
+    """The valid key that is a synonym of an unknown one, or else near it."""
+    return key_meant(key, valid) or nearest(key, valid)
 
 
 def kind_of(data: object) -> str:
@@ -117,18 +122,23 @@ def translate(error: ValidationError, data: Mapping[Any, Any], model: type[BaseM
             findings.append(_finding(path, branches[0], model))
         else:
             findings.append(_merged(path, branches, model))
-    return _without_renamed(findings, places)
+    return _without_renamed(findings, places, model)
 
 
-def _without_renamed(findings: list[Finding], places: Mapping[Path, list[ErrorDetails]]) -> list[Finding]:
-    """Leaves out a missing key that stands beside its synonym: both are one mistake."""
-    missing = {path for path, (first, *_) in places.items() if first["type"] == "missing"}
+def _without_renamed(
+    findings: list[Finding], places: Mapping[Path, list[ErrorDetails]], model: type[BaseModel]
+) -> list[Finding]:
+    """Leaves out a missing key that stands beside a synonym or a misspelling of it: both are one mistake."""
     unknown = [path for path, (first, *_) in places.items() if first["type"] == "extra_forbidden"]
-    meant: set[Path] = set()
-    for path in unknown:
-        names = tuple(other[-1] for other in missing if other[:-1] == path[:-1])
-        meant |= {(*path[:-1], name) for name in names if key_meant(path[-1], names) == name}
+    missing = {path for path, (first, *_) in places.items() if first["type"] == "missing"}
+    meant = missing & {(*path[:-1], name) for path in unknown if (name := _meant_at(path, model)) is not None}
     return [finding for finding in findings if finding.path not in meant]
+
+
+def _meant_at(path: Path, model: type[BaseModel]) -> str | None:
+    """The key that the unknown one at the end of a path means."""
+    above = _model_at(model, path[:-1])
+    return None if above is None else meant_key(path[-1], file_keys(above))
 
 
 def _nested(branches: list[ErrorDetails]) -> list[Finding]:

@@ -93,11 +93,20 @@ def subtask_rows(node: NodeStatus) -> tuple[Row, ...]:
             "busy": percent_text(each.busy),
             "back": percent_text(each.backpressured),
             "rate": rate_text(max(each.rows_in_per_s, each.rows_out_per_s)),
+            "bytes": bytes_text(_larger(each.bytes_in, each.bytes_out)),
+            "late": count_text(each.late),
+            "bad": count_text(each.bad),
+            "state": bytes_text(each.state_bytes),
             "queued": count_text(each.rows_queued),
             "delay": duration_text(each.watermark_delay_ms),
         }
         for each in chosen
     )
+
+
+def _larger(received: int | None, sent: int | None) -> int | None:
+    """The bytes that entered or left a subtask at a node; None: its rows stay inside of the task."""
+    return max((each for each in (received, sent) if each is not None), default=None)
 
 
 def partition_rows(node: NodeStatus) -> tuple[Row, ...]:

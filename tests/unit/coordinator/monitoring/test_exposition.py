@@ -6,6 +6,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from headrace.client.models import (
     CheckpointInfo,
+    CheckpointSubtask,
     JobStatus,
     NodeStatus,
     PartitionState,
@@ -87,11 +88,20 @@ def full_job() -> JobValues:
         parallelism=2,
         nodes=nodes,
         transactions=(TransactionState(sink="k", subtask=1, name="x", age_ms=4_000),),
+        checkpoint_running=CheckpointInfo(epoch=5, attempt=1, status="in-progress", duration_ms=500),
+        checkpoint_failed=CheckpointInfo(epoch=4, attempt=1, status="failed", duration_ms=9_000),
     )
     newest = CheckpointInfo(
-        epoch=3, attempt=1, status="committed", duration_ms=250, bytes=1_000, bytes_written=400, aligned_ms=20
+        epoch=3,
+        attempt=1,
+        status="committed",
+        duration_ms=250,
+        bytes=1_000,
+        bytes_written=400,
+        aligned_ms=20,
+        slowest=(CheckpointSubtask(task="t", subtask=1, worker="w", took_ms=200),),
     )
-    return JobValues(status, 1.0, newest, checkpoint_running_s=0.5, completed=1)
+    return JobValues(status, 1.0, newest, completed=1)
 
 
 def test_every_metric_has_a_value_where_everything_is_known() -> None:
@@ -104,6 +114,9 @@ def test_every_metric_has_a_value_where_everything_is_known() -> None:
     assert values[("headrace_partition_lag_messages", "j", "n", "s", "4", "in")] == 6
     assert values[("headrace_job_transaction_age_seconds", "j", "n")] == 4.0
     assert values[("headrace_job_checkpoint_duration_seconds", "j", "n")] == 0.25
+    assert values[("headrace_job_checkpoint_slowest_subtask_seconds", "j", "n", "1", "t")] == 0.2
+    assert values[("headrace_job_checkpoint_running_seconds", "j", "n")] == 0.5
+    assert values[("headrace_job_checkpoint_failed_seconds", "j", "n")] == 9.0
 
 
 def test_a_task_with_several_nodes_has_its_times_once() -> None:

@@ -120,6 +120,14 @@ def test_subtasks_come_busiest_first_and_are_bounded() -> None:
     assert dict(node_facts(node("a")))["Watermark"] == NONE
 
 
+def test_a_subtask_has_its_bytes_rows_and_state() -> None:
+    inside = SubtaskState(subtask=0, late=3, bad=1)
+    at_the_edge = SubtaskState(subtask=1, bytes_in=2_048, bytes_out=10, state_bytes=5_120)
+    first, second = subtask_rows(node("a").model_copy(update={"subtasks": (inside, at_the_edge)}))
+    assert [first[key] for key in ("bytes", "late", "bad", "state")] == [NONE, "3", "1", NONE]
+    assert [second[key] for key in ("bytes", "late", "bad", "state")] == ["2 kB", "0", "0", "5 kB"]
+
+
 def test_partitions_come_furthest_behind_first() -> None:
     partitions = (
         PartitionState(topic="t", partition=0, subtask=0, position=5, lag=None, idle=True),

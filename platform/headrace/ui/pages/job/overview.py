@@ -21,6 +21,10 @@ _SUBTASKS = (
     column("busy", "Busy", number=True),
     column("back", "Waits", number=True),
     column("rate", "Rows/s", number=True),
+    column("bytes", "Bytes", number=True, phone=False),
+    column("late", "Late", number=True, phone=False),
+    column("bad", "Bad", number=True, phone=False),
+    column("state", "State", number=True, phone=False),
     column("queued", "Queued", number=True, phone=False),
     column("delay", "Watermark behind", number=True, phone=False),
 )
