@@ -20,7 +20,7 @@ from headrace.core.settings import cache_folder
 from headrace_dev.broker import EmbeddedBroker
 from support.clusters.local import home_of_processes
 from support.kafka.broker import consume_all
-from support.page_steps import Step, missing, outputs, script_of, steps_of
+from support.pages.steps import Step, missing, outputs, script_of, steps_of
 from support.processes.commands import headrace
 from support.processes.running import RUN_TIMES
 from support.repository import ROOT

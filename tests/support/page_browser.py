@@ -95,6 +95,8 @@ class Visitor:
     def wait_plots(self, *labels: str) -> None:
         """Waits until these plots have lines."""
         for label in labels:
+            # a plot without data has axes, and is hidden
+            expect(self.page.locator(f'.chart[aria-label="{label}"]')).to_be_visible()
             line = f'.chart[aria-label="{label}"] svg path[fill="none"]'
             self.page.wait_for_selector(line, state="attached")
         self.page.wait_for_function(f"() => ({_EMPTY_PLOTS})().length === 0")

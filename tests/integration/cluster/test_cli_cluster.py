@@ -21,7 +21,7 @@ from support.clusters.local import LocalCluster, home_of_processes, processes_of
 from support.clusters.session import kill
 from support.clusters.strangers import control_answers, rest_statuses
 from support.patience import CLUSTER_TIMES
-from support.processes.running import wait_until
+from support.processes.running import finish, start, wait_until
 from support.reserved_port import reserved_port
 from support.storage.permissions import mode_of, open_to_others
 
@@ -227,7 +227,13 @@ def test_a_job_with_code_outlives_its_coordinator_and_an_upgrade_that_cannot_run
     third = cluster.json("upgrade", again, "endless.yaml")["job_id"]
     cluster.wait_state(third, "RUNNING")
     wait_until(lambda: min(written(cluster.folder / "out"), default=0) < 0, "rows of the new code")
+    following = start(["logs", third, "--follow"], cluster.folder)
+    assert following.stdout is not None
+    assert third in following.stdout.readline()
     path = cluster.json("stop", "counting", "--savepoint", "kept")["path"]
+    followed = finish(following)
+    assert (followed.code, followed.err) == (0, "")
+    assert "FINISHED" in followed.out, "what is logged after the first look"
     assert Path(path).parent == cluster.folder / "kept"
     assert [each["state"] for each in cluster.json("list")["jobs"]] == ["FINISHED", "FINISHED", "FAILED", "FINISHED"]
     rows = sorted(abs(row) for row in written(cluster.folder / "out"))

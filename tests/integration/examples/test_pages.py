@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from support.clusters.network_hosts import Namespace
-from support.page_steps import Step, missing, outputs, script_of, steps_of
+from support.pages.steps import Step, missing, outputs, script_of, steps_of
 from support.processes.terminal import user_environment
 from support.repository import ROOT
 

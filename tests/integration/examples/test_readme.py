@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from support.clusters.network_hosts import Namespace
-from support.page_blocks import blocks
+from support.pages.blocks import blocks
 from support.processes.running import WAIT_SECONDS, wait_until
 from support.processes.terminal import Terminal
 from support.repository import ROOT

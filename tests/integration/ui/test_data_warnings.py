@@ -119,6 +119,8 @@ def test_a_job_says_each_kind_in_its_status_its_log_and_on_its_page(
         visitor.open(f"/jobs/{job}")
         for text in wrong.said.values():
             expect(visitor.page.locator(".note.warning", has_text=text)).to_have_count(1)
+        expect(visitor.page.locator(".verdict")).to_contain_text("holds time back")
+        expect(visitor.page.locator(".verdict")).to_contain_text("Remedy: set `time: {.., idle_after: 30s}`")
         visitor.looks_right("data-warnings")
         visitor.behaved()
     cluster.headrace("cancel", job)

@@ -21,6 +21,10 @@ def submit(visitor: Visitor, flights: Flights) -> str:
         "input[type=file]", {"name": "flights.yaml", "mimeType": "text/yaml", "buffer": flights.text.encode()}
     )
     expect(visitor.page.locator(".cm-content")).to_contain_text(flights.name)
+    visitor.button("Check").click()
+    expect(visitor.page.locator(".good")).to_be_visible()
+    expect(visitor.page.locator(".node")).to_have_count(5)
+    visitor.looks_right("plan")
     visitor.button("Submit").click()
     visitor.confirm(flights.name, "Submit the job")
     visitor.page.wait_for_url(re.compile(r"/jobs/[0-9a-f]+$"))

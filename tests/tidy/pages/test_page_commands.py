@@ -9,7 +9,7 @@ import re
 import shlex
 from pathlib import Path
 
-from support.page_blocks import SHOWN, Block, blocks
+from support.pages.blocks import SHOWN, Block, blocks
 from support.processes.commands import invoked
 from support.repository import ROOT
 

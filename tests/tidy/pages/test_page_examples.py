@@ -1,8 +1,8 @@
 """Each example on a page is executed or planned by a test.
 
 A `yaml` block that begins with `name:` is a pipeline, and a `python` block that imports headrace in `coming-from` makes
-one: `test_pages` plans the former, and here their tests run. Blocks of other kinds, or parts of a file, are run by the
-test that is named here, or have a reason why they are not. `test_page_commands` has blocks of commands.
+one: here their tests run, and one without tests runs on rows of its schema. Blocks of other kinds, or parts of a file,
+are run by the test that is named here, or have a reason why they are not. `test_page_commands` has blocks of commands.
 """
 
 from __future__ import annotations
@@ -14,9 +14,12 @@ from pathlib import Path
 import pytest
 
 from headrace.local.engine.compile import compile_loaded
+from headrace.local.engine.pipeline_ends import input_schema
+from headrace.local.engine.rows_run import run_on_rows
 from headrace.local.engine.testcases import prepare_cases, run_cases
 from headrace.local.pipeline_file import load_file
-from support.page_blocks import COMING_FROM, SHOWN, Block, blocks
+from support.pages.blocks import COMING_FROM, SHOWN, Block, blocks
+from support.pages.sample_rows import sample_rows
 from support.repository import ROOT
 
 TESTED = {
@@ -44,6 +47,8 @@ NOT_RUN = {
 BLOCKS = list(blocks(SHOWN))
 PIPELINES = [block for block in BLOCKS if block.is_pipeline]
 WITH_TESTS = [block for block in PIPELINES if re.search(r"^tests:|\bp\.test\(", block.text, re.MULTILINE)]
+WITHOUT_TESTS = [block for block in PIPELINES if block not in WITH_TESTS]
+ROWS = 60
 PARTS = [block for block in BLOCKS if re.match(r"(sources|sinks):", block.text)]
 AROUND = {
     "sources": "name: whole\n{part}sinks: {{out: {{from: flights, print: {{}}}}}}\n",
@@ -76,6 +81,18 @@ def test_a_pipeline_with_tests_passes_them(block: Block, tmp_path: Path, monkeyp
     results = list(run_cases(loaded.pipeline, prepare_cases(loaded)))
     assert results
     assert [(result.name, result.error, result.mismatches) for result in results if not result.passed] == []
+
+
+@pytest.mark.parametrize("block", WITHOUT_TESTS, ids=lambda block: block.place)
+def test_a_pipeline_without_tests_runs_on_rows_of_its_schema(
+    block: Block, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DB_PASSWORD", "secret")
+    pipeline = load_file(_saved(block, tmp_path, monkeypatch)).pipeline
+    rows = {name: sample_rows(input_schema(source), ROWS) for name, source in pipeline.sources.items()}
+    ran = run_on_rows(pipeline, rows)
+    assert sum(ran.counters[name]["rows_in"] for name in rows) == ROWS * len(rows)
+    assert all(output.frame().height for output in ran.outputs.values())
 
 
 @pytest.mark.parametrize("page", sorted((ROOT / COMING_FROM).glob("*.md")), ids=lambda page: page.stem)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from support.page_names import dead_folders, dead_names, is_for_developers
+from support.pages.names import dead_folders, dead_names, is_for_developers
 from support.repository import ROOT, pages
 
 NAMING = [page for page in pages() if page.name != "CHANGELOG.md"]

@@ -11,7 +11,7 @@ import pytest
 import headrace
 from headrace.local.engine.compile import compile_loaded
 from headrace.local.pipeline_file import load_file
-from support.page_blocks import SHOWN, blocks
+from support.pages.blocks import SHOWN, blocks
 from support.repository import ROOT, pages
 
 LINK = re.compile(r"\[[^\]]*\]\(([^)#\s]+)(?:#[^)\s]*)?\)")

@@ -48,7 +48,7 @@ def duration_text(ms: int | None) -> str:
     for large, large_name, small, small_name in _SPANS:
         if seconds >= large:
             rest = seconds % large // small
-            return f"{seconds // large} {large_name}" + (f" {rest} {small_name}" if rest else "")
+            return f"{seconds // large:,} {large_name}" + (f" {rest} {small_name}" if rest else "")
     return f"{seconds} s"
 
 

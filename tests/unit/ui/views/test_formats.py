@@ -42,7 +42,7 @@ def test_rates(per_s: float, text: str) -> None:
     ("ms", "text"),
     [
         (None, NONE), (0, "0 ms"), (850, "850 ms"), (12_300, "12.3 s"), (60_000, "1 min"), (200_000, "3 min 20 s"),
-        (7_500_000, "2 h 5 min"), (90_000_000, "1 d 1 h"), (-5_000, "-5 s"),
+        (7_500_000, "2 h 5 min"), (90_000_000, "1 d 1 h"), (438_566_400_000, "5,076 d"), (-5_000, "-5 s"),
     ],
 )  # fmt: skip
 def test_durations(ms: int | None, text: str) -> None:

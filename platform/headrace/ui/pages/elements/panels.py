@@ -10,6 +10,8 @@ from nicegui import ui
 from headrace.ui.views.cluster_view import Row
 
 PHONE_HIDDEN = "hide-phone"
+ASKED = "The cluster is asked."
+"""Stands where rows or a plot will be, until the first document has come."""
 
 
 def heading(text: str) -> None:
@@ -51,7 +53,8 @@ class Table:
     def __init__(self, columns: Sequence[Row], key: str, *, nothing: str, page_rows: int = 0) -> None:
         """page_rows: rows of one page; 0: all rows are shown."""
         self._rows: Sequence[Row] = ()
-        self._nothing = ui.label(nothing).classes("dim")
+        self._sentence = nothing
+        self._nothing = ui.label(ASKED if nothing else "").classes("dim")
         self.element = ui.table(
             rows=[],
             columns=[dict(each) for each in columns],
@@ -63,8 +66,8 @@ class Table:
 
     def show(self, rows: Sequence[Row], *, nothing: str | None = None) -> None:
         """Replaces the rows; sends nothing if they are the same. nothing: another sentence from now on."""
-        if nothing is not None:
-            self._nothing.text = nothing
+        self._sentence = self._sentence if nothing is None else nothing
+        self._nothing.text = self._sentence
         if rows == self._rows:
             return
         self._rows = rows

@@ -28,6 +28,9 @@ _SUBTASKS = (
     column("bytes", "Written", number=True),
 )
 
+_NO_CHECKPOINT = "There is no checkpoint yet."
+_NOT_KNOWN = "Its subtasks are not known: it is older than this coordinator."
+
 
 class JobCheckpoints:
     """Made in the current slot."""
@@ -42,9 +45,7 @@ class JobCheckpoints:
             self._select = ui.select([], label="Checkpoint", on_change=self._show_subtasks)
             self._select.props("dense outlined").style("min-width:180px")
             self._about = ui.label().classes("text q-my-sm")
-            self._subtasks = Table(
-                _SUBTASKS, "id", nothing="Its subtasks are not known: it is older than this coordinator."
-            )
+            self._subtasks = Table(_SUBTASKS, "id", nothing=_NO_CHECKPOINT)
         with panel("History"):
             self._history = Table(_HISTORY, "epoch", nothing="There is none yet.", page_rows=15)
 
@@ -65,6 +66,7 @@ class JobCheckpoints:
     def _show_subtasks(self) -> None:
         chosen = self._found.get(self._select.value or 0)
         if chosen is None:
+            self._subtasks.show((), nothing=_NO_CHECKPOINT)
             return
         self._about.text = "\n".join(text for text in (chosen.path, chosen.failure) if text)
-        self._subtasks.show(subtask_rows(chosen))
+        self._subtasks.show(subtask_rows(chosen), nothing=_NOT_KNOWN)

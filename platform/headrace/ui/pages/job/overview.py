@@ -10,7 +10,7 @@ from headrace.client.models import JobStatus, NodeStatus
 from headrace.ui.pages.elements.charts import Chart
 from headrace.ui.pages.elements.graph import Graph
 from headrace.ui.pages.elements.live import Live
-from headrace.ui.pages.elements.panels import Table, column, facts_html, panel
+from headrace.ui.pages.elements.panels import ASKED, Table, column, facts_html, panel
 from headrace.ui.polling.wanted import Topic, Want
 from headrace.ui.views.folding import Folded, folded, load_of_box
 from headrace.ui.views.job_view import busiest_node, node_facts, partition_rows, subtask_rows
@@ -37,7 +37,6 @@ _PARTITIONS = (
 )
 
 _NO_SUBTASK = "No subtask of it runs."
-_ASKED = "The cluster is asked for its subtasks."
 
 
 class JobOverview:
@@ -135,5 +134,5 @@ class JobOverview:
         self._facts.content = facts_html(node_facts(node))
         # right after another node was picked, the newest status has the subtasks of the one before
         is_known = self._live.poller.status(self._job, self._picked) is not None
-        self._subtasks.show(subtask_rows(node), nothing=_NO_SUBTASK if is_known else _ASKED)
+        self._subtasks.show(subtask_rows(node), nothing=_NO_SUBTASK if is_known else ASKED)
         self._partitions.show(partition_rows(node))
