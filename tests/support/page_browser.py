@@ -106,6 +106,8 @@ class Visitor:
         PICTURES.mkdir(parents=True, exist_ok=True)
         # the picture of a page that is scrolled has the bar at its top across its middle
         self.page.evaluate("scrollTo(0, 0)")
+        # a dialog that still appears can be seen through
+        self.page.wait_for_function("() => document.getAnimations().every(each => each.playState !== 'running')")
         self.page.screenshot(path=PICTURES / f"{name}-{self.width}-{self.scheme}.png", full_page=True)
         where = f"{name}, {self.width} px, {self.scheme}"
         assert self.page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0, f"{where}: wider than it"

@@ -311,19 +311,12 @@ class CheckpointSubtask(Answer):
 
 
 class CompletedCheckpoint(Answer):
-    """The newest complete checkpoint of a job. `path` can be given to `--from-savepoint`.
-
-    The other figures are those of CheckpointInfo; None and empty: this coordinator has not triggered it.
-    """
+    """The newest complete checkpoint of a job. `path` can be given to `--from-savepoint`."""
 
     epoch: int
     completed_at: Moment
     path: str
     bytes: int
-    duration_ms: int | None = None
-    bytes_written: int | None = None
-    aligned_ms: int | None = None
-    slowest: tuple[CheckpointSubtask, ...] = ()
 
 
 class DataWarningState(Answer):
@@ -348,6 +341,7 @@ class JobStatus(Answer):
     rows_in_per_s, ..   of all sources and sinks, as in NodeStatus
     transactions   open ones as of the last reports, the oldest first, a bounded number of each subtask
     ended_by     as in JobSummary
+    checkpoint_complete  the newest complete checkpoint with its figures, if this coordinator has triggered it
     checkpoint_running   the checkpoint in flight; checkpoint_failed: the last that failed, if none was complete since
     warnings     data of this attempt that looks wrong, the oldest first
     """
@@ -374,6 +368,7 @@ class JobStatus(Answer):
     rows_out_per_s_attempt: float = 0.0
     transactions: tuple[TransactionState, ...] = ()
     ended_by: EndedBy | None = None
+    checkpoint_complete: CheckpointInfo | None = None
     checkpoint_running: CheckpointInfo | None = None
     checkpoint_failed: CheckpointInfo | None = None
     warnings: tuple[DataWarningState, ...] = ()

@@ -86,6 +86,8 @@ def test_every_page_looks_right(job: str, page_url: str, chromium: Browser, widt
                 visitor.wait_plots("rates", "lag", "load", "watermark")
             if tab == "/checkpoints":
                 visitor.wait_plots("durations", "sizes")
+            if tab == "/exceptions":
+                visitor.wait_text("The job has not failed.")
             visitor.looks_right(f"job{tab.replace('/', '-')}")
         for button in ("Rescale", "Stop", "Cancel"):
             visitor.open(f"/jobs/{job}")

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import sysconfig
@@ -15,11 +16,12 @@ import zipfile
 from importlib import metadata
 from pathlib import Path
 
+import httpx
 import pytest
 
 import headrace
 from support.distributions.required import required_names
-from support.processes.running import RUN_TIMES
+from support.processes.running import RUN_TIMES, WAIT_SECONDS
 from support.repository import ROOT
 
 PIPELINE = """\
@@ -68,11 +70,26 @@ def _row(shop: str, minute: int, orders: int, total: float) -> dict[str, object]
 TOTALS = [_row("a", 0, 3, 0.6), _row("a", 1, 1, 5.0), _row("b", 0, 1, 1.0)]
 
 
-def run(*command: str | Path, cwd: Path) -> subprocess.CompletedProcess[str]:
-    """Runs outside of the repository and of this environment; shows everything where it fails."""
+ENDLESS = """\
+name: counting
+sources:
+  numbers:
+    generator: {rate: 100, columns: {n: {sequence: {}}}}
+    schema: {n: int64}
+sinks:
+  out: {from: numbers, files: {path: out}, format: json}
+"""
+
+
+def environment_of(folder: Path) -> dict[str, str]:
+    """Outside of the repository and of this environment, with a home in the folder."""
     inherited = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "VIRTUAL_ENV"))}
-    environment = {**inherited, **RUN_TIMES, "HEADRACE_HOME": str(cwd / "home"), "NO_COLOR": "1"}
-    done = subprocess.run(command, cwd=cwd, env=environment, capture_output=True, text=True, check=False)
+    return {**inherited, **RUN_TIMES, "HEADRACE_HOME": str(folder / "home"), "NO_COLOR": "1"}
+
+
+def run(*command: str | Path, cwd: Path) -> subprocess.CompletedProcess[str]:
+    """Runs a command to its end; shows everything where it fails."""
+    done = subprocess.run(command, cwd=cwd, env=environment_of(cwd), capture_output=True, text=True, check=False)
     assert done.returncode == 0, f"{' '.join(map(str, command))}\n{done.stdout}\n{done.stderr}"
     return done
 
@@ -96,12 +113,25 @@ def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     programs = home / "bin"
     pip = (sys.executable, "-m", "pip", "--disable-pip-version-check", "--python", programs / "python")
     run(*pip, "install", "--quiet", "--no-compile", "--no-index", "--no-deps", wheel, cwd=folder)
-    packages = Path(sysconfig.get_path("purelib", "venv", {"base": str(home)}))
+    packages = _packages(programs)
     (installed,) = metadata.distributions(name="headrace", path=[str(packages)])
     for name in required_names(installed.requires or ()):
         _link(metadata.distribution(name), packages)
     run(*pip, "check", cwd=folder)
     return programs
+
+
+@pytest.fixture(scope="module")
+def installed_with_page(installed: Path) -> Path:
+    """The same with the extra `ui`. Tests that use it come last."""
+    for name in required_names(["headrace[ui]"]) - {"headrace"}:
+        _link(metadata.distribution(name), _packages(installed))
+    return installed
+
+
+def _packages(programs: Path) -> Path:
+    """The folder of packages of the environment whose programs these are."""
+    return Path(sysconfig.get_path("purelib", "venv", {"base": str(programs.parent)}))
 
 
 def _link(distribution: metadata.Distribution, packages: Path) -> None:
@@ -153,3 +183,24 @@ def test_it_runs_a_pipeline_on_files(installed: Path, tmp_path: Path) -> None:
     written = [line for part in (tmp_path / "totals").iterdir() for line in part.read_text().splitlines()]
     rows = [json.loads(line) for line in written]
     assert sorted(rows, key=lambda row: (row["shop"], row["window_start"])) == TOTALS
+
+
+def test_it_serves_its_page(installed_with_page: Path, tmp_path: Path) -> None:
+    (tmp_path / "pipeline.yaml").write_text(ENDLESS)
+    command: list[str | Path] = [installed_with_page / "headrace", "run", "pipeline.yaml", "--ui"]
+    with subprocess.Popen(
+        command, cwd=tmp_path, env=environment_of(tmp_path), stderr=subprocess.PIPE, text=True
+    ) as running:
+        assert running.stderr is not None
+        printed: list[str] = []
+        while not printed or not printed[-1].startswith("page: "):
+            printed.append(running.stderr.readline())
+            assert printed[-1], f"it has ended: {''.join(printed)}"
+        with httpx.Client(trust_env=False, follow_redirects=True, timeout=WAIT_SECONDS) as http:
+            page = http.get(printed[-1].removeprefix("page: ").strip(), headers={"Accept": "text/html"})
+        running.send_signal(signal.SIGINT)
+        rest = running.stderr.read()
+    assert running.returncode == 0, rest
+    assert "<title>Jobs - Headrace</title>" in page.text
+    # the style sheet is a file of the package
+    assert ".panel" in page.text

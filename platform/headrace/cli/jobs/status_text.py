@@ -11,7 +11,6 @@ from headrace.cli.arguments import print_table
 from headrace.cli.jobs.jobs import state_text, time_text
 from headrace.client.models import (
     CheckpointInfo,
-    CompletedCheckpoint,
     ExceptionInfo,
     JobStatus,
     NodeStatus,
@@ -102,10 +101,12 @@ def _checkpoint_lines(found: JobStatus) -> Iterator[str]:
         yield "  no checkpoint yet"
     else:
         last = found.checkpoint
-        took = "" if last.duration_ms is None else f" in {span_text(last.duration_ms)}"
-        yield f"  checkpoint {last.epoch} at {time_text(last.completed_at)}{took}, {last.bytes:,} bytes, {last.path}"
-        if last.slowest:
-            yield f"    slowest subtask {slowest_text(last)}, longest alignment {span_text(last.aligned_ms or 0)}"
+        yield f"  checkpoint {last.epoch} at {time_text(last.completed_at)}, {last.bytes:,} bytes, {last.path}"
+    if (complete := found.checkpoint_complete) is not None:
+        yield (
+            f"  checkpoint {complete.epoch} took {span_text(complete.duration_ms or 0)}, slowest subtask "
+            f"{slowest_text(complete)}, longest alignment {span_text(complete.aligned_ms or 0)}"
+        )
     if (running := found.checkpoint_running) is not None:
         yield (
             f"  checkpoint {running.epoch} runs for {span_text(running.duration_ms or 0)}: "
@@ -182,7 +183,7 @@ def _failure(failure: ExceptionInfo) -> str:
     )
 
 
-def slowest_text(checkpoint: CheckpointInfo | CompletedCheckpoint) -> str:
+def slowest_text(checkpoint: CheckpointInfo) -> str:
     """The slowest subtask of a checkpoint, `window-0: 1.2 s`; `-` if it is not known."""
     if not checkpoint.slowest:
         return "-"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from headrace.client.models import CheckpointInfo, JobStatus, NodeStatus
+from headrace.client.models import JobStatus, NodeStatus
 from headrace.coordinator.monitoring import definitions as of
 from headrace.coordinator.monitoring.definitions import Metric
 from headrace.core.signals import TIME_MAX
@@ -13,12 +13,11 @@ from headrace.core.signals import TIME_MAX
 
 @dataclass(frozen=True, slots=True)
 class JobValues:
-    """A running job. checkpoint_age_s: since its newest complete checkpoint, None: it has none yet; newest: that
-    checkpoint, if this coordinator has triggered it; completed, failed: numbers of checkpoints since it began."""
+    """A running job. checkpoint_age_s: since its newest complete checkpoint, None: it has none yet; completed, failed:
+    numbers of checkpoints since this coordinator began."""
 
     status: JobStatus
     checkpoint_age_s: float | None = None
-    newest: CheckpointInfo | None = None
     completed: int = 0
     failed: int = 0
 
@@ -78,7 +77,7 @@ def _checkpoint_values(job: JobValues, labels: tuple[str, ...]) -> Iterator[Valu
         yield Value(of.CHECKPOINT_FAILED, labels, failed.duration_ms / 1000)
     if job.checkpoint_age_s is not None:
         yield Value(of.CHECKPOINT_AGE, labels, job.checkpoint_age_s)
-    if (newest := job.newest) is not None:
+    if (newest := job.status.checkpoint_complete) is not None:
         yield Value(of.CHECKPOINT_DURATION, labels, (newest.duration_ms or 0) / 1000)
         yield Value(of.CHECKPOINT_SIZE, labels, newest.bytes or 0)
         yield Value(of.CHECKPOINT_WRITTEN, labels, newest.bytes_written or 0)

@@ -3,22 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 
 from headrace.checkpoint.job_folder.journal_store import JournalStore
 from headrace.checkpoint.journal.records import CheckpointRecord
 from headrace.checkpoint.savepoints.savepoint import checkpoint_url
 from headrace.checkpoint.stores.opening import open_store
-from headrace.client.models import CheckpointInfo, CheckpointSubtask, CompletedCheckpoint, moment
+from headrace.client.models import CheckpointInfo, CheckpointSubtask, moment
 from headrace.coordinator.figures.checkpoint_log import AckedSubtask, CheckpointEntry, CheckpointLog
 
 
-def checkpoint_states(log: CheckpointLog, now_ms: int) -> tuple[CheckpointInfo | None, CheckpointInfo | None]:
-    """Returns the checkpoint in flight, and the last one that failed, unless one was complete since."""
+@dataclass(frozen=True, slots=True)
+class CheckpointStates:
+    """complete: the newest one; running: the one in flight; failed: the last that failed, unless one was complete
+    since. None: the log has none."""
+
+    complete: CheckpointInfo | None
+    running: CheckpointInfo | None
+    failed: CheckpointInfo | None
+
+
+def checkpoint_states(log: CheckpointLog, now_ms: int) -> CheckpointStates:
+    """Returns the checkpoints of the log that a job's status has."""
     entries = log.entries
     running = next((each for each in entries if each.status == "in-progress"), None)
+    complete = next((each for each in entries if each.status in _COMPLETE), None)
     newest = next((each for each in entries if each.status != "in-progress"), None)
     failed = newest if newest is not None and newest.status == "failed" else None
-    return None if running is None else logged(running, now_ms), None if failed is None else logged(failed, now_ms)
+    return CheckpointStates(*(None if each is None else logged(each, now_ms) for each in (complete, running, failed)))
 
 
 def logged(entry: CheckpointEntry, now_ms: int) -> CheckpointInfo:
@@ -81,20 +93,7 @@ def with_log(retained: Iterable[CheckpointInfo], log: CheckpointLog | None, now_
     return tuple(merged[epoch] for epoch in sorted(merged, reverse=True))
 
 
-def with_figures(complete: CompletedCheckpoint, log: CheckpointLog) -> CompletedCheckpoint:
-    """Returns the newest complete checkpoint with the log's figures of it, if the log has it."""
-    entry = next((each for each in log.entries if each.epoch == complete.epoch), None)
-    if entry is None:
-        return complete
-    figures = {
-        "duration_ms": entry.took_ms,
-        "bytes_written": entry.bytes_written,
-        "aligned_ms": entry.aligned_ms,
-        "slowest": tuple(_subtask(each) for each in entry.slowest),
-    }
-    return complete.model_copy(update=figures)
-
-
+_COMPLETE = frozenset({"completed", "committed"})
 _FIGURES = ("bytes_written", "aligned_ms", "slots_acked", "slots", "slowest")
 
 

@@ -26,7 +26,7 @@ from headrace.coordinator.job.history import ExceptionEntry, JobHistory
 from headrace.coordinator.job.job_state import JobState
 from headrace.coordinator.ledger.records import JobResult
 from headrace.coordinator.monitoring.values import JobValues
-from headrace.coordinator.rest.checkpoint_status import checkpoint_states, logged, with_figures
+from headrace.coordinator.rest.checkpoint_status import checkpoint_states
 from headrace.coordinator.rest.node_status import job_rates, node_statuses
 from headrace.coordinator.store.submission import JobSubmission
 from headrace.rpc.messages import Failure
@@ -93,7 +93,7 @@ def running_status(
     """Returns the status of a job that has not ended. detailed: as of `node_statuses`."""
     view = driver.machine.view
     failure = driver.machine.job.failure
-    running, failed = checkpoint_states(driver.checkpoints, now_ms)
+    checkpoints = checkpoint_states(driver.checkpoints, now_ms)
     rate_in, rate_out = job_rates(plan, driver.figures)
     return JobStatus(
         job_id=submission.job,
@@ -121,8 +121,9 @@ def running_status(
             )
             for subtask, each in driver.figures.transactions()
         ),
-        checkpoint_running=running,
-        checkpoint_failed=failed,
+        checkpoint_complete=checkpoints.complete,
+        checkpoint_running=checkpoints.running,
+        checkpoint_failed=checkpoints.failed,
         warnings=tuple(
             DataWarningState(node=each.node, kind=each.kind, text=each.text, since=moment(each.since_ms))
             for each in driver.data.warnings
@@ -151,11 +152,9 @@ def monitored(submission: Submitted, driver: JobDriver, plan: PhysicalPlan, now_
     """Returns a running job's values for a monitoring system."""
     complete_at_ms = None if driver.checkpoint is None else driver.checkpoint.completed_at_ms
     log = driver.checkpoints
-    newest = next((each for each in log.entries if each.status in {"completed", "committed"}), None)
     return JobValues(
         status=running_status(submission, driver, plan, now_ms),
         checkpoint_age_s=None if complete_at_ms is None else max(0, now_ms - complete_at_ms) / 1000,
-        newest=None if newest is None else logged(newest, now_ms),
         completed=log.completed,
         failed=log.failed,
     )
@@ -216,10 +215,9 @@ def completed(driver: JobDriver) -> CompletedCheckpoint | None:
     newest = driver.checkpoint
     if newest is None:
         return None
-    bare = CompletedCheckpoint(
+    return CompletedCheckpoint(
         epoch=newest.epoch, completed_at=moment(newest.completed_at_ms), path=newest.path, bytes=newest.bytes
     )
-    return with_figures(bare, driver.checkpoints)
 
 
 def failure_text(failure: Failure) -> str:

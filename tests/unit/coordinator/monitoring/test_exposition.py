@@ -88,20 +88,20 @@ def full_job() -> JobValues:
         parallelism=2,
         nodes=nodes,
         transactions=(TransactionState(sink="k", subtask=1, name="x", age_ms=4_000),),
+        checkpoint_complete=CheckpointInfo(
+            epoch=3,
+            attempt=1,
+            status="committed",
+            duration_ms=250,
+            bytes=1_000,
+            bytes_written=400,
+            aligned_ms=20,
+            slowest=(CheckpointSubtask(task="t", subtask=1, worker="w", took_ms=200),),
+        ),
         checkpoint_running=CheckpointInfo(epoch=5, attempt=1, status="in-progress", duration_ms=500),
         checkpoint_failed=CheckpointInfo(epoch=4, attempt=1, status="failed", duration_ms=9_000),
     )
-    newest = CheckpointInfo(
-        epoch=3,
-        attempt=1,
-        status="committed",
-        duration_ms=250,
-        bytes=1_000,
-        bytes_written=400,
-        aligned_ms=20,
-        slowest=(CheckpointSubtask(task="t", subtask=1, worker="w", took_ms=200),),
-    )
-    return JobValues(status, 1.0, newest, completed=1)
+    return JobValues(status, 1.0, completed=1)
 
 
 def test_every_metric_has_a_value_where_everything_is_known() -> None:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from headrace.checkpoint.journal.records import CheckpointRecord
 from headrace.checkpoint.manifest import Manifest
-from headrace.client.models import CompletedCheckpoint, moment
 from headrace.coordinator.figures.checkpoint_log import CheckpointLog
 from headrace.coordinator.job.effects import SendAll, WriteCheckpoint
-from headrace.coordinator.rest.checkpoint_status import checkpoint_states, with_figures, with_log
+from headrace.coordinator.rest.checkpoint_status import checkpoint_states, with_log
 from headrace.rpc.figures import SubtaskBarrier
 from headrace.rpc.messages import EpochAborted, TriggerEpoch
 
@@ -26,7 +26,6 @@ MANIFEST = Manifest(
     sources={},
     splits={},
 )
-COMPLETE = CompletedCheckpoint(epoch=7, completed_at=moment(1_300), path="/c", bytes=10)
 
 
 def log_with(epoch: int, *, at_ms: int) -> CheckpointLog:
@@ -38,15 +37,15 @@ def log_with(epoch: int, *, at_ms: int) -> CheckpointLog:
 def test_a_running_checkpoint_has_run_until_now() -> None:
     log = log_with(7, at_ms=1_000)
 
-    running, failed = checkpoint_states(log, 3_500)
+    seen = checkpoint_states(log, 3_500)
 
-    assert running is not None and failed is None
-    assert running.duration_ms == 2_500
+    assert seen.running is not None and seen.failed is seen.complete is None
+    assert seen.running.duration_ms == 2_500
     assert [each.duration_ms for each in with_log((), log, 4_000)] == [3_000]
 
 
 def test_a_clock_that_was_set_back_is_no_negative_duration() -> None:
-    running, _ = checkpoint_states(log_with(7, at_ms=1_000), 10)
+    running = checkpoint_states(log_with(7, at_ms=1_000), 10).running
 
     assert running is not None and running.duration_ms == 0
 
@@ -55,22 +54,21 @@ def test_a_failed_checkpoint_keeps_its_duration() -> None:
     log = log_with(7, at_ms=1_000)
     log.observe(SendAll(EpochAborted(7)), 1, 2, now_ms=1_400)
 
-    _, failed = checkpoint_states(log, 9_000)
+    failed = checkpoint_states(log, 9_000).failed
 
     assert failed is not None and failed.duration_ms == 400
 
 
-def test_the_newest_complete_checkpoint_has_the_figures_of_its_log() -> None:
+def test_the_newest_complete_checkpoint_has_its_figures() -> None:
     log = log_with(7, at_ms=1_000)
     log.acknowledge(0, 7, "w1", [SubtaskBarrier(task="a", took_ms=30, aligned_ms=4, bytes=100)])
     log.acknowledge(1, 7, "w2", [SubtaskBarrier(task="a", took_ms=80, aligned_ms=60, bytes=11)])
     log.observe(WriteCheckpoint(1, MANIFEST, None, (), took_ms=90), 1, 2, now_ms=1_090)
+    assert checkpoint_states(log, 1_100).complete is None, "its record does not stand yet"
+    log.follow(CheckpointRecord(number=7, writer="w", at_ms=0, manifest=MANIFEST), 1_200)
 
-    found = with_figures(COMPLETE, log)
+    found = checkpoint_states(log, 9_000).complete
 
-    assert (found.duration_ms, found.bytes_written, found.aligned_ms) == (90, 111, 60)
+    assert found is not None
+    assert (found.epoch, found.duration_ms, found.bytes_written, found.aligned_ms) == (7, 90, 111, 60)
     assert [(each.task, each.subtask, each.took_ms) for each in found.slowest] == [("a", 1, 80), ("a", 0, 30)]
-
-
-def test_a_checkpoint_of_an_earlier_coordinator_has_no_figures() -> None:
-    assert with_figures(COMPLETE, log_with(8, at_ms=0)) == COMPLETE

@@ -43,7 +43,9 @@ class PipelineForm:
                 self._parallelism = ui.number("Parallelism", min=1, precision=0).props("outlined dense")
                 self._parallelism.style("width:140px")
             ui.button("Check", on_click=self.check).props("no-caps outline").classes("q-mt-sm")
-        with panel("Plan") as self._result:
+        with panel("Plan"):
+            self._result = ui.element("div")
+        with self._result:
             ui.label("Not checked yet.").classes("dim")
 
     async def check(self) -> Checked:
