@@ -1,21 +1,28 @@
-"""What reads a run's metrics every second, as Prometheus does; and a run that makes no figures at all."""
+"""Reads a run's metrics every second, as Prometheus does; and switches off the reports of figures."""
 
 from __future__ import annotations
 
+import http.client
+import os
 import threading
-import urllib.error
 import urllib.request
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
 EVERY_S, ANSWER_S = 1.0, 10.0
+"""Between two requests; for one answer."""
 _NO_FIGURES = """\
-import headrace.rpc.figures
+from pathlib import Path
 
-headrace.rpc.figures.FIGURES_INTERVAL_MS = 10**15
+import headrace.rpc.figures as figures
+
+assert figures.FIGURES_INTERVAL_MS > 0
+figures.FIGURES_INTERVAL_MS = 10**15
+(Path(__file__).parent / "done").touch()
 """
-"""Read by every interpreter of a run at its start, before a slot reads the interval: it is never over."""
+"""Runs at the start of each interpreter of a run, before a slot reads the interval. The first report still has figures,
+and a slot counts as always: only later reports have none."""
 
 
 @contextmanager
@@ -29,7 +36,7 @@ def scraped(port: int) -> Iterator[list[int]]:
             try:
                 with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=ANSWER_S) as answer:
                     sizes.append(len(answer.read()))
-            except urllib.error.URLError:
+            except (OSError, http.client.HTTPException):
                 continue  # the run has not begun to listen, or has ended
 
     reader = threading.Thread(target=read)
@@ -42,7 +49,14 @@ def scraped(port: int) -> Iterator[list[int]]:
 
 
 def without_figures(folder: Path) -> Mapping[str, str]:
-    """Returns environment variables with which no slot reports figures. folder: gets a file of the interpreter's."""
+    """Returns environment variables with which no slot reports figures. folder: receives a module that each interpreter
+    imports at its start.
+    """
     folder.mkdir()
     (folder / "sitecustomize.py").write_text(_NO_FIGURES)
-    return {"PYTHONPATH": str(folder)}
+    return {"PYTHONPATH": os.pathsep.join([str(folder), *filter(None, [os.environ.get("PYTHONPATH")])])}
+
+
+def were_off(folder: Path) -> bool:
+    """Whether an interpreter has switched them off."""
+    return (folder / "done").exists()

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -18,10 +19,11 @@ from pathlib import Path
 
 import httpx
 import pytest
+from packaging.requirements import Requirement
 
 import headrace
 from support.distributions.required import required_names
-from support.processes.running import RUN_TIMES, WAIT_SECONDS
+from support.processes.running import RUN_TIMES, WAIT_SECONDS, wait_until
 from support.repository import ROOT
 
 PIPELINE = """\
@@ -124,8 +126,13 @@ def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def installed_with_page(installed: Path) -> Path:
     """The same with the extra `ui`. Tests that use it come last."""
-    for name in required_names(["headrace[ui]"]) - {"headrace"}:
-        _link(metadata.distribution(name), _packages(installed))
+    packages = _packages(installed)
+    (own,) = metadata.distributions(name="headrace", path=[str(packages)])
+    needed = [Requirement(text) for text in own.requires or ()]
+    of_page = [each for each in needed if each.marker is not None and each.marker.evaluate({"extra": "ui"})]
+    assert of_page, "the wheel has the extra"
+    for name in required_names(f"{each.name}{each.specifier}" for each in of_page):
+        _link(metadata.distribution(name), packages)
     return installed
 
 
@@ -188,19 +195,22 @@ def test_it_runs_a_pipeline_on_files(installed: Path, tmp_path: Path) -> None:
 def test_it_serves_its_page(installed_with_page: Path, tmp_path: Path) -> None:
     (tmp_path / "pipeline.yaml").write_text(ENDLESS)
     command: list[str | Path] = [installed_with_page / "headrace", "run", "pipeline.yaml", "--ui"]
-    with subprocess.Popen(
-        command, cwd=tmp_path, env=environment_of(tmp_path), stderr=subprocess.PIPE, text=True
-    ) as running:
-        assert running.stderr is not None
-        printed: list[str] = []
-        while not printed or not printed[-1].startswith("page: "):
-            printed.append(running.stderr.readline())
-            assert printed[-1], f"it has ended: {''.join(printed)}"
+    log = tmp_path / "printed"
+    with log.open("w") as err:
+        running = subprocess.Popen(command, cwd=tmp_path, env=environment_of(tmp_path), stderr=err)
+    try:
+        wait_until(lambda: "page: http" in log.read_text() or running.poll() is not None, "the page is named")
+        link = re.search(r"^page: (\S+)$", log.read_text(), re.MULTILINE)
+        assert link, log.read_text()
         with httpx.Client(trust_env=False, follow_redirects=True, timeout=WAIT_SECONDS) as http:
-            page = http.get(printed[-1].removeprefix("page: ").strip(), headers={"Accept": "text/html"})
+            page = http.get(link[1], headers={"Accept": "text/html"})
         running.send_signal(signal.SIGINT)
-        rest = running.stderr.read()
-    assert running.returncode == 0, rest
+        code = running.wait(WAIT_SECONDS)
+    finally:
+        if running.poll() is None:
+            running.kill()
+            running.wait()
+    assert code == 0, log.read_text()
     assert "<title>Jobs - Headrace</title>" in page.text
     # the style sheet is a file of the package
     assert ".panel" in page.text

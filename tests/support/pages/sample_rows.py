@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal as Exact
+from typing import assert_never
 
 import polars as pl
 
@@ -41,3 +42,5 @@ def _value(dtype: DataType, number: int) -> object:
             return [_value(inner, number), _value(inner, number + 1)]
         case Struct(fields):
             return {item.name: _value(item.type, number) for item in fields}
+        case _:
+            assert_never(dtype)

@@ -115,6 +115,25 @@ def test_one_mistake_is_one_problem_with_its_remedy(
     assert remedy in (problem.remedy or "")
 
 
+@pytest.mark.parametrize(
+    ("before", "after", "other", "place"),
+    [
+        ("sources:", "source:", "'topik'", "source.orders.kafka.topik"),
+        ("steps:", "step:", "no node 'lrge'", "step.per_country.from"),
+        ("sinks:", "outputs:", "no node 'lrge'", "steps.per_country.from"),
+    ],
+)
+def test_what_stands_under_a_misspelt_key_is_read(before: str, after: str, other: str, place: str) -> None:
+    second = ("topic: orders", "topik: orders") if other == "'topik'" else ("from: large", "from: lrge")
+
+    problems = _problems(FILE.replace(before, after).replace(*second))
+
+    assert next(problem.path for problem in problems if "unknown key" in problem.message) == (after.strip(":"),)
+    assert [".".join(problem.path) for problem in problems if other in problem.message] == [place]
+    assert len(problems) == 2
+    assert all(problem.location is not None for problem in problems)
+
+
 @pytest.mark.parametrize("word", TYPE_SYNONYMS)
 def test_a_synonym_of_a_type_is_no_type_and_means_one(word: str) -> None:
     meant = TYPE_SYNONYMS[word]

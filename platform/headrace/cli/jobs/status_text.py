@@ -102,7 +102,7 @@ def _checkpoint_lines(found: JobStatus) -> Iterator[str]:
     else:
         last = found.checkpoint
         yield f"  checkpoint {last.epoch} at {time_text(last.completed_at)}, {last.bytes:,} bytes, {last.path}"
-    if (complete := found.checkpoint_complete) is not None:
+    if (complete := found.checkpoint_complete) is not None and complete.slowest:
         yield (
             f"  checkpoint {complete.epoch} took {span_text(complete.duration_ms or 0)}, slowest subtask "
             f"{slowest_text(complete)}, longest alignment {span_text(complete.aligned_ms or 0)}"

@@ -66,6 +66,11 @@ class CheckpointEntry:
     slowest: tuple[AckedSubtask, ...] = ()
     failure: str | None = None
 
+    @property
+    def is_complete(self) -> bool:
+        """Whether its record stands."""
+        return self.status in {"completed", "committed"}
+
 
 class CheckpointLog:
     """The log of one job. completed, failed: how many there were since this coordinator began."""

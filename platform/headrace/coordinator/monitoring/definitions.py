@@ -91,14 +91,15 @@ CHECKPOINT_ALIGNMENT = _gauge(
 CHECKPOINT_SLOWEST = _gauge(
     "job_checkpoint_slowest_subtask_seconds",
     Subject.JOB,
-    "The newest complete checkpoint: its slowest subtask, from the trigger until its state was in storage",
+    "The newest complete checkpoint: its slowest subtask, from the trigger until its state was in storage; the labels "
+    "name it, and change with it",
     "task",
     "subtask",
 )
 CHECKPOINT_FAILED = _gauge(
     "job_checkpoint_failed_seconds",
     Subject.JOB,
-    "How long the last failed checkpoint had run; absent when one was complete since",
+    "How long the last failed checkpoint had run; absent once a later one is complete",
 )
 CHECKPOINT_RUNNING = _gauge(
     "job_checkpoint_running_seconds", Subject.JOB, "How long the checkpoint in flight has run; 0: there is none"

@@ -27,16 +27,21 @@ def checkpoint_states(log: CheckpointLog, now_ms: int) -> CheckpointStates:
     """Returns the checkpoints of the log that a job's status has."""
     entries = log.entries
     running = next((each for each in entries if each.status == "in-progress"), None)
-    complete = next((each for each in entries if each.status in _COMPLETE), None)
+    complete = next((each for each in entries if each.is_complete), None)
     newest = next((each for each in entries if each.status != "in-progress"), None)
     failed = newest if newest is not None and newest.status == "failed" else None
-    return CheckpointStates(*(None if each is None else logged(each, now_ms) for each in (complete, running, failed)))
+
+    def shown(entry: CheckpointEntry | None) -> CheckpointInfo | None:
+        return None if entry is None else logged(entry, now_ms)
+
+    return CheckpointStates(complete=shown(complete), running=shown(running), failed=shown(failed))
 
 
 def logged(entry: CheckpointEntry, now_ms: int) -> CheckpointInfo:
     """Returns a checkpoint of the log."""
     ended_ms = entry.ended_at_ms
-    so_far_ms = max(0, now_ms - entry.started_at_ms) if entry.status == "in-progress" else None
+    # while its record is written, a checkpoint runs on: `took_ms` is known before that
+    so_far_ms = max(0, now_ms - entry.started_at_ms)
     return CheckpointInfo(
         epoch=entry.epoch,
         attempt=entry.attempt,
@@ -44,7 +49,7 @@ def logged(entry: CheckpointEntry, now_ms: int) -> CheckpointInfo:
         status=entry.status,
         started_at=moment(entry.started_at_ms),
         completed_at=None if ended_ms is None or entry.status == "failed" else moment(ended_ms),
-        duration_ms=so_far_ms if entry.took_ms is None else entry.took_ms,
+        duration_ms=so_far_ms if entry.status == "in-progress" else entry.took_ms,
         bytes=entry.bytes,
         failure=entry.failure,
         bytes_written=entry.bytes_written,
@@ -93,7 +98,6 @@ def with_log(retained: Iterable[CheckpointInfo], log: CheckpointLog | None, now_
     return tuple(merged[epoch] for epoch in sorted(merged, reverse=True))
 
 
-_COMPLETE = frozenset({"completed", "committed"})
 _FIGURES = ("bytes_written", "aligned_ms", "slots_acked", "slots", "slowest")
 
 

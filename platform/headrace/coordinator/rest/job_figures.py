@@ -24,7 +24,7 @@ def running_figures(summary: JobSummary, driver: JobDriver, plan: PhysicalPlan, 
     watermarks = [each.watermark for each in sources if each.watermark > TIME_MIN]
     rate_in, rate_out = job_rates(plan, driver.figures)
     newest = driver.checkpoint
-    took = next((each.took_ms for each in driver.checkpoints.entries if each.status in _COMPLETE), None)
+    took = next((each.took_ms for each in driver.checkpoints.entries if each.is_complete), None)
     failure = driver.machine.job.failure
     return JobFigures(
         **summary.model_dump(),
@@ -49,9 +49,6 @@ def running_figures(summary: JobSummary, driver: JobDriver, plan: PhysicalPlan, 
 def ended_figures(summary: JobSummary) -> JobFigures:
     """Returns the entry of a job without a driver."""
     return JobFigures(**summary.model_dump())
-
-
-_COMPLETE = frozenset({"completed", "committed"})
 
 
 def _partitions(plan: PhysicalPlan, driver: JobDriver) -> tuple[PartitionLag, ...]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any, TypeVar
 
 from headrace.core.errors import InvalidPipelineError, Problem, did_you_mean
@@ -33,8 +34,6 @@ IGNORED_PREFIX = "x-"
 SECTIONS = ("sources", "steps", "sinks", "connections", "tests")
 _DECIDING_KEYS = ("parallelism", "max_parallelism", "checkpoint")
 """Fields of the pipeline that the checks of a node depend on."""
-_UNNAMED = {"name": "unnamed"}
-"""Stands for the name of a pipeline that has none, while the rest is read."""
 TOP_KEYS = (*file_keys(PipelineFields), *SECTIONS)
 _Node = TypeVar("_Node", SourceNode, StepNode, SinkNode)
 
@@ -57,27 +56,37 @@ def read_pipeline(data: object, *, needs_sinks: bool = True) -> tuple[Pipeline |
     if not isinstance(data, Mapping):
         return None, [Finding(f"a pipeline is a mapping, not {kind_of(data)}", "begin with `name:`")]
     unknown = [str(key) for key in data if key not in TOP_KEYS and not str(key).startswith(IGNORED_PREFIX)]
-    findings = [unknown_key(key, TOP_KEYS) for key in unknown]
-    # a key under another name is one mistake: it is not missing besides
-    misspelt = {meant_key(key, TOP_KEYS) for key in unknown}
+    meant = {key: name for key in unknown if (name := meant_key(key, TOP_KEYS)) is not None and name not in data}
+    # what stands under a misspelt key is read as well: all mistakes in it are found at once, and none is invented
+    whole = {**data, **{name: data[key] for key, name in meant.items()}}
+    pipeline, findings = _read_whole(whole, needs_sinks=needs_sinks)
+    written = {name: key for key, name in meant.items()}
+    found = [*(unknown_key(key, TOP_KEYS) for key in unknown), *(_as_written(each, written) for each in findings)]
+    return pipeline, list(dict.fromkeys(found))
+
+
+def _as_written(finding: Finding, written: Mapping[str, str]) -> Finding:
+    """The finding at the key that the user wrote. written: top key -> how it is misspelt."""
+    first = finding.path[:1]
+    return replace(finding, path=(written.get(first[0], first[0]), *finding.path[1:])) if first else finding
+
+
+def _read_whole(data: Mapping[str, Any], *, needs_sinks: bool) -> tuple[Pipeline | None, list[Finding]]:
+    """Reads the known keys, as `read_pipeline` does."""
+    findings: list[Finding] = []
     fields: PipelineFields | None = None
     with collecting(findings):
-        given = {key: data[key] for key in file_keys(PipelineFields) if key in data}
-        fields = read_model(PipelineFields, _UNNAMED | given if "name" in misspelt else given)
+        fields = read_model(PipelineFields, {key: data[key] for key in file_keys(PipelineFields) if key in data})
     connections = read_connections(data.get("connections"), findings)
-    sources = _read_group(
-        data, "sources", lambda body: _read_source(body, connections), findings, required="sources" not in misspelt
-    )
+    sources = _read_group(data, "sources", lambda body: _read_source(body, connections), findings, required=True)
     steps = _read_group(data, "steps", _read_step, findings, required=False)
-    needs_sinks = needs_sinks and "sinks" not in misspelt
     sinks = _read_group(data, "sinks", lambda body: _read_sink(body, connections), findings, required=needs_sinks)
-    if misspelt.isdisjoint(SECTIONS):
-        findings.extend(check_graph(data))
+    findings.extend(check_graph(data))
     if fields is not None:
         findings.extend(_too_parallel(fields, data, {**sources, **steps, **sinks}))
     tests = _read_tests(data, sources, findings)
     if findings or fields is None:
-        return _readable(fields, data, (sources, steps, sinks)), list(dict.fromkeys(findings))
+        return _readable(fields, data, (sources, steps, sinks)), findings
     return Pipeline(**dict(fields), sources=sources, steps=steps, sinks=sinks, tests=tests), []
 
 
@@ -90,7 +99,7 @@ def _readable(
     if fields is None:
         needed = {key: data[key] for key in _DECIDING_KEYS if key in data}
         with collecting([]):
-            fields = read_model(PipelineFields, _UNNAMED | needed)
+            fields = read_model(PipelineFields, {"name": "unnamed", **needed})
     if fields is None:
         return None
     uses = Counter(name for group in SECTIONS[:3] for name in _names(data, group))

@@ -46,6 +46,8 @@ def cluster_page(poller: Poller) -> None:
 
         def refresh() -> None:
             frame.refresh()
+            if poller.age_s is None:
+                return
             view = cluster_view(poller.cluster(), poller.figures, datetime.now(UTC))
             figures.content = figures_html(view.figures)
             alarms.content = "".join(f'<div class="note alarm">{html.escape(text)}</div>' for _, text in view.alarms)

@@ -64,7 +64,9 @@ def test_the_newest_complete_checkpoint_has_its_figures() -> None:
     log.acknowledge(0, 7, "w1", [SubtaskBarrier(task="a", took_ms=30, aligned_ms=4, bytes=100)])
     log.acknowledge(1, 7, "w2", [SubtaskBarrier(task="a", took_ms=80, aligned_ms=60, bytes=11)])
     log.observe(WriteCheckpoint(1, MANIFEST, None, (), took_ms=90), 1, 2, now_ms=1_090)
-    assert checkpoint_states(log, 1_100).complete is None, "its record does not stand yet"
+    writing = checkpoint_states(log, 9_000)
+    assert writing.complete is None and writing.running is not None, "its record does not stand yet"
+    assert writing.running.duration_ms == 8_000
     log.follow(CheckpointRecord(number=7, writer="w", at_ms=0, manifest=MANIFEST), 1_200)
 
     found = checkpoint_states(log, 9_000).complete

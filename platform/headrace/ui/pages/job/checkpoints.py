@@ -29,6 +29,7 @@ _SUBTASKS = (
 )
 
 _NO_CHECKPOINT = "There is no checkpoint yet."
+_NOT_ACKNOWLEDGED = "No slot has acknowledged it."
 _NOT_KNOWN = "Its subtasks are not known: it is older than this coordinator."
 
 
@@ -66,7 +67,9 @@ class JobCheckpoints:
     def _show_subtasks(self) -> None:
         chosen = self._found.get(self._select.value or 0)
         if chosen is None:
+            self._about.text = ""
             self._subtasks.show((), nothing=_NO_CHECKPOINT)
             return
         self._about.text = "\n".join(text for text in (chosen.path, chosen.failure) if text)
-        self._subtasks.show(subtask_rows(chosen), nothing=_NOT_KNOWN)
+        acknowledges = chosen.status in {"in-progress", "failed"}
+        self._subtasks.show(subtask_rows(chosen), nothing=_NOT_ACKNOWLEDGED if acknowledges else _NOT_KNOWN)

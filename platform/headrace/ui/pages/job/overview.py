@@ -49,7 +49,7 @@ class JobOverview:
         self._picked: str | None = None
         self._nodes_of_box: tuple[str, ...] = ()
         with panel("Graph") as self._graph_box:
-            self._no_graph = ui.label("The job has not begun to run yet.").classes("dim")
+            self._no_graph = ui.label(ASKED).classes("dim")
         with ui.element("div").classes("two"):
             self._rates = Chart("Rows per second", nothing="No figures of the last 15 minutes.", label="rates")
             self._lags = Chart("Lag per partition, messages", nothing="No source has a lag.", label="lag")
@@ -65,12 +65,17 @@ class JobOverview:
 
     def show(self, status: JobStatus | None) -> None:
         """Draws everything anew."""
+        if self._live.poller.age_s is None:
+            return
         samples = self._live.poller.samples.of(self._job)
         self._rates.show(samples.rates())
         self._lags.show(samples.lags())
         self._delay.show(samples.delay())
         self._load.show(samples.load())
-        if status is None or not status.nodes:
+        if status is None:
+            return
+        self._no_graph.text = "The job has not begun to run yet."
+        if not status.nodes:
             return
         if self._picked is None:
             self._pick(busiest_node(status))
