@@ -5,6 +5,7 @@ from __future__ import annotations
 import http.client
 import os
 import threading
+import time
 import urllib.request
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -12,6 +13,7 @@ from pathlib import Path
 
 EVERY_S, ANSWER_S = 1.0, 10.0
 """Between two requests; for one answer."""
+_ROWS = b"headrace_node_rows_in_total{"
 _NO_FIGURES = """\
 from pathlib import Path
 
@@ -26,23 +28,25 @@ and a slot counts as always: only later reports have none."""
 
 
 @contextmanager
-def scraped(port: int) -> Iterator[list[int]]:
-    """Reads `/metrics` every second until the context ends; gives the sizes of the answers, in bytes."""
-    sizes: list[int] = []
+def scraped(port: int) -> Iterator[list[float]]:
+    """Reads `/metrics` every second until the context ends; gives when each answer with rows of the job came (s)."""
+    answers: list[float] = []
     over = threading.Event()
+    direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
     def read() -> None:
         while not over.wait(EVERY_S):
             try:
-                with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=ANSWER_S) as answer:
-                    sizes.append(len(answer.read()))
+                with direct.open(f"http://127.0.0.1:{port}/metrics", timeout=ANSWER_S) as answer:
+                    if _ROWS in answer.read():
+                        answers.append(time.monotonic())
             except (OSError, http.client.HTTPException):
                 continue  # the run has not begun to listen, or has ended
 
     reader = threading.Thread(target=read)
     reader.start()
     try:
-        yield sizes
+        yield answers
     finally:
         over.set()
         reader.join()
