@@ -21,7 +21,7 @@ from typing import Any
 
 from measuring.figures import Figure, alternating
 from measuring.parts import on_broker
-from measuring.slot_run import rows_per_cpu_s, started
+from measuring.slot_run import Run, rows_per_cpu_s, started
 from workloads.data import PARTITIONS, fill
 from workloads.pipelines import windowed
 from workloads.scraped import scraped, were_off, without_figures
@@ -44,13 +44,18 @@ def pipeline(brokers: str, source: str, checkpoint: Mapping[str, Any]) -> tuple[
     return sink, windowed(brokers, source, sink) | {"checkpoint": checkpoint}
 
 
+def speed_of(run: Run, rows: int) -> float:
+    """Rows per CPU-second of a run, without its start and end; stops it."""
+    speed = rows_per_cpu_s(run, run.follow(CHECKPOINTS), rows)
+    run.stop()
+    return speed
+
+
 def shuffled(brokers: str, folder: Path, parallelism: int, rows: int) -> float:
     """Rows per CPU-second at a parallelism, without start and end."""
     sink, made = pipeline(brokers, "large", EVERY_SECOND)
     with started(made, folder / sink, "--parallelism", str(parallelism)) as run:
-        speed = rows_per_cpu_s(run, run.follow(CHECKPOINTS), rows)
-        run.stop()
-    return speed
+        return speed_of(run, rows)
 
 
 def watched(brokers: str, folder: Path, rows: int) -> float:
@@ -58,8 +63,7 @@ def watched(brokers: str, folder: Path, rows: int) -> float:
     sink, made = pipeline(brokers, "large", EVERY_SECOND)
     port = free_port()
     with started(made, folder / sink, "--metrics-port", str(port)) as run, scraped(port) as answers:
-        speed = rows_per_cpu_s(run, run.follow(CHECKPOINTS), rows)
-        run.stop()
+        speed = speed_of(run, rows)
     assert len(answers) >= ANSWERS_MIN, f"the metrics were read only {len(answers)} times"
     return speed
 
@@ -69,8 +73,7 @@ def unwatched(brokers: str, folder: Path, rows: int) -> float:
     sink, made = pipeline(brokers, "large", EVERY_SECOND)
     site = folder / f"{sink}-site"
     with started(made, folder / sink, environment=without_figures(site)) as run:
-        speed = rows_per_cpu_s(run, run.follow(CHECKPOINTS), rows)
-        run.stop()
+        speed = speed_of(run, rows)
     assert were_off(site), "slots have reported figures"
     return speed
 

@@ -284,6 +284,15 @@ class NodeStatus(Answer):
     inputs: tuple[str, ...] = ()
 
 
+class CompletedCheckpoint(Answer):
+    """The newest complete checkpoint of a job. `path` can be given to `--from-savepoint`."""
+
+    epoch: int
+    completed_at: Moment
+    path: str
+    bytes: int
+
+
 class TransactionState(Answer):
     """A transaction of a sink that is open. age_ms: since its first row; prepared: it waits for its commit."""
 
@@ -308,15 +317,6 @@ class CheckpointSubtask(Answer):
     took_ms: int
     aligned_ms: int = 0
     bytes: int = 0
-
-
-class CompletedCheckpoint(Answer):
-    """The newest complete checkpoint of a job. `path` can be given to `--from-savepoint`."""
-
-    epoch: int
-    completed_at: Moment
-    path: str
-    bytes: int
 
 
 class DataWarningState(Answer):

@@ -9,14 +9,7 @@ import typer
 
 from headrace.cli.arguments import print_table
 from headrace.cli.jobs.jobs import state_text, time_text
-from headrace.client.models import (
-    CheckpointInfo,
-    ExceptionInfo,
-    JobStatus,
-    NodeStatus,
-    PartitionState,
-    SubtaskState,
-)
+from headrace.client.models import CheckpointInfo, ExceptionInfo, JobStatus, NodeStatus, PartitionState, SubtaskState
 from headrace.core.signals import TIME_MIN
 from headrace.core.text.plural import plural
 from headrace.core.text.span_text import span_text
