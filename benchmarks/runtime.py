@@ -7,13 +7,15 @@ usage: runtime.py [--only shuffle|checkpoints|figures] [--pairs N] [--rows N]
                  checkpoint to the last one before the end
     checkpoints  K in one slot process with a checkpoint every second, compared with none. The CPU time of a short run
                  is subtracted from that of a long one, which removes start and end: CPU seconds for the additional rows
-    figures      K in one slot process with its metrics read every second, compared with the same run whose slots
-                 report no figures (they count all the same), and without a port. As `shuffle`
+    figures      K in one slot process over four times the rows; its slot reports figures, and its metrics are read
+                 every second, in every second phase of four seconds. Rows per CPU-second of all processes in such
+                 phases, compared with the others of the same runs (the slot counts all the same)
 """
 
 from __future__ import annotations
 
 import itertools
+import sys
 import tempfile
 from collections.abc import Collection, Mapping
 from pathlib import Path
@@ -21,19 +23,18 @@ from typing import Any
 
 from measuring.figures import Figure, alternating
 from measuring.parts import on_broker
-from measuring.slot_run import Run, rows_per_cpu_s, started
+from measuring.slot_run import rows_per_cpu_s, rows_per_cpu_s_by_turns, started
 from workloads.data import PARTITIONS, fill
 from workloads.pipelines import windowed
-from workloads.scraped import scraped, were_off, without_figures
+from workloads.scraped import in_phases, paused, phase, scraped
 
 from headrace.local.topics.topics import create_topic
 from headrace.processes.ports import free_port
 
 ROWS, SHORT_ROWS, PAIRS, CHECKPOINTS = 6_000_000, 1_000_000, 5, 14
+FIGURES_TIMES, FIGURES_CHECKPOINTS = 4, 1_000
 PARTS = ("shuffle", "checkpoints", "figures")
 EVERY_SECOND, NONE = {"interval": "1s", "retained": 1_000}, {"interval": "none"}
-ANSWERS_MIN = 3
-"""Fewer readings of the metrics than these are no run that was watched: the shortest takes five seconds."""
 _number = itertools.count()
 
 
@@ -44,38 +45,34 @@ def pipeline(brokers: str, source: str, checkpoint: Mapping[str, Any]) -> tuple[
     return sink, windowed(brokers, source, sink) | {"checkpoint": checkpoint}
 
 
-def speed_of(run: Run, rows: int) -> float:
-    """Rows per CPU-second of a run, without its start and end; stops it."""
-    speed = rows_per_cpu_s(run, run.follow(CHECKPOINTS), rows)
-    run.stop()
-    return speed
-
-
 def shuffled(brokers: str, folder: Path, parallelism: int, rows: int) -> float:
     """Rows per CPU-second at a parallelism, without start and end."""
     sink, made = pipeline(brokers, "large", EVERY_SECOND)
     with started(made, folder / sink, "--parallelism", str(parallelism)) as run:
-        return speed_of(run, rows)
+        speed = rows_per_cpu_s(run, run.follow(CHECKPOINTS), rows)
+        run.stop()
+        return speed
 
 
-def watched(brokers: str, folder: Path, rows: int) -> float:
-    """Rows per CPU-second of a run whose metrics are read every second, without start and end."""
-    sink, made = pipeline(brokers, "large", EVERY_SECOND)
-    port = free_port()
-    with started(made, folder / sink, "--metrics-port", str(port)) as run, scraped(port) as answers:
-        speed = speed_of(run, rows)
-    assert len(answers) >= ANSWERS_MIN, f"the metrics were read only {len(answers)} times"
-    return speed
+def by_turns(brokers: str, folder: Path, rows: int) -> tuple[float, float]:
+    """Rows per CPU-second of one run: while it reports figures and its metrics are read, and while neither is done."""
+    sink, made = pipeline(brokers, "long", EVERY_SECOND)
+    port, site = free_port(), folder / f"{sink}-site"
+    arguments = "--metrics-port", str(port)
+    with started(made, folder / sink, *arguments, environment=in_phases(site)) as run, scraped(port) as answers:
+        on, off = rows_per_cpu_s_by_turns(run, run.follow(FIGURES_CHECKPOINTS), rows, phase)
+    assert paused(site), "the slot has always reported figures"
+    assert len(set(answers)) > 1, "the metrics were read in fewer than two phases"
+    return on, off
 
 
-def unwatched(brokers: str, folder: Path, rows: int) -> float:
-    """The same of a run whose slots report no figures."""
-    sink, made = pipeline(brokers, "large", EVERY_SECOND)
-    site = folder / f"{sink}-site"
-    with started(made, folder / sink, environment=without_figures(site)) as run:
-        speed = speed_of(run, rows)
-    assert were_off(site), "slots have reported figures"
-    return speed
+def figured(brokers: str, folder: Path, pairs: int, rows: int) -> Figure:
+    """So many runs, without the first one."""
+    name, found = "K with figures reported and read beside none", []
+    for number in range(pairs + 1):
+        found.append(by_turns(brokers, folder, rows))
+        print(f"{name} {number}/{pairs}: {found[-1][0]:,.0f} beside {found[-1][1]:,.0f}", file=sys.stderr, flush=True)
+    return Figure(name, "rows/CPU-s", [on for on, _ in found[1:]], [off for _, off in found[1:]])
 
 
 def whole(brokers: str, folder: Path, source: str, checkpoint: Mapping[str, Any]) -> float:
@@ -95,7 +92,12 @@ def checkpointed(brokers: str, folder: Path, checkpoint: Mapping[str, Any], rows
 
 def measure(brokers: str, parts: Collection[str], *, pairs: int = PAIRS, rows: int = ROWS) -> list[Figure]:
     """Runs the selected parts."""
-    for topic, count in (("large", rows), ("short", SHORT_ROWS)):
+    topics = {
+        "shuffle": {"large": rows},
+        "checkpoints": {"large": rows, "short": SHORT_ROWS},
+        "figures": {"long": FIGURES_TIMES * rows},
+    }
+    for topic, count in {topic: count for part in parts for topic, count in topics[part].items()}.items():
         create_topic(brokers, topic, partitions=PARTITIONS, config={"retention.ms": "-1"})
         fill(brokers, topic, count)
     found: list[Figure] = []
@@ -108,8 +110,7 @@ def measure(brokers: str, parts: Collection[str], *, pairs: int = PAIRS, rows: i
             every, none = (lambda of=of: checkpointed(brokers, folder, of, rows) for of in (EVERY_SECOND, NONE))
             found.append(alternating("K with a checkpoint a second beside none", pairs, every, none))
         if "figures" in parts:
-            seen, unseen = (lambda of=of: of(brokers, folder, rows) for of in (watched, unwatched))
-            found.append(alternating("K with figures reported and read beside none", pairs, seen, unseen))
+            found.append(figured(brokers, folder, pairs, FIGURES_TIMES * rows))
     return found
 
 

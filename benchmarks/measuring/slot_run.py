@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import bisect
+import itertools
 import json
 import os
 import signal
@@ -10,7 +11,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -163,3 +164,21 @@ def rows_per_cpu_s(run: Run, checkpoints: Sequence[CheckpointRecord], rows: int)
     assert len(under_way) > 2, "too few checkpoints to measure between: give it more rows"
     first, last = under_way[0], under_way[-1]
     return (position(last) - position(first)) / run.cpu.between(first.at_ms, last.at_ms)
+
+
+def rows_per_cpu_s_by_turns(
+    run: Run, checkpoints: Sequence[CheckpointRecord], rows: int, phase: Callable[[float], int]
+) -> tuple[float, float]:
+    """Of even and of odd phases: all intervals between two checkpoints within one phase, but for the first phase.
+    phase: the number of that of a time (epoch ms)."""
+    read, spent, intervals = [0, 0], [0.0, 0.0], [0, 0]
+    under_way = [each for each in checkpoints if 0 < position(each) < rows]
+    began = phase(under_way[0].at_ms) if under_way else 0
+    for first, last in itertools.pairwise(under_way):
+        number = phase(first.at_ms)
+        if began < number == phase(last.at_ms):
+            read[number % 2] += position(last) - position(first)
+            spent[number % 2] += run.cpu.between(first.at_ms, last.at_ms)
+            intervals[number % 2] += 1
+    assert min(intervals) > 2, "too few checkpoints in one of the phases: give it more rows"
+    return read[0] / spent[0], read[1] / spent[1]
