@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 from headrace.connect import registry
@@ -15,6 +15,7 @@ Side = Literal["source", "sink"]
 Connections = Mapping[str, Mapping[str, Mapping[str, Any]]]
 """Connection name -> connector name -> fields."""
 USE = "use"
+_FLAT_KEYS = ("connector", "type", "kind")
 
 
 def read_connections(data: object, findings: list[Finding]) -> Connections:
@@ -111,6 +112,8 @@ def _only_connector(body: Mapping[str, Any], own: tuple[str, ...], side: Side, f
     installed = registry.connector_names()
     strangers = [str(key) for key in body if key not in own]
     found = [key for key in strangers if key in installed]
+    if not found:
+        _refuse_flat(body, strangers, installed)
     if len(found) > 1:
         message = f"a {side} has one connector, and this one has {len(found)}: {', '.join(found)}"
         findings.append(Finding(message, f"make a {side} of each", (found[1],), on_key=True))
@@ -126,6 +129,16 @@ def _only_connector(body: Mapping[str, Any], own: tuple[str, ...], side: Side, f
     if not strangers or (not found and not findings):
         findings.append(Finding(f"the {side} has no connector", f"add one of {', '.join(installed)}"))
     return found[0] if len(found) == 1 else None
+
+
+def _refuse_flat(body: Mapping[str, Any], strangers: Sequence[str], installed: Sequence[str]) -> None:
+    """Refuses `connector: kafka` with its settings beside it, as in other systems: one mistake, not one a setting."""
+    for key in _FLAT_KEYS:
+        name = body.get(key)
+        if isinstance(name, str) and name in installed:
+            settings = ", ".join(each for each in strangers if each not in _FLAT_KEYS)
+            remedy = f"write `{name}:` and below it its settings" + (f": {settings}" if settings else "")
+            raise wrong(f"a connector is named by a key, not by {key!r}", remedy, key, on_key=True)
 
 
 def _check_format(body: Mapping[str, Any], name: str, takes: str) -> None:

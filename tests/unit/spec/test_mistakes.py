@@ -82,6 +82,15 @@ MISTAKES = [
     ("{column: ts}", "{column: tss}", 10, "no column 'tss'", "did you mean 'ts'?"),
     ("sources:", "source:", 2, "unknown key 'source'", "did you mean 'sources'?"),
     ("sinks:", "outputs:", 20, "unknown key 'outputs'", "did you mean 'sinks'?"),
+    ("from: large", "frm: large", 16, "unknown key 'frm'", "did you mean 'from'?"),
+    ("from: large", "input: large", 16, "unknown key 'input'", "did you mean 'from'?"),
+    ("from: per_country", "fro: per_country", 22, "unknown key 'fro'", "did you mean 'from'?"),
+    ("format: json", "formt: json", 5, "unknown key 'formt'", "did you mean 'format'?"),
+    ("    schema:", "    shema:", 6, "unknown key 'shema'", "did you mean 'schema'?"),
+    ("    schema:", "    fields:", 6, "unknown key 'fields'", "did you mean 'schema'?"),
+    ("time: {column: ts}", "tme: {column: ts}", 10, "unknown key 'tme'", "did you mean 'time'?"),
+    ("    kafka: {", "    connector: kafka\n    topic: orders #{", 4, "not by 'connector'", "`kafka:` and below it"),
+    ("    print: {}", "    type: print", 23, "not by 'type'", "write `print:`"),
 ]
 
 
@@ -121,14 +130,21 @@ def test_one_mistake_is_one_problem_with_its_remedy(
         ("sources:", "source:", "'topik'", "source.orders.kafka.topik"),
         ("steps:", "step:", "no node 'lrge'", "step.per_country.from"),
         ("sinks:", "outputs:", "no node 'lrge'", "steps.per_country.from"),
+        ("    schema:", "    shema:", "unknown type 'int46'", "sources.orders.shema.amount"),
+        ("from: per_country", "frm: per_contry", "no node 'per_contry'", "sinks.out.frm"),
     ],
 )
 def test_what_stands_under_a_misspelt_key_is_read(before: str, after: str, other: str, place: str) -> None:
-    second = ("topic: orders", "topik: orders") if other == "'topik'" else ("from: large", "from: lrge")
+    second = {
+        "'topik'": ("topic: orders", "topik: orders"),
+        "no node 'lrge'": ("from: large", "from: lrge"),
+        "unknown type 'int46'": ("amount: int64", "amount: int46"),
+    }.get(other, ("", ""))
 
     problems = _problems(FILE.replace(before, after).replace(*second))
 
-    assert next(problem.path for problem in problems if "unknown key" in problem.message) == (after.strip(":"),)
+    first = next(problem.path for problem in problems if "unknown key" in problem.message)
+    assert first[-1] == after.strip().partition(":")[0]
     assert [".".join(problem.path) for problem in problems if other in problem.message] == [place]
     assert len(problems) == 2
     assert all(problem.location is not None for problem in problems)

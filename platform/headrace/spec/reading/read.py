@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from typing import Any, TypeVar
 
+from headrace.connect import registry
 from headrace.core.errors import InvalidPipelineError, Problem, did_you_mean
 from headrace.spec.connectors import Connections, read_connections, read_connector
 from headrace.spec.graph import check_graph
@@ -25,7 +25,8 @@ from headrace.spec.pipeline import (
     TestCase,
 )
 from headrace.spec.reading.findings import Finding, FindingsError, collecting, joined, wrong
-from headrace.spec.reading.wording import file_keys, kind_of, meant_key, read_model, unknown_key
+from headrace.spec.reading.misspelt import Keys, corrected
+from headrace.spec.reading.wording import file_keys, kind_of, read_model, unknown_key
 from headrace.spec.rows import row_values
 from headrace.spec.verbs import BESIDE_AGGREGATE, LATER_KEYS, LATER_VERBS, VERBS, Verb, read_verb
 from headrace.spec.window import NOT_IN_THIS_VERSION
@@ -55,20 +56,22 @@ def read_pipeline(data: object, *, needs_sinks: bool = True) -> tuple[Pipeline |
     """
     if not isinstance(data, Mapping):
         return None, [Finding(f"a pipeline is a mapping, not {kind_of(data)}", "begin with `name:`")]
-    unknown = [str(key) for key in data if key not in TOP_KEYS and not str(key).startswith(IGNORED_PREFIX)]
-    meant = {key: name for key in unknown if (name := meant_key(key, TOP_KEYS)) is not None and name not in data}
-    # what stands under a misspelt key is read as well: all mistakes in it are found at once, and none is invented
-    whole = {**data, **{name: data[key] for key, name in meant.items()}}
-    pipeline, findings = _read_whole(whole, needs_sinks=needs_sinks)
-    written = {name: key for key, name in meant.items()}
-    found = [*(unknown_key(key, TOP_KEYS) for key in unknown), *(_as_written(each, written) for each in findings)]
+    known = {key: value for key, value in data.items() if not str(key).startswith(IGNORED_PREFIX)}
+    whole = corrected(known, Keys(TOP_KEYS), _node_keys())
+    unknown = [unknown_key(str(key), TOP_KEYS) for key in whole.data if key not in TOP_KEYS]
+    pipeline, findings = _read_whole(whole.data, needs_sinks=needs_sinks)
+    found = [*unknown, *whole.findings, *(whole.as_written(each) for each in findings)]
     return pipeline, list(dict.fromkeys(found))
 
 
-def _as_written(finding: Finding, written: Mapping[str, str]) -> Finding:
-    """The finding at the key that the user wrote. written: top key -> how it is misspelt."""
-    first = finding.path[:1]
-    return replace(finding, path=(written.get(first[0], first[0]), *finding.path[1:])) if first else finding
+def _node_keys() -> dict[str, Keys]:
+    """Section -> the keys of its nodes. Connectors and verbs are not guessed: much depends on them."""
+    connectors = registry.connector_names()
+    return {
+        "sources": Keys(file_keys(SourceFields), ("partition", *connectors)),
+        "steps": Keys(file_keys(StepFields), (*VERBS, *BESIDE_AGGREGATE)),
+        "sinks": Keys(file_keys(SinkFields), connectors),
+    }
 
 
 def _read_whole(data: Mapping[str, Any], *, needs_sinks: bool) -> tuple[Pipeline | None, list[Finding]]:
