@@ -87,15 +87,24 @@ def read_connector(
     shared: Mapping[str, Any] = {}
     broken = len(findings)
     with collecting(findings, name):
-        fields = {} if fields is None else _mapping(fields, "its fields as a mapping")
+        if not isinstance(fields, Mapping | None):
+            raise wrong(
+                f"takes its fields as a mapping, not {kind_of(fields)}", f"write `{name}: {{}}` if it needs none"
+            )
+        fields = fields or {}
         shared = _shared(fields, name, connections)
     if len(findings) > broken:
         raise FindingsError(findings)
-    merged = merge(_only_of(shared, file_keys(model), connector), {key: fields[key] for key in fields if key != USE})
+    # reported by `_only_connector`; read here, so that they are not missing as well
+    beside = {key: body[key] for key in file_keys(model) if key in body and key not in (*own, *fields)}
+    given = {key: fields[key] for key in fields if key != USE} | beside
     try:
-        config = read_model(model, merged)
+        config = read_model(model, merge(_only_of(shared, file_keys(model), connector), given))
     except FindingsError as found:
-        findings.extend(_blamed(finding, fields, shared, name) for finding in found.findings)
+        findings.extend(
+            finding if finding.path[:1] and finding.path[0] in beside else _blamed(finding, fields, shared, name)
+            for finding in found.findings
+        )
     if findings:
         raise FindingsError(findings)
     return name, config
@@ -121,7 +130,9 @@ def _only_connector(body: Mapping[str, Any], own: tuple[str, ...], side: Side, f
         if key in found:
             continue
         near_own = did_you_mean(key, own)
-        if found or near_own:
+        if len(found) == 1 and key in _known_fields(_connector_at(found[0])):
+            findings.append(Finding(f"{key!r} is a setting of {found[0]}", f"write it below `{found[0]}:`", (key,)))
+        elif found or near_own:
             findings.append(unknown_key(key, own if found else (*own, *installed)))
         else:
             remedy = joined(did_you_mean(key, installed), f"installed connectors: {', '.join(installed)}")

@@ -128,6 +128,8 @@ def read_format(data: object) -> FormatUse:
             f"takes a format's name or {{name: {{options}}}}, not {kind_of(data)}",
             'such as json, or {csv: {delimiter: ";"}}',
         )
+    if data.get("type") in registry.format_names():
+        raise wrong("a format is named by a key, not by 'type'", f"write `format: {data['type']}`", "type", on_key=True)
     (name, options), *_ = data.items()
     findings: list[Finding] = []
     with collecting(findings, str(name)):

@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, Field, SerializeAsAny
+from pydantic import AfterValidator, Field, SerializeAsAny, model_validator
 
 from headrace.connect.sink import SinkConfig
 from headrace.connect.source import SourceConfig
@@ -63,6 +63,13 @@ class EventTime(FileModel):
         serialization_alias="max_drift",
         description="partitions that run further ahead of the slowest are paused",
     )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _refuse_name(cls, data: object) -> object:
+        if isinstance(data, str) and data:
+            raise wrong(f"takes a mapping, not {data!r}", f"write {{column: {data}}}")
+        return data
 
     def model_post_init(self, context: object, /) -> None:
         """Rejects two origins of time."""

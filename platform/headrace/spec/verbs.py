@@ -29,7 +29,8 @@ def _written(text: object) -> object:
     if text is None:
         raise wrong("there is no expression", "write an SQL expression")
     if not isinstance(text, str):
-        raise wrong(f"takes an SQL expression as text, not {kind_of(text)}", "quote this expression" if text else None)
+        remedy = "write one expression; `and` joins conditions" if isinstance(text, list) else "quote this expression"
+        raise wrong(f"takes an SQL expression as text, not {kind_of(text)}", remedy if text else None)
     return text
 
 
@@ -62,6 +63,8 @@ def _named_expressions(data: object) -> object:
 
 def _selected(data: object) -> object:
     """Parses `[col, ..]` or `{name: <expression>}`."""
+    if isinstance(data, str) and data:
+        raise wrong(f"takes a list of columns, or a mapping to expressions, not {kind_of(data)}", f"write [{data}]")
     if not isinstance(data, list):
         return _named_expressions(data)
     findings: list[Finding] = []

@@ -91,6 +91,16 @@ MISTAKES = [
     ("time: {column: ts}", "tme: {column: ts}", 10, "unknown key 'tme'", "did you mean 'time'?"),
     ("    kafka: {", "    connector: kafka\n    topic: orders #{", 4, "not by 'connector'", "`kafka:` and below it"),
     ("    print: {}", "    type: print", 23, "not by 'type'", "write `print:`"),
+    ("    print: {}", "    print: true", 23, "takes its fields as a mapping", "`print: {}`"),
+    (", topic: orders}", "}\n    topic: orders", 5, "'topic' is a setting of kafka", "write it below `kafka:`"),
+    ("  out:\n    from: ", "  - name: out\n    from: ", 20, "not a list", "write `out:` and below it"),
+    ("{tumbling: 1h}", "{type: tumbling, size: 5m}", 18, "a window's kind is a key", "write {tumbling: 5m}"),
+    ("format: json", "format: {type: json}", 5, "a format is named by a key", "write `format: json`"),
+    ("time: {column: ts}", "time: ts", 10, "takes a mapping, not 'ts'", "write {column: ts}"),
+    ("filter: amount > 10", "filter: [amount > 10, amount < 20]", 14, "not a list", "`and` joins conditions"),
+    ("filter: amount > 10", "select: country, amount, ts", 14, "takes a list of columns", "[country, amount, ts]"),
+    ("amount > 10", "amount => 10", 14, "'=>' is not expected here", "did you mean '>='?"),
+    ("amount > 10", "amount > 10 && amount < 20", 14, "`&&` is not part of expressions", "use and"),
 ]
 
 
@@ -166,3 +176,26 @@ def test_a_schema_means_by_a_word_what_a_cast_means(word: str) -> None:
     compiled = compile_scalar(f"cast(x as {word})", schema_of({"x": "string"}))
 
     assert str(compiled.type) == TYPE_SYNONYMS[word]
+
+
+def test_nodes_in_a_list_are_read() -> None:
+    listed = FILE.replace("  large:\n    from: orders\n", "  - name: large\n    from: ordrs\n")
+    listed = listed.replace("  per_country:\n    from: large", "  - name: per_country\n    frm: large")
+
+    problems = {".".join(problem.path): problem for problem in _problems(listed)}
+
+    assert sorted(problems) == ["steps", "steps.0.from", "steps.1.frm"]
+    places = [problems[path].location for path in sorted(problems)]
+    assert [place.line for place in places if place is not None] == [11, 13, 16]
+    assert "no node 'ordrs'" in problems["steps.0.from"].message
+
+
+def test_a_setting_beside_its_connector_is_read() -> None:
+    beside = FILE.replace(", topic: orders}", "}\n    topic: orders\n    start: yesterday")
+
+    topic, start, value = _problems(beside)
+
+    assert topic.path == ("sources", "orders", "topic")
+    assert start.message == "'start' is a setting of kafka"
+    assert value.path == start.path == ("sources", "orders", "start")
+    assert "'yesterday' is no position" in value.message

@@ -154,7 +154,10 @@ CASES: list[tuple[Callable[[Data], None], list[str]]] = [
         step(filter="x", window={"tumbling": "1h"}),
         ["steps.b.window: 'window' stands only beside `aggregate`, not beside 'filter'"],
     ),
-    (step(filter=["x"]), ["steps.b.filter: takes an SQL expression as text, not a list\n  quote this expression"]),
+    (
+        step(filter=["x"]),
+        ["steps.b.filter: takes an SQL expression as text, not a list\n  write one expression; `and` joins conditions"],
+    ),
     (step(filter=" "), ["steps.b.filter: an expression is empty"]),
     (step(select=[]), ["steps.b.select: is empty"]),
     (step(select=["x", "x"]), ["steps.b.select.1: column 'x' is listed twice"]),

@@ -220,7 +220,7 @@ def produce(
     if as_json:
         _print_json({"topic": topic, "messages": count})
     else:
-        typer.echo(f"{count} message{'' if count == 1 else 's'} written to {topic}", err=True)
+        typer.echo(f"{plural(count, 'message')} written to {topic}", err=True)
 
 
 @app.command(short_help="print the messages of a topic")

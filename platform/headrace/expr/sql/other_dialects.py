@@ -22,6 +22,7 @@ FOREIGN_OPERATORS: dict[type[exp.Expr], tuple[str, str]] = {
         "use regexp_matches(s, '(?i)pattern'), or ilike",
     ),
     exp.SimilarTo: ("`similar to` is not part of expressions", _PATTERN),
+    exp.ArrayOverlaps: ("`&&` is not part of expressions", "use and"),
     exp.Glob: ("`glob` is not part of expressions", _PATTERN),
 }
 """Message and remedy for nodes that parse but are not part of the language."""

@@ -18,6 +18,7 @@ from sqlglot.parsers.duckdb import DuckDBParser
 from headrace.core.errors import ExpressionError
 
 _KEPT_PARSERS = ("CAST", "TRY_CAST", "EXTRACT")
+_MISWRITTEN = {"=>": ">=", "=<": "<=", "&": "and", "===": "="}
 LENGTH_MAX = 20_000
 DEPTH_MAX = 200
 
@@ -91,5 +92,7 @@ def _readable(text: str, error: ParseError) -> ExpressionError:
     if description.startswith("Required keyword"):
         return ExpressionError(f"something is missing after {highlight!r}", offset=offset)
     if description == "Invalid expression / Unexpected token":
-        return ExpressionError(f"{highlight!r} is not expected here", offset=offset)
+        meant = _MISWRITTEN.get(highlight)
+        remedy = None if meant is None else f"did you mean {meant!r}?"
+        return ExpressionError(f"{highlight!r} is not expected here", offset=offset, remedy=remedy)
     return ExpressionError(f"this does not parse near {highlight!r}: {description.lower()}", offset=offset)

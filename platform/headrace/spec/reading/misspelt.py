@@ -1,4 +1,4 @@
-"""Keys that are misspelt, or words of other systems, are read as what they mean.
+"""Keys that are misspelt, or words of other systems, are read as what they mean; so are nodes in a list.
 
 So all mistakes below such a key are found at once, and none is invented: neither that the key it means is missing, nor
 that the nodes below it are unknown.
@@ -62,12 +62,26 @@ def corrected(data: Mapping[str, Any], top: Keys, of_nodes: Mapping[str, Keys]) 
     whole = dict(_renamed(data, top, (), written, findings))
     for section, keys in of_nodes.items():
         nodes = whole.get(section)
+        if isinstance(nodes, list) and (names := _names(nodes)):
+            remedy = f"write `{names[0]}:` and below it the rest of its fields, without `-` and `name:`"
+            findings.append(
+                Finding(f"{section!r} takes a mapping of node name to node, not a list", remedy, (section,))
+            )
+            written |= {(section, name): str(index) for index, name in enumerate(names)}
+            nodes = {body["name"]: {key: body[key] for key in body if key != "name"} for body in nodes}
         if isinstance(nodes, Mapping):
             whole[section] = {
                 name: _renamed(body, keys, (section, str(name)), written, findings) for name, body in nodes.items()
             }
     made = Corrected(whole, (), written)
     return replace(made, findings=tuple(made.as_written(finding) for finding in findings))
+
+
+def _names(nodes: Sequence[object]) -> list[str]:
+    """The names of listed nodes; none if one has no name of its own."""
+    names = [body.get("name") for body in nodes if isinstance(body, Mapping)]
+    texts = [name for name in names if isinstance(name, str)]
+    return texts if len(set(texts)) == len(nodes) else []
 
 
 def _renamed(body: Any, keys: Keys, path: Path, written: dict[Path, str], findings: list[Finding]) -> Any:

@@ -133,7 +133,11 @@ def _read_group(
         return {}
     if not isinstance(section, Mapping):
         findings.append(
-            Finding(f"{group!r} takes a mapping of node name to node, not {kind_of(section)}", None, (group,))
+            Finding(
+                f"{group!r} takes a mapping of node name to node, not {kind_of(section)}",
+                "write each node's name, a colon, and its fields below it",
+                (group,),
+            )
         )
         return {}
     nodes: dict[str, _Node] = {}
