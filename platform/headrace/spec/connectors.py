@@ -131,7 +131,8 @@ def _only_connector(body: Mapping[str, Any], own: tuple[str, ...], side: Side, f
             continue
         near_own = did_you_mean(key, own)
         if len(found) == 1 and key in _known_fields(_connector_at(found[0])):
-            findings.append(Finding(f"{key!r} is a setting of {found[0]}", f"write it below `{found[0]}:`", (key,)))
+            beside = f"{key!r} is a setting of {found[0]}"
+            findings.append(Finding(beside, f"write it below `{found[0]}:`", (key,), on_key=True))
         elif found or near_own:
             findings.append(unknown_key(key, own if found else (*own, *installed)))
         else:
