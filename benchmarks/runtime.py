@@ -15,13 +15,12 @@ usage: runtime.py [--only shuffle|checkpoints|figures] [--pairs N] [--rows N]
 from __future__ import annotations
 
 import itertools
-import sys
 import tempfile
 from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
-from measuring.figures import Figure, alternating
+from measuring.figures import Figure, alternating, paired
 from measuring.parts import on_broker
 from measuring.slot_run import rows_per_cpu_s, rows_per_cpu_s_by_turns, started
 from workloads.data import PARTITIONS, fill
@@ -66,15 +65,6 @@ def by_turns(brokers: str, folder: Path, rows: int) -> tuple[float, float]:
     return on, off
 
 
-def figured(brokers: str, folder: Path, pairs: int, rows: int) -> Figure:
-    """So many runs, without the first one."""
-    name, found = "K with figures reported and read beside none", []
-    for number in range(pairs + 1):
-        found.append(by_turns(brokers, folder, rows))
-        print(f"{name} {number}/{pairs}: {found[-1][0]:,.0f} beside {found[-1][1]:,.0f}", file=sys.stderr, flush=True)
-    return Figure(name, "rows/CPU-s", [on for on, _ in found[1:]], [off for _, off in found[1:]])
-
-
 def whole(brokers: str, folder: Path, source: str, checkpoint: Mapping[str, Any]) -> float:
     """CPU seconds of a run from start to end."""
     sink, made = pipeline(brokers, source, checkpoint)
@@ -110,7 +100,8 @@ def measure(brokers: str, parts: Collection[str], *, pairs: int = PAIRS, rows: i
             every, none = (lambda of=of: checkpointed(brokers, folder, of, rows) for of in (EVERY_SECOND, NONE))
             found.append(alternating("K with a checkpoint a second beside none", pairs, every, none))
         if "figures" in parts:
-            found.append(figured(brokers, folder, pairs, FIGURES_TIMES * rows))
+            title = "K with figures reported and read beside none"
+            found.append(paired(title, pairs, lambda _: by_turns(brokers, folder, FIGURES_TIMES * rows)))
     return found
 
 

@@ -66,11 +66,20 @@ def alternating(
     name: str, pairs: int, value: Callable[[], float], other: Callable[[], float], unit: str = "rows/CPU-s"
 ) -> Figure:
     """Runs both in pairs, with alternating order; the first pair is warm-up and is excluded."""
-    values: list[float] = []
-    others: list[float] = []
+
+    def both(pair: int) -> tuple[float, float]:
+        if pair % 2:
+            return value(), other()
+        before = other()
+        return value(), before
+
+    return paired(name, pairs, both, unit)
+
+
+def paired(name: str, pairs: int, both: Callable[[int], tuple[float, float]], unit: str = "rows/CPU-s") -> Figure:
+    """The values of each pair, which `both` measures; the first pair is warm-up and is excluded."""
+    found: list[tuple[float, float]] = []
     for pair in range(pairs + 1):
-        both = [(values, value), (others, other)]
-        for found, run in both if pair % 2 else reversed(both):
-            found.append(run())
-        print(f"{name} {pair}/{pairs}: {values[-1]:,.0f} beside {others[-1]:,.0f}", file=sys.stderr, flush=True)
-    return Figure(name, unit, values[1:], others[1:])
+        found.append(both(pair))
+        print(f"{name} {pair}/{pairs}: {found[-1][0]:,.0f} beside {found[-1][1]:,.0f}", file=sys.stderr, flush=True)
+    return Figure(name, unit, [one for one, _ in found[1:]], [two for _, two in found[1:]])

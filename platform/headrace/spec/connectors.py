@@ -37,9 +37,9 @@ def read_connections(data: object, findings: list[Finding]) -> Connections:
     return connections
 
 
-def _mapping(data: object, takes: str) -> Mapping[Any, Any]:
+def _mapping(data: object, takes: str, remedy: str | None = None) -> Mapping[Any, Any]:
     if not isinstance(data, Mapping):
-        raise wrong(f"takes {takes}, not {kind_of(data)}")
+        raise wrong(f"takes {takes}, not {kind_of(data)}", remedy)
     return data
 
 
@@ -87,11 +87,7 @@ def read_connector(
     shared: Mapping[str, Any] = {}
     broken = len(findings)
     with collecting(findings, name):
-        if not isinstance(fields, Mapping | None):
-            raise wrong(
-                f"takes its fields as a mapping, not {kind_of(fields)}", f"write `{name}: {{}}` if it needs none"
-            )
-        fields = fields or {}
+        fields = {} if fields is None else _mapping(fields, "its fields as a mapping", f"`{name}: {{}}` has none")
         shared = _shared(fields, name, connections)
     if len(findings) > broken:
         raise FindingsError(findings)

@@ -114,8 +114,9 @@ def read_window(data: object) -> Window:
         return read_model(KINDS[kinds[0]], data)
     if kinds:
         raise wrong(f"a window has one kind, not {len(kinds)}", f"keep one of {', '.join(map(str, kinds))}", kinds[1])
-    if data.get("type") in KINDS:
-        remedy = f"write {{{data['type']}: {data.get('size', '1h')}}}"
+    kind = data.get("type")
+    if isinstance(kind, str) and kind in KINDS:
+        remedy = f"write {{{kind}: {data.get('size', '1h')}}}"
         raise wrong("a window's kind is a key, not the value of 'type'", remedy, "type", on_key=True)
     known = {key for model in KINDS.values() for key in file_keys(model)}
     strangers: list[Finding] = [unknown_key(str(key), tuple(KINDS)) for key in data if key not in known]

@@ -95,6 +95,7 @@ MISTAKES = [
     (", topic: orders}", "}\n    topic: orders", 5, "'topic' is a setting of kafka", "write it below `kafka:`"),
     ("  out:\n    from: ", "  - name: out\n    from: ", 20, "not a list", "write `out:` and below it"),
     ("{tumbling: 1h}", "{type: tumbling, size: 5m}", 18, "a window's kind is a key", "write {tumbling: 5m}"),
+    ("{tumbling: 1h}", "{type: [tumbling]}", 18, "unknown key 'type'", "valid keys: tumbling"),
     ("format: json", "format: {type: json}", 5, "a format is named by a key", "write `format: json`"),
     ("time: {column: ts}", "time: ts", 10, "takes a mapping, not 'ts'", "write {column: ts}"),
     ("filter: amount > 10", "filter: [amount > 10, amount < 20]", 14, "not a list", "`and` joins conditions"),
@@ -135,16 +136,18 @@ def test_one_mistake_is_one_problem_with_its_remedy(
 
 
 @pytest.mark.parametrize(
-    ("before", "after", "other", "place"),
+    ("before", "after", "misspelt", "other", "place"),
     [
-        ("sources:", "source:", "'topik'", "source.orders.kafka.topik"),
-        ("steps:", "step:", "no node 'lrge'", "step.per_country.from"),
-        ("sinks:", "outputs:", "no node 'lrge'", "steps.per_country.from"),
-        ("    schema:", "    shema:", "unknown type 'int46'", "sources.orders.shema.amount"),
-        ("from: per_country", "frm: per_contry", "no node 'per_contry'", "sinks.out.frm"),
+        ("sources:", "source:", "source", "'topik'", "source.orders.kafka.topik"),
+        ("steps:", "step:", "step", "no node 'lrge'", "step.per_country.from"),
+        ("sinks:", "outputs:", "outputs", "no node 'lrge'", "steps.per_country.from"),
+        ("    schema:", "    shema:", "sources.orders.shema", "unknown type 'int46'", "sources.orders.shema.amount"),
+        ("from: per_country", "frm: per_contry", "sinks.out.frm", "no node 'per_contry'", "sinks.out.frm"),
     ],
 )
-def test_what_stands_under_a_misspelt_key_is_read(before: str, after: str, other: str, place: str) -> None:
+def test_what_stands_under_a_misspelt_key_is_read(
+    before: str, after: str, misspelt: str, other: str, place: str
+) -> None:
     second = {
         "'topik'": ("topic: orders", "topik: orders"),
         "no node 'lrge'": ("from: large", "from: lrge"),
@@ -154,7 +157,7 @@ def test_what_stands_under_a_misspelt_key_is_read(before: str, after: str, other
     problems = _problems(FILE.replace(before, after).replace(*second))
 
     first = next(problem.path for problem in problems if "unknown key" in problem.message)
-    assert first[-1] == after.strip().partition(":")[0]
+    assert ".".join(first) == misspelt
     assert [".".join(problem.path) for problem in problems if other in problem.message] == [place]
     assert len(problems) == 2
     assert all(problem.location is not None for problem in problems)
