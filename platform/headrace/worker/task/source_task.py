@@ -111,6 +111,7 @@ class SourceTask:
         self._cancelled = False
         self._cut_short = False
         self._phase = _Phase.READING
+        self._assigned = False
         self._final = False
         self._left = False
         self._relayed: int | None = None
@@ -259,7 +260,7 @@ class SourceTask:
     def _on_command(self, command: InTurn) -> None:
         match command:
             case Assign(splits, final, emitted):
-                self._final = final
+                self._assigned, self._final = True, final
                 self._assign(splits, emitted)
             case Trigger(epoch, stop, drain):
                 self._trigger(epoch, stop=stop, drain=drain)
@@ -318,7 +319,9 @@ class SourceTask:
             if polled.batch is not None and len(polled.batch):
                 self._take(polled.batch)
             self._note(polled)
-        if self._clock.monotonic_ms() >= self._watermark_due_ms:
+        # Before the first assignment the splits are not known: a relayed height may be ahead of their rows, and a
+        # status without splits would let the other subtasks pass them.
+        if self._assigned and self._clock.monotonic_ms() >= self._watermark_due_ms:
             self._mark_idle()
             self._emit_watermark()
             self._publish_status()

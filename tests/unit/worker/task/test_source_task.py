@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 
 from headrace.connect.source import Split
-from headrace.core.signals import TIME_MAX, Barrier, EndOfInput, Watermark
+from headrace.core.signals import TIME_MAX, TIME_MIN, Barrier, EndOfInput, Watermark
 from headrace.core.source_state import SourceState, SplitState
 from headrace.exchange.mailbox import TaskCancelledError
 from headrace.worker.task.control import (
@@ -164,13 +164,42 @@ class Clock:
     """Goes on when a test says so."""
 
     def __init__(self) -> None:
-        self.ms = 0
+        self.ms = self.readings = 0
 
     def now_ms(self) -> int:
         return self.ms
 
     def monotonic_ms(self) -> int:
+        self.readings += 1
         return self.ms
+
+
+def test_time_stands_until_the_splits_are_known() -> None:
+    """A relayed height is that of other subtasks: the rows of this one, which may be older, would all be late."""
+    clock = Clock()
+
+    def emits_49() -> bool:
+        clock.ms += 1
+        return source.task.status().watermark == 49
+
+    with running([[100], [50]], ends=False, clock=clock) as source:
+        source.tell(Relay(899))
+        readings = clock.readings
+        source.sees(lambda: clock.readings > readings + 20)
+        status = source.task.status()
+        assert (status.active_height, status.watermark, status.has_splits) == (TIME_MIN, TIME_MIN, True)
+        source.tell(assign(Split(P0, 0), Split(P1, 0), final=False))
+        source.sees(emits_49)
+        source.finish()
+
+
+def test_a_subtask_without_splits_follows_the_relayed_height() -> None:
+    with running([], ends=False) as source:
+        source.tell(Relay(899), assign(final=False))
+        source.sees(lambda: source.task.status().watermark == 899)
+        status = source.task.status()
+        assert (status.active_height, status.has_splits) == (None, False)
+        source.finish()
 
 
 def test_polls_are_long_while_no_row_comes() -> None:
