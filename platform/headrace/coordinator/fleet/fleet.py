@@ -47,7 +47,7 @@ from headrace.tls.files import TlsFiles
 LOG = logging.getLogger("headrace.coordinator")
 
 ANSWER_SECONDS_MAX = 30.0
-"""How long a worker may take for its stacks, for which each of its slots may take two seconds, or its logs."""
+"""How long a worker may take for its stacks or its logs (s)."""
 KILL_AFTER_CANCEL_MS = 5_000
 """How long a cancelled slot may exceed the cancel grace (`ClusterTimes.cancel`) before its worker is asked to kill it,
 in ms."""

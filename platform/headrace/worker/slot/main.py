@@ -9,17 +9,15 @@ outlives its supervisor:
   rows out checks the lease first, so a slot that resumes too late exits before it writes.
 * Linux kills it when the supervisor's thread ends, even while this process is stopped.
 
-Threads: one reads the pipe and passes commands to the runtime; one writes to the pipe; one watches the lease; the
-runtime has its own.
+Threads: one reads the pipe and passes commands to the runtime; one writes to the pipe; one watches the lease; one
+writes stacks to the log; the runtime has its own.
 """
 
 from __future__ import annotations
 
 import argparse
-import faulthandler
 import importlib
 import os
-import signal
 import socket
 import sys
 import threading
@@ -35,13 +33,12 @@ from headrace.rpc import codec
 from headrace.rpc.messages import Address, SlotInfo
 from headrace.tls.files import TlsFiles, tls_files
 from headrace.worker.slot.lease import Lease
+from headrace.worker.slot.stacks import write_stacks_at_signals
 from headrace.worker.supervision.slot_pipe import SlotPipe
 
 if TYPE_CHECKING:
     from headrace.worker.slot.runtime import SlotRuntime
 
-STACKS_SIGNAL = signal.SIGUSR1
-"""At this signal the process writes the stacks of its threads to its log."""
 FAILED, SUPERVISOR_GONE, OVERRUN = 1, 71, 72
 """Exit codes, beside `lease.LEASE_EXPIRED`; 0: the attempt was left on command."""
 WAITING_MAX = 65_536
@@ -105,8 +102,8 @@ def main(arguments: list[str]) -> NoReturn:
     options = SlotOptions(**given, tls=tls)
     # the parent is the supervisor's thread that started this process, or its main thread if a template forked it
     die_with_parent(options.parent, SUPERVISOR_GONE)
-    # before the supervisor knows that the slot is up: without a handler the signal would end it
-    faulthandler.register(STACKS_SIGNAL, sys.stderr)
+    # before the supervisor knows that the slot is up: without handlers the signals would end it
+    write_stacks_at_signals(sys.stderr.fileno())
     # children of this process (started by a user's map function, say) must not hold the pipe open
     os.set_inheritable(options.fd, False)  # noqa: FBT003 - its only form
     _Slot(options).run()
