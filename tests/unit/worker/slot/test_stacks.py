@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
-from headrace.worker.slot.stacks import STACKS_SIGNAL, STUCK_SIGNAL
+from headrace.worker.slot.stacks import STACK_BEGINS, STACKS_SIGNAL, STUCK_SIGNAL
 from support.processes.running import wait_until
 
 BEGIN = """
@@ -33,6 +33,13 @@ for n in range(4):
     threading.Thread(target=runs, name=f"runs-{n}", daemon=True).start()
 print("up", flush=True)
 threading.Event().wait()
+"""
+WAITS = """
+def waits():
+    print("up", flush=True)
+    threading.Event().wait()
+
+waits()
 """
 HOLDS_THE_GIL = """
 import collections, ctypes, itertools
@@ -61,7 +68,8 @@ def program(text: str, log: Path) -> Iterator[subprocess.Popen[bytes]]:
 
 
 def has(log: Path, dumps: int) -> bool:
-    return log.read_text().count("[slot-stacks]") == dumps
+    """Whether the log has so many stacks of six threads each."""
+    return log.read_text().count(f"{STACK_BEGINS}\n") == 6 * dumps
 
 
 def test_a_process_is_asked_often_while_its_threads_run(tmp_path: Path) -> None:
@@ -72,18 +80,17 @@ def test_a_process_is_asked_often_while_its_threads_run(tmp_path: Path) -> None:
             wait_until(partial(has, log, dumps), "the stacks")
         assert process.poll() is None
     text = log.read_text()
-    assert text.count("Thread 0x") == 100 * 6
-    assert all(text.count(f" [runs-{n}] (most recent call first):\n") == 100 for n in range(4))
+    assert all(text.count(f" [runs-{n}] {STACK_BEGINS}\n") == 100 for n in range(4))
     assert "in deep\n" in text
 
 
 def test_stacks_have_names_and_the_innermost_frame_first(tmp_path: Path) -> None:
     log = tmp_path / "log"
-    with program("print('up', flush=True)\nthreading.Event().wait()\n", log) as process:
+    with program(WAITS, log) as process:
         os.kill(process.pid, STACKS_SIGNAL)
         wait_until(lambda: "<module>" in log.read_text(), "the stacks")
     main = log.read_text().partition("[MainThread] (most recent call first):\n")[2].splitlines()
-    assert main[0].endswith("in wait") and main[-1].endswith("in <module>")
+    assert main[-1].endswith("in <module>") and main[-2].endswith("in waits")
 
 
 def test_a_process_whose_native_code_holds_the_gil_answers_the_second_signal(tmp_path: Path) -> None:
