@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 from playwright.sync_api import Browser, expect
 
-from headrace.ui.pages.elements.panels import ASKED
+from headrace.ui.pages.elements.panels import UNREAD
 from support.clusters.session import Cluster
 from support.page_browser import visiting
 
@@ -64,7 +64,7 @@ def test_chains_are_boxes(
         boxes.filter(has_text="numbers").click()
         visitor.button("common_3").click()
         expect(visitor.page.get_by_text("common_3 (with_columns")).to_be_visible()
-        for none in (ASKED, "No subtask of it runs."):
+        for none in (UNREAD, "No subtask of it runs."):
             expect(visitor.page.get_by_text(none)).to_be_hidden()
         visitor.looks_right("many-nodes-picked")
         visitor.behaved()

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from nicegui import ui
 
-from headrace.ui.pages.elements.panels import ASKED, panel
+from headrace.ui.pages.elements.panels import UNREAD, panel
 from headrace.ui.views.colours import LINES
 from headrace.ui.views.samples import Points
 
@@ -21,7 +21,7 @@ class Chart:
     def __init__(self, title: str, *, nothing: str, label: str) -> None:
         """label: marks the plot for tests and screen readers."""
         with panel(title):
-            self._nothing = ui.label(ASKED).classes("dim")
+            self._nothing = ui.label(UNREAD).classes("dim")
             self._chart = ui.echart(_options(), renderer="svg").classes("chart")
             self._chart.props(f'aria-label="{label}"')
         self._chart.set_visibility(False)

@@ -10,8 +10,8 @@ from nicegui import ui
 from headrace.ui.views.cluster_view import Row
 
 PHONE_HIDDEN = "hide-phone"
-ASKED = "The cluster is asked."
-"""Stands where rows or a plot will be, until the first document has come."""
+UNREAD = "Not read yet."
+"""Stands where rows or a plot will be, until the first document has come; stays where the coordinator refuses it."""
 
 
 def heading(text: str) -> None:
@@ -54,7 +54,7 @@ class Table:
         """page_rows: rows of one page; 0: all rows are shown."""
         self._rows: Sequence[Row] = ()
         self._sentence = nothing
-        self._nothing = ui.label(ASKED if nothing else "").classes("dim")
+        self._nothing = ui.label(UNREAD if nothing else "").classes("dim")
         self.element = ui.table(
             rows=[],
             columns=[dict(each) for each in columns],

@@ -5,7 +5,7 @@ from __future__ import annotations
 from nicegui import ui
 
 from headrace.client.models import ExceptionInfo
-from headrace.ui.pages.elements.panels import ASKED, facts_html, panel
+from headrace.ui.pages.elements.panels import UNREAD, facts_html, panel
 from headrace.ui.views.exception_view import ExceptionView, exception_views
 
 
@@ -16,7 +16,7 @@ class JobExceptions:
         self._shown: tuple[ExceptionView, ...] | None = None
         self._box = ui.element("div").style("width:100%;display:grid;gap:10px")
         with self._box, panel():
-            ui.label(ASKED).classes("dim")
+            ui.label(UNREAD).classes("dim")
 
     def show(self, exceptions: tuple[ExceptionInfo, ...] | None) -> None:
         """Draws the failures anew, if there are other ones: an open trace stays open."""

@@ -10,7 +10,7 @@ from headrace.client.models import JobStatus, NodeStatus
 from headrace.ui.pages.elements.charts import Chart
 from headrace.ui.pages.elements.graph import Graph
 from headrace.ui.pages.elements.live import Live
-from headrace.ui.pages.elements.panels import ASKED, Table, column, facts_html, panel
+from headrace.ui.pages.elements.panels import UNREAD, Table, column, facts_html, panel
 from headrace.ui.polling.wanted import Topic, Want
 from headrace.ui.views.folding import Folded, folded, load_of_box
 from headrace.ui.views.job_view import busiest_node, node_facts, partition_rows, subtask_rows
@@ -49,7 +49,7 @@ class JobOverview:
         self._picked: str | None = None
         self._nodes_of_box: tuple[str, ...] = ()
         with panel("Graph") as self._graph_box:
-            self._no_graph = ui.label(ASKED).classes("dim")
+            self._no_graph = ui.label(UNREAD).classes("dim")
         with ui.element("div").classes("two"):
             self._rates = Chart("Rows per second", nothing="No figures of the last 15 minutes.", label="rates")
             self._lags = Chart("Lag per partition, messages", nothing="No source has a lag.", label="lag")
@@ -139,5 +139,5 @@ class JobOverview:
         self._facts.content = facts_html(node_facts(node))
         # right after another node was picked, the newest status has the subtasks of the one before
         is_known = self._live.poller.status(self._job, self._picked) is not None
-        self._subtasks.show(subtask_rows(node), nothing=_NO_SUBTASK if is_known else ASKED)
+        self._subtasks.show(subtask_rows(node), nothing=_NO_SUBTASK if is_known else UNREAD)
         self._partitions.show(partition_rows(node))
