@@ -48,7 +48,10 @@ def python_files() -> set[Path]:
         if path.is_file() and not _LEFT_OUT & set(path.relative_to(library).parts) and path.suffix != ".a"
     }
     extensions = [path for path in files if path.suffix == ".so"]
-    return files | with_libraries([python_program(), *extensions])
+    # where a distribution keeps what its ensurepip installs
+    wheels = sysconfig.get_config_var("WHEEL_PKG_DIR")
+    bundled = set(Path(wheels).glob("*.whl")) if wheels else set[Path]()
+    return files | bundled | with_libraries([python_program(), *extensions])
 
 
 def python_program() -> Path:
