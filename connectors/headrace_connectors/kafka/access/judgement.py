@@ -173,7 +173,7 @@ def _group(needs: Needs, facts: Facts) -> Iterator[Finding]:
                 f"ask for an ACL that allows READ on group {needs.group}",
             )
         case Access.UNKNOWN:
-            yield Finding(check, Status.UNCHECKED, "brokers show the rights to a group only once it exists")
+            yield Finding(check, Status.UNCHECKED, "the brokers do not say whether offsets may be committed")
 
 
 def _transactions(needs: Needs, facts: Facts) -> Iterator[Finding]:

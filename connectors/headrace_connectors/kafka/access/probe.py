@@ -23,6 +23,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # re-exported
 
 from headrace.connect.access import Finding, Status
 from headrace.core.errors import ExternalError, HeadraceError, UserError, did_you_mean
+from headrace.core.retry import Backoff, Retries
 from headrace_connectors.kafka.access.judgement import Access, Facts, Needs, TopicFacts, judged
 from headrace_connectors.kafka.clients.client import (
     UNKNOWN_TOPIC_CODES,
@@ -31,6 +32,7 @@ from headrace_connectors.kafka.clients.client import (
     known_cluster,
     open_admin,
 )
+from headrace_connectors.kafka.clients.committed_offsets import is_transient
 from headrace_connectors.kafka.clients.properties import connection_settings
 from headrace_connectors.kafka.transactions.names import PREFIX
 
@@ -45,6 +47,9 @@ _DENIED = frozenset(
         KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
     }
 )
+GROUP_SECONDS = 5.0
+"""How long a group may take: the first request for one makes a new cluster create the topic that groups are kept in."""
+_BACKOFF = Backoff(first_s=0.2, max_s=0.2)
 
 _T = TypeVar("_T")
 
@@ -122,7 +127,7 @@ class KafkaAccessCheck:
             )
             return _answer(asked[group], deadline_s).authorized_operations
 
-        return _asked(ask, AclOperation.READ)
+        return _asked(ask, AclOperation.READ, patience_s=min(GROUP_SECONDS, _left(deadline_s)))
 
     def _creation(self, admin: AdminClient, deadline_s: float) -> Access:
         """The right to create any topic. An ACL for one topic is not visible before the topic exists."""
@@ -144,11 +149,17 @@ class KafkaAccessCheck:
         return Access.ALLOWED, ""
 
 
-def _asked(ask: Callable[[], Any], wanted: AclOperation) -> Access:
-    try:
-        return _access(ask(), wanted)
-    except KafkaException as cause:
-        return Access.DENIED if cause.args[0].code() in _DENIED else Access.UNKNOWN
+def _asked(ask: Callable[[], Any], wanted: AclOperation, *, patience_s: float = 0.0) -> Access:
+    retries = Retries(_BACKOFF, patience_s)
+    while True:
+        try:
+            return _access(ask(), wanted)
+        except KafkaException as cause:
+            error = cause.args[0]
+        if error.code() in _DENIED:
+            return Access.DENIED
+        if not is_transient(error) or not retries.pause():
+            return Access.UNKNOWN
 
 
 def _access(operations: Sequence[AclOperation] | None, wanted: AclOperation) -> Access:

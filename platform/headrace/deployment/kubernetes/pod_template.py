@@ -8,9 +8,10 @@ ours, as `kubectl patch` does by its strategic merge.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Mapping
 from copy import deepcopy
-from typing import Any
+from typing import Any, TypeGuard
 
 from headrace.core.errors import UserError
 
@@ -60,8 +61,9 @@ def merged(ours: Mapping[str, Any], users: Mapping[str, Any]) -> dict[str, Any]:
         elif isinstance(value, Mapping):
             before = found.get(name)
             found[name] = merged(before if isinstance(before, Mapping) else {}, value)
-        elif name in _KEYS and _are_mappings(value) and _are_mappings(found.get(name)):
-            found[name] = _merged_lists(found[name], value, _KEYS[name])
+        elif name in _KEYS and _are_mappings(value):
+            before = found.get(name)
+            found[name] = _merged_lists(before if _are_mappings(before) else [], value, _KEYS[name])
         else:
             found[name] = deepcopy(value)
     return found
@@ -76,13 +78,22 @@ def without_container(template: Mapping[str, Any], name: str) -> Mapping[str, An
     return {**template, "spec": {**spec, "containers": others}}
 
 
-def _are_mappings(value: object) -> bool:
+def _are_mappings(value: object) -> TypeGuard[list[Mapping[str, Any]]]:
     return isinstance(value, list) and all(isinstance(each, Mapping) for each in value)
 
 
-def _merged_lists(ours: list[Any], users: list[Any], key: str) -> list[Any]:
-    """Ours in their order, each with the user's entry of the same key; then what only the user has."""
-    theirs = {str(each.get(key)): each for each in users}
+def _merged_lists(ours: list[Mapping[str, Any]], users: list[Mapping[str, Any]], key: str) -> list[dict[str, Any]]:
+    """Returns ours in their order, each with the user's entry of the same key; then what only the user has.
+
+    Entries with the same key, such as a port of two protocols, replace ours: nothing says which of them ours is.
+    """
+    theirs: defaultdict[str, list[Mapping[str, Any]]] = defaultdict(list)
+    for each in users:
+        theirs[str(each.get(key))].append(each)
+    single = {name: entries[0] for name, entries in theirs.items() if len(entries) == 1}
+    several = [each for entries in theirs.values() if len(entries) > 1 for each in entries]
     known = {str(each.get(key)) for each in ours}
-    both = [merged(each, theirs.get(str(each.get(key)), {})) for each in ours]
-    return [*both, *(merged({}, each) for each in users if str(each.get(key)) not in known)]
+    kept = [each for each in ours if len(theirs.get(str(each.get(key)), ())) <= 1]
+    added = [entry for name, entry in single.items() if name not in known]
+    both = [merged(each, single.get(str(each.get(key)), {})) for each in kept]
+    return [*both, *(merged({}, each) for each in (*added, *several))]

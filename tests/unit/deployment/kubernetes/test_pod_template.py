@@ -6,7 +6,7 @@ from copy import deepcopy
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from headrace.core.errors import UserError
@@ -81,6 +81,17 @@ def test_null_leaves_a_field_out() -> None:
     assert "resources" not in worker_of(merged(OURS, with_worker(resources=None)))
 
 
+def test_null_leaves_a_field_out_of_entries_that_only_the_user_has() -> None:
+    found = merged(OURS, {"spec": {"initContainers": [{"name": "first", "image": "first:1", "command": None}]}})
+    assert found["spec"]["initContainers"] == [{"name": "first", "image": "first:1"}]
+
+
+def test_entries_of_one_key_replace_ours() -> None:
+    ours = {"ports": [{"containerPort": 53}, {"containerPort": 80}]}
+    both = [{"containerPort": 53, "protocol": "TCP"}, {"containerPort": 53, "protocol": "UDP"}]
+    assert merged(ours, {"ports": both})["ports"] == [{"containerPort": 80}, *both]
+
+
 DOCUMENTS = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(max_size=3),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3),
@@ -90,6 +101,8 @@ MAPPINGS = st.dictionaries(st.sampled_from(["a", "b", "env"]), DOCUMENTS, max_si
 
 
 @given(MAPPINGS, MAPPINGS)
+@example({}, {"env": [{"": None}]})
+@example({}, {"env": [{"a": 1}, {"b": 2}, {"name": "c"}]})
 def test_merging_twice_changes_nothing_more(ours: dict[str, Any], users: dict[str, Any]) -> None:
     once = merged(ours, users)
     assert merged(once, users) == once
