@@ -8,7 +8,7 @@ ours, as `kubectl patch` does by its strategic merge.
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter
 from collections.abc import Mapping
 from copy import deepcopy
 from typing import Any, TypeGuard
@@ -87,13 +87,14 @@ def _merged_lists(ours: list[Mapping[str, Any]], users: list[Mapping[str, Any]],
 
     Entries with the same key, such as a port of two protocols, replace ours: nothing says which of them ours is.
     """
-    theirs: defaultdict[str, list[Mapping[str, Any]]] = defaultdict(list)
-    for each in users:
-        theirs[str(each.get(key))].append(each)
-    single = {name: entries[0] for name, entries in theirs.items() if len(entries) == 1}
-    several = [each for entries in theirs.values() if len(entries) > 1 for each in entries]
-    known = {str(each.get(key)) for each in ours}
-    kept = [each for each in ours if len(theirs.get(str(each.get(key)), ())) <= 1]
-    added = [entry for name, entry in single.items() if name not in known]
-    both = [merged(each, single.get(str(each.get(key)), {})) for each in kept]
+
+    def name(entry: Mapping[str, Any]) -> str:
+        return str(entry.get(key))
+
+    given = Counter(map(name, users))
+    single = {name(each): each for each in users if given[name(each)] == 1}
+    several = [each for each in users if given[name(each)] > 1]
+    known = set(map(name, ours))
+    both = [merged(each, single.get(name(each), {})) for each in ours if given[name(each)] <= 1]
+    added = [each for each in single.values() if name(each) not in known]
     return [*both, *(merged({}, each) for each in (*added, *several))]

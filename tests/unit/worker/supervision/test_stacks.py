@@ -17,6 +17,7 @@ import pytest
 from headrace.worker.supervision.slot_log import SlotLog
 from headrace.worker.supervision.slot_process import SlotProcess, SlotState
 from headrace.worker.supervision.stacks import all_stacks
+from support.processes.gil_holder import HOLDS_THE_GIL
 
 BEGIN = """
 import sys, threading
@@ -28,13 +29,6 @@ print("an earlier line (most recent call first):", file=sys.stderr)
 WAITS = """
 print("up", flush=True)
 threading.Event().wait()
-"""
-HOLDS_THE_GIL = """
-import collections, ctypes, itertools
-
-# a loop in C, around a call that does not release the GIL: whoever reads a line knows that it is held
-write = ctypes.PyDLL(None).write
-collections.deque(map(write, itertools.repeat(1), itertools.repeat(b"up\\n"), itertools.repeat(3)), maxlen=0)
 """
 
 
