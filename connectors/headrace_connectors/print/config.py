@@ -9,7 +9,8 @@ from headrace.connect.sink import SinkConfig, SinkContext, Writer
 
 class PrintSinkConfig(SinkConfig):
     """Prints each row as a JSON line, or in its `format:`. If the rows have deletes, each line begins with `+ ` or
-    `- `."""
+    `- `. Lines are whole at any parallelism, and the command's own messages go to standard error: the output can be
+    piped."""
 
     takes_format: ClassVar[Literal["required", "optional", "no"]] = "optional"
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from support.processes.running import WAIT_SECONDS, start
+from support.processes.running import WAIT_SECONDS, finish, start
 
 from .conftest import Headrace
 
@@ -47,12 +47,31 @@ def test_run_writes_the_windows_and_sums_up(headrace: Headrace, pipeline: Path, 
     ]
 
 
-def test_the_summary_for_people_is_one_line_on_stdout(headrace: Headrace, pipeline: Path) -> None:
+def test_the_summary_for_people_is_one_line_on_stderr(headrace: Headrace, pipeline: Path) -> None:
     result = headrace("run", str(pipeline), "--parallelism", "2", "--threads")
 
     assert result.exit_code == 0
-    assert result.stdout.startswith("FINISHED: 5 rows in, 3 out, 1 late, 0 bad, ")
-    assert len(result.stdout.splitlines()) == 1
+    assert result.stdout == "", "it is for rows"
+    (summary,) = [line for line in result.stderr.splitlines() if line.startswith("FINISHED")]
+    assert summary.startswith("FINISHED: 5 rows in, 3 out, 1 late, 0 bad, ")
+
+
+def test_rows_of_several_slots_can_be_piped(tmp_path: Path) -> None:
+    """Standard output of slots and command is one pipe: every line of it is a whole row."""
+    (tmp_path / "rows.yaml").write_text("""
+name: rows
+sources:
+  n:
+    generator: {rows: 30000, partitions: 2, columns: {n: {sequence: {start: 0}}, s: {string: {length: 60}}}}
+    schema: {n: int64, s: string}
+sinks:
+  out: {from: n, print: {}}
+""")
+    ended = finish(start(["run", "rows.yaml", "--parallelism", "2"], tmp_path))
+
+    assert ended.code == 0, ended.err
+    assert sorted(json.loads(line)["n"] for line in ended.out.splitlines()) == list(range(30_000))
+    assert "FINISHED: 30,000 rows in, 30,000 out" in ended.err
 
 
 def test_set_changes_a_field(headrace: Headrace, pipeline: Path, tmp_path: Path) -> None:

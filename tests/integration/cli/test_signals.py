@@ -97,7 +97,7 @@ def test_a_run_that_reads_ends_with_a_checkpoint(
     send(process, number, group=group)
     ended = finish(process)
     assert ended.code == 0, ended.err
-    assert ended.out.startswith("STOPPED: ")
+    assert "\nSTOPPED: " in ended.err
     require_well_ended(ended, number, folder, expected)
 
 
@@ -170,7 +170,7 @@ def test_a_signal_that_it_was_started_to_ignore_does_nothing(number: signal.Sign
     send(process, number, group=True)
     open_gate(folder)
     ended = finish(process)
-    assert (ended.code, "FINISHED" in ended.out) == (0, True), ended.err
+    assert (ended.code, "FINISHED" in ended.err) == (0, True), ended.err
 
 
 IN_TERMINAL = """

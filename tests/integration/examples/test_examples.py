@@ -77,10 +77,10 @@ def test_the_page_names_every_example() -> None:
 
 
 def test_a_function_on_whole_columns(headrace: Headrace) -> None:
-    *rows, summary = headrace("run", "map_function.yaml").splitlines()
+    rows = lines(headrace("run", "map_function.yaml"))
 
-    assert summary.startswith("FINISHED: 7 rows in, 5 out, 0 late, 0 bad")
-    found = {(row["taxi"], str(row["hour"])[11:13]): (row["trips"], row["km"]) for row in map(json.loads, rows)}
+    assert len(rows) == 5
+    found = {(row["taxi"], str(row["hour"])[11:13]): (row["trips"], row["km"]) for row in rows}
     assert found == {
         ("t1", "08"): (2, 8.6),
         ("t2", "08"): (2, 23.4),

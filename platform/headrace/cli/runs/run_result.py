@@ -75,7 +75,8 @@ def _rate(progress: Progress) -> float | None:
 
 
 def print_summary(ran: Ran, seconds: float, *, as_json: bool) -> None:
-    """Prints the summary of a job that has not failed, as one line or one document."""
+    """Prints the summary of a job that has not failed: a line on stderr, for stdout may have rows of a `print` sink;
+    or one document on stdout."""
     from headrace.local.runs.number_text import count_text
 
     if as_json:
@@ -87,10 +88,11 @@ def print_summary(ran: Ran, seconds: float, *, as_json: bool) -> None:
     rows = "row" if progress.rows_in == 1 else "rows"
     typer.echo(
         f"{'STOPPED' if ran.stopped else ran.state}: {progress.rows_in:,} {rows} in, {progress.rows_out:,} out, "
-        f"{progress.late:,} late, {progress.bad:,} bad, {seconds:.1f} s{speed}"
+        f"{progress.late:,} late, {progress.bad:,} bad, {seconds:.1f} s{speed}",
+        err=True,
     )
     if ran.savepoint is not None:
-        typer.echo(f"savepoint {ran.savepoint}")
+        typer.echo(f"savepoint {ran.savepoint}", err=True)
 
 
 def require_savepoint(ran: Ran) -> None:

@@ -147,7 +147,8 @@ class ReplayCommand:
             return
         typer.echo(
             f"{state}: {outcome.rows_in:,} rows in, {outcome.rows_out:,} out, {outcome.late:,} late, "
-            f"{outcome.bad:,} bad, {self._seconds():.1f} s"
+            f"{outcome.bad:,} bad, {self._seconds():.1f} s",
+            err=True,
         )
         if outcome.savepoint is not None:
-            typer.echo(f"savepoint {outcome.savepoint}")
+            typer.echo(f"savepoint {outcome.savepoint}", err=True)
