@@ -72,11 +72,6 @@ class Connection:
         if self._locator is not None:
             self._locator.close()
 
-    @property
-    def follows_leader(self) -> bool:
-        """Whether the cluster has an election: a request may find another coordinator than the one before."""
-        return self._locator is not None
-
     def request(
         self, method: str, path: str, content: bytes | None, headers: dict[str, str], *, repeatable: bool
     ) -> httpx.Response:

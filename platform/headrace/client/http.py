@@ -102,17 +102,30 @@ class Client:
 
     # ---- jobs ------------------------------------------------------------------------------------------------
 
-    def submit(self, request: SubmitRequest) -> str:
-        """Runs a pipeline; returns the job's id. Of a cluster with an election it gets a key if it has none: then it
-        is sent again where the answer of a leader is lost."""
-        if request.key is None and self._connection.follows_leader:
-            request = request.model_copy(update={"key": secrets.token_hex(16)})
-        return self._ask(Submitted, "POST", "/jobs", request, repeatable=request.key is not None).job_id
+    def submit(self, request: SubmitRequest, *, away_s: float = 0.0) -> str:
+        """Runs a pipeline; returns the job's id.
 
-    def resubmit(self, job: str, from_savepoint: str) -> str:
-        """Runs the definition of an ended job again, from a savepoint; returns the new job's id."""
-        body = ResubmitRequest(from_savepoint=from_savepoint)
-        return self._ask(Submitted, "POST", f"{_job(job)}/resubmit", body).job_id
+        The request gets a key if it has none. A request whose answer is lost is sent again: to a new leader where there
+        is an election, else while no coordinator answers, for `away_s` (seconds). The key keeps that from starting a
+        second job.
+        """
+        if request.key is None:
+            request = request.model_copy(update={"key": _new_key()})
+        return self._submitted("/jobs", request, away_s)
+
+    def resubmit(self, job: str, from_savepoint: str, *, away_s: float = 0.0) -> str:
+        """Runs the definition of an ended job again, from a savepoint; returns the new job's id. See `submit`."""
+        body = ResubmitRequest(from_savepoint=from_savepoint, key=_new_key())
+        return self._submitted(f"{_job(job)}/resubmit", body, away_s)
+
+    def _submitted(self, path: str, body: BaseModel, away_s: float) -> str:
+        retries = Retries(_POLL_BACKOFF, away_s, overruns=False)
+        while True:
+            try:
+                return self._ask(Submitted, "POST", path, body, repeatable=True).job_id
+            except UnreachableError:
+                if not retries.pause():
+                    raise
 
     def jobs(self) -> tuple[JobSummary, ...]:
         """Running jobs and the history, newest first."""
@@ -338,6 +351,10 @@ class Client:
                 f"(HTTP {response.status_code} for {response.request.url.path})",
                 remedy="check the address, and that both are of the same version",
             ) from error
+
+
+def _new_key() -> str:
+    return secrets.token_hex(16)
 
 
 def _job(reference: str) -> str:

@@ -122,9 +122,13 @@ class SubmitRequest(Request):
 
 
 class ResubmitRequest(Request):
-    """Run a job's own definition again as a new job, from this savepoint: the way back of an upgrade."""
+    """Run a job's own definition again as a new job, from this savepoint: the way back of an upgrade.
+
+    key  names this request: sent again, it returns the job of the first time, run or ended
+    """
 
     from_savepoint: str
+    key: str | None = Field(default=None, min_length=1, max_length=200)
 
 
 class SavepointRequest(Request):

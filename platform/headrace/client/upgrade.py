@@ -17,7 +17,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
 from headrace.client.cluster_models import HOLD_SECONDS_MAX
-from headrace.client.http import Client
+from headrace.client.http import AWAY_SECONDS_MAX, Client
 from headrace.client.models import SubmitRequest
 from headrace.core.errors import ExternalError, HeadraceError, InternalError, UserError
 
@@ -73,7 +73,8 @@ def _upgraded(
         raise InternalError(f"job {stopped.job_id} was stopped, but nothing to go on from is named")
     tell(f"stopped {stopped.job_id}: {stopped.path}")
     try:
-        new = client.submit(request.model_copy(update={"from_savepoint": stopped.path}))
+        # A coordinator that is lost amid the answer may run the new job: going back would run both.
+        new = client.submit(request.model_copy(update={"from_savepoint": stopped.path}), away_s=AWAY_SECONDS_MAX)
     except (UserError, ExternalError) as refused:
         return _back(client, stopped.job_id, stopped.path, refused, tell)
     tell(f"submitted {new}")
@@ -99,7 +100,7 @@ def _failure_before_it_ran(client: Client, job: str) -> HeadraceError | None:
 def _back(client: Client, old: str, path: str, refused: HeadraceError, tell: Callable[[str], object]) -> Upgraded:
     tell("refused; going back to the old pipeline")
     try:
-        again = client.resubmit(old, path)
+        again = client.resubmit(old, path, away_s=AWAY_SECONDS_MAX)
     except (UserError, ExternalError) as error:
         raise ExternalError(
             f"the new pipeline was refused: {refused.message}\n  and the old one could not be started again: "

@@ -101,6 +101,9 @@ class ScriptedCluster:
 
     async def submit(self, request: SubmitRequest) -> str:
         self._refuse()
+        for job, known in self.jobs_by_id.items():
+            if request.key is not None and known.request.key == request.key:
+                return job
         pipeline = pipeline_from_dict(request.file_form())
         if not request.allow_duplicate and any(self._runs(job, pipeline.name) for job in self.jobs_by_id.values()):
             raise JobConflictError(f"a job called {pipeline.name!r} runs", remedy="give --allow-duplicate")
@@ -108,9 +111,9 @@ class ScriptedCluster:
         self.jobs_by_id[job] = ScriptedJob(request, pipeline.name, pipeline.parallelism)
         return job
 
-    async def resubmit(self, reference: str, from_savepoint: str) -> str:
+    async def resubmit(self, reference: str, from_savepoint: str, key: str | None = None) -> str:
         request = self._job(reference).request
-        return await self.submit(request.model_copy(update={"from_savepoint": from_savepoint}))
+        return await self.submit(request.model_copy(update={"from_savepoint": from_savepoint, "key": key}))
 
     async def jobs(self) -> tuple[JobSummary, ...]:
         self._refuse()

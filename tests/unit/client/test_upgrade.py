@@ -6,11 +6,15 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from headrace.client.http import Client
 from headrace.client.models import SubmitRequest
 from headrace.client.upgrade import upgrade
-from support.control.scripted_cluster import ScriptedCluster, client_of
+from headrace.coordinator.rest.access.tokens import Tokens
+from headrace.coordinator.rest.app import rest_app
+from headrace.core.errors import UserError
+from support.control.scripted_cluster import METRICS_TOKEN, TOKEN, ScriptedCluster, client_of, serving_app
 
 PIPELINE: dict[str, Any] = {
     "name": "counting",
@@ -43,3 +47,42 @@ def test_a_cluster_is_held_no_longer_if_the_upgrade_fails(client: Client) -> Non
     with pytest.raises(Exception, match="nobody"):
         upgrade(client, "nobody", SubmitRequest(pipeline=PIPELINE), savepoint=None, tell=print)
     assert not client.cluster().held
+
+
+class LostAnswers:
+    """A coordinator that is lost amid its first answer to each path: it has done what was asked."""
+
+    def __init__(self, inner: ASGIApp, *ends: str) -> None:
+        self._inner = inner
+        self.left = list(ends)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        end = next((end for end in self.left if scope["type"] == "http" and scope["path"].endswith(end)), None)
+        if end is None or scope["method"] != "POST":
+            await self._inner(scope, receive, send)
+            return
+        self.left.remove(end)
+
+        async def cut(message: Message) -> None:
+            await send(message if message["type"] == "http.response.start" else message | {"body": b""})
+
+        await self._inner(scope, receive, cut)
+
+
+@pytest.mark.parametrize("refused", [False, True])
+def test_a_lost_answer_starts_no_second_job(refused: bool) -> None:
+    cluster = ScriptedCluster()
+    app = LostAnswers(rest_app(cluster, Tokens(TOKEN, METRICS_TOKEN)))
+    with serving_app(app) as url, Client(url, TOKEN) as client:
+        old = client.submit(SubmitRequest(pipeline=PIPELINE))
+        app.left = ["/resubmit"] if refused else ["/jobs"]
+
+        def refuse(line: str) -> None:
+            if refused:
+                cluster.refuse = UserError("no") if line.startswith("stopped") else None
+
+        done = upgrade(client, old, SubmitRequest(pipeline=PIPELINE), savepoint=None, tell=refuse)
+
+        assert app.left == [], "the answer was lost"
+        assert [job for job in cluster.jobs_by_id if job != old] == [done.job]
+        assert (done.refused is not None) == refused

@@ -98,14 +98,15 @@ class Dispatcher:
         plans, parallelism = await self._shell.blocking(partial(submitted_plans, request.file_form()))
         return await self._shell.submit(Request(request, plans, parallelism, beginning))
 
-    async def resubmit(self, reference: str, from_savepoint: str) -> str:
-        """Submits an ended job's definition as a new job that starts from a savepoint. Returns the new job's id."""
+    async def resubmit(self, reference: str, from_savepoint: str, key: str | None = None) -> str:
+        """Submits an ended job's definition as a new job that starts from a savepoint. Returns the new job's id; of a
+        key that it knows, the job that has it."""
         known = self._known(reference)
         if known.driver is not None:
             raise JobConflictError(f"job {known.job} ({known.submission.name}) is {known.state}")
         attempts = known.history.attempts
         parallelism = attempts[-1].parallelism if attempts else known.submission.options.parallelism
-        again = partial(request_again, known.submission, parallelism, from_savepoint)
+        again = partial(request_again, known.submission, parallelism, from_savepoint, key)
         try:
             request = await known.storage.ask(again, limit_s=SHIP_S)
         finally:

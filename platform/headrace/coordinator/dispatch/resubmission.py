@@ -9,7 +9,7 @@ from headrace.client.models import CodeArchive, SubmitRequest
 from headrace.coordinator.store.submission import JobSubmission
 
 
-def request_again(submission: JobSubmission, parallelism: int, from_savepoint: str) -> SubmitRequest:
+def request_again(submission: JobSubmission, parallelism: int, from_savepoint: str, key: str | None) -> SubmitRequest:
     """Returns a request that starts the stored job from this savepoint. Reads the job's code from its checkpoint
     storage.
 
@@ -22,4 +22,5 @@ def request_again(submission: JobSubmission, parallelism: int, from_savepoint: s
         from_savepoint=from_savepoint,
         python_path=submission.options.python_path,
         code=tuple(CodeArchive.of(posixpath.basename(url), read_url(url)) for url in submission.options.code),
+        key=key,
     )

@@ -134,7 +134,7 @@ def _jobs(service: ClusterService) -> APIRouter:
     @router.post("/jobs/{job}/resubmit", operation_id="resubmit", status_code=201)
     async def resubmit(job: str, body: ResubmitRequest) -> Submitted:
         """Run the definition of an ended job again, from a savepoint."""
-        return Submitted(job_id=await service.resubmit(job, body.from_savepoint))
+        return Submitted(job_id=await service.resubmit(job, body.from_savepoint, body.key))
 
     return router
 

@@ -45,8 +45,9 @@ class ClusterService(Protocol):
         """Accepts a job. Returns its id once a crash cannot lose the job any more."""
         ...
 
-    async def resubmit(self, reference: str, from_savepoint: str) -> str:
-        """Submits an ended job's definition as a new job that starts from this savepoint. Returns the new job's id."""
+    async def resubmit(self, reference: str, from_savepoint: str, key: str | None = None) -> str:
+        """Submits an ended job's definition as a new job that starts from this savepoint. Returns the new job's id; of
+        a key that it knows, the job that has it."""
         ...
 
     async def jobs(self) -> tuple[JobSummary, ...]:

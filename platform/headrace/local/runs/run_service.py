@@ -195,7 +195,7 @@ class RunService:
         """Raises JobConflictError."""
         _refuse("this is one run, and takes no other jobs")
 
-    async def resubmit(self, reference: str, from_savepoint: str) -> str:
+    async def resubmit(self, reference: str, from_savepoint: str, key: str | None = None) -> str:
         """Raises JobConflictError."""
         _refuse("this is one run, and takes no other jobs")
 
