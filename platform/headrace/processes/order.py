@@ -7,7 +7,8 @@ from __future__ import annotations
 import json
 import os
 import socket
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 from headrace.core.network.frames import LENGTH_BYTES, decode_length, encode_frame, receive_exactly
@@ -15,6 +16,7 @@ from headrace.core.network.frames import LENGTH_BYTES, decode_length, encode_fra
 ORDER_BYTES_MAX = 8 << 20
 """An order is mostly its environment; Linux limits that to 6 MiB."""
 DESCRIPTORS_MAX = 16
+OPEN_DESCRIPTORS = "/proc/self/fd"
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,9 +88,21 @@ def place_descriptors(order: ProcessOrder, kept: Sequence[int]) -> None:
     lifted = [_lift(descriptor, floor) for descriptor in sources]
     for number, descriptor in zip((0, 1, 2, *order.keep), lifted, strict=True):
         os.dup2(descriptor, number)
-    wanted = sorted({0, 1, 2, *order.keep})
-    for low, high in zip(wanted, [*wanted[1:], os.sysconf("SC_OPEN_MAX")], strict=True):
-        os.closerange(low + 1, high)
+    close_all_but({0, 1, 2, *order.keep})
+
+
+def close_all_but(kept: Collection[int]) -> None:
+    """Closes the descriptors of this process but these. Open ones are listed, because their greatest number may be
+    1e9, and without the system call `close_range` each number would be tried."""
+    try:
+        opened = [int(name) for name in os.listdir(OPEN_DESCRIPTORS)]  # noqa: PTH208
+    except OSError:  # no /proc here
+        opened = list(range(os.sysconf("SC_OPEN_MAX")))
+    for number in opened:
+        if number not in kept:
+            # the listing's own is closed already
+            with suppress(OSError):
+                os.close(number)
 
 
 def _lift(descriptor: int, floor: int) -> int:

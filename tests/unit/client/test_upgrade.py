@@ -64,7 +64,7 @@ class LostAnswers:
         self.left.remove(end)
 
         async def cut(message: Message) -> None:
-            await send(message if message["type"] == "http.response.start" else message | {"body": b""})
+            await send(message if message["type"] == "http.response.start" else {**message, "body": b""})
 
         await self._inner(scope, receive, cut)
 

@@ -162,7 +162,10 @@ def _link_new(target: Path, data: Data, mode: int) -> bool:
         try:
             os.link(temporary, target)
         except FileExistsError:
-            return False
+            # NFS sends a request again whose answer was lost, and the second one finds the name of the first. Only
+            # this call links its temporary file: a second name of that is the target.
+            if temporary.stat().st_nlink == 1:
+                return False
         # without this a power loss could remove the name after this function has returned True
         _sync_folder(target.parent)
         return True

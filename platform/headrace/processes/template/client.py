@@ -29,7 +29,7 @@ from headrace.core.network.frames import receive_exactly
 from headrace.processes.child import Child, ForkedChild
 from headrace.processes.double_fork import quiet_fork
 from headrace.processes.installation import Fingerprint, fingerprint, import_path, require_running_version
-from headrace.processes.order import ProcessOrder, send_order
+from headrace.processes.order import ProcessOrder, close_all_but, send_order
 from headrace.processes.orphans import Orphans
 from headrace.processes.spawning import SpawnStarter, Starter
 from headrace.processes.start_method import StartMethod, start_method
@@ -272,8 +272,7 @@ def _become_template(connection: socket.socket, owner: int, programs: Sequence[s
         null = os.open(os.devnull, os.O_RDWR)
         os.dup2(null, 0)
         os.dup2(null, 1)
-        os.closerange(3, number)
-        os.closerange(number + 1, os.sysconf("SC_OPEN_MAX"))
+        close_all_but({0, 1, 2, number})
         command = [sys.executable, "-P", "-m", template_process.PROGRAM, *_arguments(number, owner, programs)]
         set_command_line(command, os.environ, template_process.ROLE)
         template_process.serve(connection, owner, programs)

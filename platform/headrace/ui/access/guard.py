@@ -3,7 +3,7 @@
     refused origin or host            403
     session cookie, or bearer token   served
     /login?token=..  POST /login      a session, then the page
-    /logout                           ends the session in this browser
+    /logout                           ends the session; a link on another site cannot
     anything else                     a page is redirected to /login, a file answered with 401, a socket closed
 
 The cookie is HttpOnly, SameSite=Strict, and Secure with TLS. A page that is refused is never built.
@@ -62,13 +62,15 @@ class Guard:
         """The answer in place of the page's own; None: the request may pass."""
         is_http = scope["type"] == "http"
         navigates = is_http and scope["method"] in {"GET", "HEAD"} and _opens_page(connection.headers)
-        why = refusal(connection.headers, navigates=navigates, any_host=self._any_host)
+        path = scope["path"]
+        leaves = path == "/logout"
+        why = refusal(connection.headers, navigates=navigates and not leaves, any_host=self._any_host)
         if why is not None:
             return PlainTextResponse(f"refused: {why}\n", 403)
-        path = scope["path"]
         if is_http and path == "/login":
             return await self._login(scope, connection, receive)
-        if is_http and path == "/logout":
+        if is_http and leaves:
+            self._sessions.end(connection.cookies.get(self._cookie, ""), int(time.time()))
             left = RedirectResponse("/login", 303)
             left.delete_cookie(self._cookie, httponly=True, samesite="strict")
             return left

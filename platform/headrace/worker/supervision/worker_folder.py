@@ -33,7 +33,7 @@ class WorkerFolder:
             self._lock = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT, 0o600)
             self._take()
             clear(folder)
-            sockets.mkdir(0o700)
+            _make_sockets(sockets)
         except OSError as error:
             raise ExternalError(f"the worker's folder {folder} cannot be used: {error}") from error
 
@@ -50,3 +50,15 @@ class WorkerFolder:
         """Removes sockets and temporary files, and unlocks the folder. Logs stay."""
         clear(self._folder)
         os.close(self._lock)
+
+
+def _make_sockets(folder: Path) -> None:
+    """Makes the folder for sockets. Its name can be computed, so another user of this host may have made it first; a
+    folder that is not this user's is never used."""
+    try:
+        folder.mkdir(0o700)
+    except FileExistsError as error:
+        raise ExternalError(
+            f"{folder}, for the worker's sockets, belongs to another user of this host",
+            remedy="let TMPDIR name a folder of your own, or have that one removed",
+        ) from error

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import resource
 from pathlib import Path
 
@@ -18,6 +19,22 @@ def test_the_first_put_wins(tmp_path: Path) -> None:
     assert not store.put_if_absent("journal/00000001.json", b"two")
     assert store.read("journal/00000001.json") == b"one"
     assert read_url(f"{store.url}/journal/00000001.json") == b"one"
+    assert list(store.leftovers()) == []
+
+
+def test_a_link_whose_answer_is_lost_is_a_put(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As on NFS: the request is sent again, and fails because of the first one."""
+    link = os.link
+
+    def linked_twice(source: Path, target: Path) -> None:
+        link(source, target)
+        link(source, target)
+
+    monkeypatch.setattr(os, "link", linked_twice)
+    store = open_store(str(tmp_path))
+    assert store.put_if_absent("a", b"one")
+    assert not store.put_if_absent("a", b"two")
+    assert store.read("a") == b"one"
     assert list(store.leftovers()) == []
 
 

@@ -58,6 +58,10 @@ class Asking:
         named = {name.replace("_", "-"): value for name, value in headers.items()}
         return self._loop.run(self._http.request(method, path, headers=named))
 
+    @property
+    def cookies(self) -> httpx.Cookies:
+        return self._http.cookies
+
     def post_token(self, token: str) -> httpx.Response:
         return self._loop.run(self._http.post("/login", data={"token": token}))
 
@@ -90,6 +94,22 @@ def test_the_token_makes_a_session_by_form_and_by_link(guard: Guard, inner: Inne
     assert ask("GET", "/logout", **PAGE).headers["location"] == "/login"
     assert ask("GET", "/", **PAGE).status_code == 303
     assert inner.reached == ["http /jobs/abc"]
+
+
+def test_a_copy_of_the_cookie_ends_with_its_session(guard: Guard, loop: asyncio.Runner) -> None:
+    ask, thief = Asking(guard, loop), Asking(guard, loop)
+    ask.post_token(TOKEN)
+    copy = "; ".join(f"{name}={value}" for name, value in ask.cookies.items())
+    assert thief("GET", "/", cookie=copy, **PAGE).text == "inside"
+    ask("GET", "/logout", **PAGE)
+    assert thief("GET", "/", cookie=copy, **PAGE).headers["location"] == "/login"
+
+
+def test_another_site_cannot_log_out(guard: Guard, loop: asyncio.Runner) -> None:
+    ask = Asking(guard, loop)
+    ask.post_token(TOKEN)
+    assert ask("GET", "/logout", sec_fetch_site="cross-site", sec_fetch_mode="navigate", **PAGE).status_code == 403
+    assert ask("GET", "/", **PAGE).text == "inside"
 
 
 def test_with_tls_the_cookie_is_secure(guard: Guard, loop: asyncio.Runner) -> None:

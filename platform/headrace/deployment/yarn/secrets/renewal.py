@@ -84,9 +84,11 @@ class SecretRenewal:
             try:
                 self._renew()
                 pause_s = 0.0
-            except (HeadraceError, OSError) as error:
+            except Exception as error:  # the shell of a thread: if it ended, the tokens would expire days later
                 pause_s = BACKOFF.next_s(pause_s)
-                LOG.warning("tokens and certificates are not renewed, next try in %.0f s: %s", pause_s, error)
+                unknown = not isinstance(error, HeadraceError | OSError)
+                text = "tokens and certificates are not renewed, next try in %.0f s: %s"
+                LOG.warning(text, pause_s, error, exc_info=unknown)
 
     def _renew(self) -> None:
         if self._tokens is not None and self._is_due():
