@@ -18,7 +18,7 @@ from headrace.core.types import Schema
 from headrace.operators.lossless import castable
 from headrace.operators.operator import Collector, OnError, Operator, Stateless
 from headrace.operators.row_errors import RowErrors
-from headrace.operators.user_function import MapFunction, exception_text, import_function
+from headrace.operators.user_function import MapFunction, call, exception_text, import_function
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,9 +78,9 @@ class _Map(Stateless):
 
     def _call(self, rows: pl.DataFrame) -> pl.DataFrame:
         try:
-            returned = self._function(rows)
-        # a panic of polars is a BaseException
-        except (Exception, pl.exceptions.PanicException) as cause:
+            returned = call(self._function, rows, f"{self._config.function} of step {self._config.node!r}")
+        # a panic of polars is a BaseException; so is `sys.exit`, which would end a thread, or a command, without a word
+        except (Exception, pl.exceptions.PanicException, SystemExit) as cause:
             raise _RaisedError(cause) from cause
         return self._checked(returned, rows.height)
 

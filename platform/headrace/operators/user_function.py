@@ -1,6 +1,7 @@
-"""Imports the function of a map step: a shell, because an import reads files and runs their code.
+"""Imports and calls the function of a map step: a shell, because an import reads files and runs their code.
 
-Everything that can go wrong is a UserError that names the step and the module.
+Everything that can go wrong in an import is a UserError that names the step and the module. Calls are recorded in a
+process whose owner asks for it (`record_calls`): a function may end its process.
 """
 
 from __future__ import annotations
@@ -15,8 +16,25 @@ from types import ModuleType
 import polars as pl
 
 from headrace.core.errors import UserError, did_you_mean
+from headrace.core.files.running_calls import RunningCalls
 
 MapFunction = Callable[[pl.DataFrame], pl.DataFrame]
+
+_record: RunningCalls | None = None
+
+
+def record_calls(record: RunningCalls) -> None:
+    """From now on every call of a user's function in this process is recorded there."""
+    global _record  # noqa: PLW0603 - one a process, as the file is
+    _record = record
+
+
+def call(function: MapFunction, rows: pl.DataFrame, what: str) -> pl.DataFrame:
+    """Calls a user's function. what: names it in the record. Raises what the function raises."""
+    if _record is None:
+        return function(rows)
+    with _record.recorded(what):
+        return function(rows)
 
 
 def import_function(node: str, path: str) -> MapFunction:
@@ -53,7 +71,7 @@ def _module(node: str, name: str) -> ModuleType:
             f"map step {node!r}: module {name!r} imports {cause.name!r}, which is not there",
             remedy=f"install it, or put it into {first}, which is searched first",
         ) from cause
-    except Exception as cause:
+    except (Exception, SystemExit) as cause:
         where = traceback.extract_tb(cause.__traceback__)[-1]
         raise UserError(
             f"map step {node!r}: importing {name!r} raised {exception_text(cause)} ({where.filename}:{where.lineno})"

@@ -67,15 +67,19 @@ class SupervisedChild:
         """Waits for its end. Returns whether it has ended."""
         return self._process.wait(timeout_s) is not None
 
-    def ending(self, explained: Callable[[int], str] = exited_with) -> Ending:
-        """How the child has ended; to be called after its end. explained: exit code above 0 -> its meaning."""
+    def ending(self, explained: Callable[[int], str] = exited_with, doing: str = "") -> Ending:
+        """How the child has ended; to be called after its end.
+
+        explained  exit code above 0 -> its meaning
+        doing      what it was doing, for an end that neither its owner nor an exit code explains
+        """
         code = self._process.poll()
         assert code is not None, "the process has ended"
         if self._kill_reason is not None:
             return Ending(self._kill_reason)
         if code == 0:
-            return Ending("left", clean=True)
-        return Ending(explained(code) if code > 0 else _killed_by(-code))
+            return Ending(f"left{doing}", clean=True)
+        return Ending(explained(code) if code > 0 else _killed_by(-code) + doing)
 
 
 def _killed_by(number: int) -> str:

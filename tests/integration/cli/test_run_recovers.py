@@ -75,3 +75,40 @@ def require_finished(finished: Finished, folder: Path, expected: list[str]) -> N
     refused = headrace(["run", "p.yaml", "--resume"], folder)
     assert refused.code == 2
     assert "no run of counted to resume" in refused.err
+
+
+FUNCTION = """
+import ctypes, os, sys
+
+def f(rows):
+    if 7 in rows["n"]:
+        {ends}
+    return rows
+"""
+ENDS = """
+name: ends
+restart: {strategy: none}
+sources:
+  n: {generator: {rows: 20, columns: {n: {sequence: {start: 0}}}}, schema: {n: int64}}
+steps:
+  last: {from: n, map: {function: "fn:f", schema: {n: int64}}}
+sinks:
+  out: {from: last, print: {}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("ends", "told"),
+    [
+        ("os._exit(1)", "exited with code 1 while it ran fn:f of step 'last'"),
+        pytest.param("os._exit(0)", "left while it ran fn:f of step 'last'", marks=pytest.mark.full),
+        ("ctypes.string_at(0)", "killed by signal 11 (SIGSEGV) while it ran fn:f of step 'last'"),
+        pytest.param("sys.exit(3)", "fn:f raised SystemExit: 3", marks=pytest.mark.full),
+    ],
+)
+def test_a_function_that_ends_its_process_is_named(ends: str, told: str, tmp_path: Path) -> None:
+    (tmp_path / "fn.py").write_text(FUNCTION.format(ends=ends))
+    (tmp_path / "p.yaml").write_text(ENDS)
+    failed = headrace(["run", "p.yaml"], tmp_path)
+    assert failed.code == 1
+    assert told in failed.err

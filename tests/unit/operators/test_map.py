@@ -19,6 +19,7 @@ from headrace.operators.operator import OnError
 from support.oracles.collector import Collected, run_operator
 
 FUNCTIONS = """
+import sys
 import polars as pl
 CALLS = []
 NOT_ONE = 3
@@ -31,7 +32,7 @@ def picky(rows):
     CALLS.append(rows.height)
     for x in rows["x"]:
         if x < 0:
-            raise ValueError(f"negative: {x}")  # line 14
+            raise ValueError(f"negative: {x}")  # line 15
     return double(rows)
 
 def alone_only(rows):
@@ -41,6 +42,11 @@ def alone_only(rows):
 
 def panics(rows):
     raise pl.exceptions.PanicException("broken")
+
+def exits(rows):
+    if -1 in rows["x"]:
+        sys.exit(3)
+    return double(rows)
 
 def fewer(rows):
     return rows.head(1)
@@ -75,6 +81,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     (tmp_path / "mapping_fns.py").write_text(FUNCTIONS)
     (tmp_path / "mapping_broken.py").write_text("import not_a_module_at_all\n")
     (tmp_path / "mapping_raises.py").write_text("x = 1\nx / 0\n")
+    (tmp_path / "mapping_exits.py").write_text("import sys\nsys.exit(4)\n")
     monkeypatch.syspath_prepend(str(tmp_path))
     yield tmp_path
     for name in [name for name in sys.modules if name.startswith("mapping_")]:
@@ -101,7 +108,7 @@ def test_only_rows_that_fail_alone_are_bad(policy: OnError, project: Path) -> No
     assert out.counters["bad"] == 2
     if policy is OnError.DIVERT:
         first, second = out.side("bad")
-        place = f"({project / 'mapping_fns.py'}:14)"
+        place = f"({project / 'mapping_fns.py'}:15)"
         assert first["reason"] == f"mapping_fns:picky raised ValueError: negative: -2 {place}"
         assert (second["k"], second["x"], second["__ts"]) == ("k-6", -6, 5)
 
@@ -121,7 +128,7 @@ def test_a_function_that_raises_fails_the_job_with_the_row(project: Path) -> Non
     with pytest.raises(DataError) as caught:
         mapped("picky", batch(1, 2, -3, -4))
     message = caught.value.message
-    assert f"mapping_fns:picky raised ValueError: negative: -3 ({project / 'mapping_fns.py'}:14)" in message
+    assert f"mapping_fns:picky raised ValueError: negative: -3 ({project / 'mapping_fns.py'}:15)" in message
     assert "row: k='k-3', x=-3" in message
     assert isinstance(caught.value.__cause__, ValueError)
 
@@ -141,6 +148,13 @@ def test_a_function_that_raises_for_whole_batches_only() -> None:
 def test_a_polars_panic_is_an_exception_like_others() -> None:
     with pytest.raises(DataError, match="raised PanicException: broken"):
         mapped("panics", batch(1))
+
+
+def test_a_function_that_exits_is_one_that_raises() -> None:
+    out = mapped("exits", batch(1, -1, 2), on_error=OnError.SKIP)
+    assert ([row["y"] for row in out.rows], out.counters["bad"]) == ([2, 4], 1)
+    with pytest.raises(DataError, match="mapping_fns:exits raised SystemExit: 3"):
+        mapped("exits", batch(1, -1, 2))
 
 
 def test_null_in_a_required_column_is_a_bad_row() -> None:
@@ -229,6 +243,7 @@ def test_only_lossless_casts_are_made(
         ("mapping_absent.inner:f", "there is no module 'mapping_absent.inner'"),
         ("mapping_broken:f", r"'mapping_broken' imports 'not_a_module_at_all', which is not there\n.*install it"),
         ("mapping_raises:f", r"raised ZeroDivisionError: .*mapping_raises.py:2\)"),
+        ("mapping_exits:f", r"raised SystemExit: 4 .*mapping_exits.py:2\)"),
     ],
 )
 def test_what_cannot_be_imported_says_why(path: str, problem: str) -> None:

@@ -20,6 +20,7 @@ import importlib
 import os
 import socket
 import sys
+import tempfile
 import threading
 import traceback
 from dataclasses import dataclass
@@ -122,13 +123,17 @@ class _Slot:
     def run(self) -> NoReturn:
         """Imports, listens, runs one attempt, exits."""
         _load()
+        from headrace.core.files.running_calls import RunningCalls
         from headrace.exchange.network.encryption import Encryption
         from headrace.exchange.network.incoming import Listener
         from headrace.exchange.network.link import LinkTimes
+        from headrace.operators.user_function import record_calls
         from headrace.worker.slot.memory_decay import start_memory_decay
         from headrace.worker.slot.runtime import SlotRuntime
 
         start_memory_decay()
+        # TMPDIR is this slot's own; its supervisor reads the record after the end
+        record_calls(RunningCalls(Path(tempfile.gettempdir())))
         options = self._options
         times = LinkTimes(ping_ms=options.heartbeat, lost_ms=options.lost)
         encryption = None if options.tls is None else Encryption(options.tls)

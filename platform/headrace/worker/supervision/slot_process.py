@@ -13,6 +13,7 @@ from functools import partial
 from pathlib import Path
 
 from headrace.core.files.private_files import make_private_folder
+from headrace.core.files.running_calls import calls_of
 from headrace.core.settings import Home
 from headrace.processes.order import ProcessOrder
 from headrace.processes.spawning import Starter
@@ -140,8 +141,17 @@ class SlotProcess(SupervisedChild):
         self._reader.join(_READER_SECONDS)
         self._pipe.close()
         seen = f"; see {self.log.path}" if self.log.has_text else ""
+        calls = calls_of(self._scratch)
+        doing = f" while it ran {' and '.join(calls)}" if calls else ""
         self._remove_things()
-        return self.ending(lambda code: _EXITS.get(code, exited_with(code)) + seen)
+
+        def explained(code: int) -> str:
+            # an attempt that fails says so before; a function may exit with the same code
+            if code in _EXITS and not (calls and code == FAILED):
+                return _EXITS[code] + seen
+            return exited_with(code) + doing + seen
+
+        return self.ending(explained, doing)
 
     def memory_bytes(self) -> int:
         """Resident memory; 0 where the system has no /proc or the process has ended."""
