@@ -1,5 +1,5 @@
-"""Reorders the fields of a CSV file with a header line into the order of the schema, as raw text. Quotes are kept, so
-that the format decodes a field the same in any position."""
+"""Compares the header line of a CSV file with the schema, and reorders the fields of its lines into the schema's order,
+as raw text. Quotes are kept, so that the format decodes a field the same in any position."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from headrace.core.errors import UserError, did_you_mean
 from headrace.core.types import Schema
+from headrace_connectors.files.file_columns import remark_on_columns
 
 Reorder = Callable[[list[bytes]], list[bytes]]
 
@@ -62,26 +62,22 @@ class CsvDialect:
         return text.decode("utf-8", "replace")
 
 
-def reorder_for(path: Path, header: bytes, schema: Schema, dialect: CsvDialect) -> Reorder | None:
-    """The function that reorders lines under this header; None if they are in schema order.
+@dataclass(frozen=True, slots=True)
+class HeaderFit:
+    """How a file's header fits the schema. reorder: None if lines are in schema order; remark: for users, or None."""
 
-    Raises UserError if a required column is missing in the file.
-    """
+    reorder: Reorder | None = None
+    remark: str | None = None
+
+
+def fit_header(path: Path, header: bytes, schema: Schema, dialect: CsvDialect) -> HeaderFit:
+    """Raises UserError if the header has no column of the schema, or lacks one that is not null."""
     names = [dialect.name(field) for field in dialect.split(header)]
     if tuple(names) == schema.names:
-        return None
-    places: list[int | None] = []
-    for item in schema:
-        if item.name in names:
-            places.append(names.index(item.name))
-        elif item.nullable:
-            places.append(None)
-        else:
-            hint = did_you_mean(item.name, names)
-            raise UserError(
-                f"{path} has no column {item.name!r}, which is not null", remedy=hint or f"it has {', '.join(names)}"
-            )
-    return lambda lines: [_reordered(line, places, len(names), dialect) for line in lines]
+        return HeaderFit()
+    remark = remark_on_columns(path, names, schema)
+    places = [names.index(item.name) if item.name in names else None for item in schema]
+    return HeaderFit(lambda lines: [_reordered(line, places, len(names), dialect) for line in lines], remark)
 
 
 def _reordered(line: bytes, places: Sequence[int | None], count: int, dialect: CsvDialect) -> bytes:

@@ -14,6 +14,7 @@ from headrace.connect.source import RowBatch, Run, SplitId
 from headrace.core.errors import UserError
 from headrace.core.types import Schema
 from headrace.formats.parquet import fit_to_schema
+from headrace_connectors.files.file_columns import remark_on_columns
 from headrace_connectors.files.paths import position_of
 
 BATCH_ROWS = 16_384
@@ -29,16 +30,12 @@ class ParquetRows:
         except pa.ArrowInvalid as cause:
             raise UserError(f"{path} is no Parquet file: {cause}") from cause
         self.next_line = min(skip, self._file.metadata.num_rows)
-        self._columns = self._present()
+        there = self._file.schema_arrow.names
+        self.remark = remark_on_columns(path, there, schema)
+        """What users should know of this file, or None."""
+        self._columns = [name for name in schema.names if name in there]
         self._batches = self._read_from(skip)
         self._rest = pl.DataFrame()
-
-    def _present(self) -> list[str]:
-        there = list(self._file.schema_arrow.names)
-        present = [name for name in self._schema.names if name in there]
-        if not present:
-            raise UserError(f"{self._path} has none of the schema's columns", remedy=f"it has {', '.join(there)}")
-        return present
 
     def _read_from(self, skip: int) -> Iterator[pl.DataFrame]:
         """Frames in row order; skips row groups before `skip`."""

@@ -14,7 +14,7 @@ from headrace.connect.restored import gone
 from headrace.connect.source import MessageBatch, Polled, RowBatch, Run, SourceContext, Split, SplitId
 from headrace.core.errors import ExternalError
 from headrace_connectors.files.config import FilesSourceSettings
-from headrace_connectors.files.csv_header import CsvDialect, Reorder, reorder_for
+from headrace_connectors.files.csv_header import CsvDialect, HeaderFit, fit_header
 from headrace_connectors.files.lines import LineFile
 from headrace_connectors.files.parquet_rows import ParquetRows
 from headrace_connectors.files.paths import matching_files, note_files, place_of, position_of
@@ -103,13 +103,14 @@ class FilesReader:
         partition = self._open[ready]
         batch = partition.read()
         positions = {ready: partition.position}
+        remarks, partition.remarks = tuple(partition.remarks), []
         if partition.done:
             self._finish(ready)
             finished, self._finished = finished | self._finished, set()
         else:
             # the next poll starts with another partition
             self._open[ready] = self._open.pop(ready)
-        return Polled(batch=batch, positions=positions, finished=finished)
+        return Polled(batch=batch, positions=positions, finished=finished, remarks=remarks)
 
     def pause(self, splits: Sequence[SplitId]) -> None:
         """Stops reading these partitions."""
@@ -137,6 +138,8 @@ class _Partition:
         self._files = files
         self._context = context
         self._current: _TextRows | ParquetRows | None = None
+        self.remarks: list[str] = []
+        """What users should know of its files, until the next poll."""
 
     @property
     def done(self) -> bool:
@@ -148,6 +151,8 @@ class _Partition:
         file, line = place_of(self.position)
         if self._current is None:
             self._current = self._open(self._files[file], line)
+            if self._current.remark is not None:
+                self.remarks.append(self._current.remark)
         rows_max = self._rows_max(file, self._current.next_line)
         if rows_max <= 0:  # only a header lay before the stop
             self.position = position_of(file, self._current.next_line)
@@ -186,12 +191,16 @@ class _TextRows:
 
     def __init__(self, path: Path, context: SourceContext, line: int) -> None:
         self._keep_blank = context.format == "raw"
-        self._reorder: Reorder | None = None
+        self._fit = HeaderFit()
+        self.remark: str | None = None
+        """What users should know of this file."""
         if context.format == "csv" and _is_true(context.format_options.get("header")):
             dialect = CsvDialect.from_options(context.format_options)
             with LineFile(path) as top:
                 header = top.read_lines(1)
-            self._reorder = reorder_for(path, header[0], context.schema, dialect) if header else None
+            if header:
+                self._fit = fit_header(path, header[0], context.schema, dialect)
+                self.remark = self._fit.remark
             line = max(line, 1)
         self._lines = LineFile(path, skip=line)
 
@@ -209,8 +218,8 @@ class _TextRows:
         if not self._keep_blank and any(not line.strip() for line in lines):
             full = [index for index, line in enumerate(lines) if line.strip()]
             lines, positions = [lines[index] for index in full], positions[full]
-        if self._reorder is not None:
-            lines = self._reorder(lines)
+        if self._fit.reorder is not None:
+            lines = self._fit.reorder(lines)
         values = pl.Series(lines, dtype=pl.Binary).to_arrow(compat_level=pl.CompatLevel.newest())
         return MessageBatch(values, positions, (Run(split, 0, len(lines)),))
 

@@ -116,6 +116,7 @@ class Polled:
     at_end     partitions at their log's end (for idleness); a partition leaves this set by delivering
     finished   partitions that reached their `stop`: nothing follows
     lag        messages between position and log end, for partitions where it is known
+    remarks    what users should know of the input, a sentence each; shown once as warnings, and decided upon by nobody
     """
 
     batch: MessageBatch | RowBatch | None = None
@@ -123,6 +124,7 @@ class Polled:
     at_end: frozenset[SplitId] = frozenset()
     finished: frozenset[SplitId] = frozenset()
     lag: Mapping[SplitId, int] = field(default_factory=dict)
+    remarks: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,6 +19,8 @@ TRANSACTIONS_MAX = 8
 """Most open transactions of one sink subtask in a report: the oldest ones."""
 FIRST_ROWS_MAX = 20_000
 """Rows of a source subtask that `FirstRows` looks at; the batch that reaches this number is looked at as a whole."""
+REMARKS_MAX = 8
+"""Most remarks of the reader of a source subtask in a report; later ones are dropped."""
 HEAVY_MAX = 8
 """Most keys, and most key groups, of one subtask in a report: those with the most rows."""
 
@@ -78,12 +80,14 @@ class FirstRows(Document):
     rows       how many of them have been looked at
     all_null   columns that are NULL in all of them
     in_1970    rows whose event time is in 1970; greatest_1970: the latest of these times (epoch ms)
+    remarks    those of the reader (`connect.source.Polled`), each once, at most `REMARKS_MAX`
     """
 
     rows: int
     all_null: tuple[str, ...] = ()
     in_1970: int = 0
     greatest_1970: int | None = None
+    remarks: tuple[str, ...] = ()
 
 
 class SourceFigures(Document):

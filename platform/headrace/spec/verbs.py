@@ -211,8 +211,8 @@ class Union(FileModel):
 class Map(FileModel):
     """Calls a Python function with a polars DataFrame of the rows; it returns as many rows, in the same order.
 
-    A function that raises, `sys.exit` included, makes its rows bad (`on_error`). One that ends its process (`os._exit`, a
-    crash of native code) fails the attempt: the error names function and step.
+    A function that raises, `sys.exit` included, makes its rows bad (`on_error`). One that ends its process (`os._exit`,
+    a crash of native code) fails the attempt: the error names function and step.
     """
 
     function: Annotated[str, AfterValidator(_import_path)] = Field(description="package.module:function")

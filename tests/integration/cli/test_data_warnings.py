@@ -78,3 +78,31 @@ def test_data_as_expected_is_told_nothing_about(tmp_path: Path) -> None:
     assert not [line for line in err.splitlines() if line.startswith("job ")], err
     counted = sum(json.loads(line)["rides"] for line in output(tmp_path, "fine"))
     assert counted == 400
+
+
+CSV = """\
+name: bills
+sources:
+  bills: {files: {path: bills.csv}, format: {csv: {header: true}}, schema: {id: int64, amount: float64}}
+sinks:
+  out: {from: bills, print: {}}
+"""
+
+
+@pytest.mark.parametrize("options", [(), ("--threads",)], ids=["slots", "threads"])
+def test_a_file_that_lacks_a_column_is_told_and_one_that_lacks_all_is_refused(
+    tmp_path: Path, options: tuple[str, ...]
+) -> None:
+    (tmp_path / "bills.yaml").write_text(CSV)
+    (tmp_path / "bills.csv").write_text("id,sum\n1,2\n")
+    done = headrace(["run", "bills.yaml", *options], tmp_path)
+    assert (done.code, done.out) == (0, '{"id":1,"amount":null}\n')
+    told = [line for line in done.err.splitlines() if "bills.csv has no column amount: NULL in all of its rows" in line]
+    assert len(told) == 1, done.err
+
+    (tmp_path / "bills.csv").write_text("ID,Amount\n1,2\n")
+    refused = headrace(["run", "bills.yaml", *options], tmp_path)
+    assert refused.code in {1, 2}, "in threads no row was read, so it is wrong use"
+    assert refused.out == ""
+    assert "bills.csv has no column of the schema" in refused.err
+    assert "it has: ID, Amount" in refused.err

@@ -40,7 +40,7 @@ _ROUND_MS = (1_000, 2_000, 5_000, 10_000, 15_000, 30_000, 60_000, 120_000, 300_0
 _HOUR_MS = 3_600_000
 
 Kind = Literal[
-    "null-column", "times-in-1970", "times-in-future", "late-rows", "quiet-partition", "filter-passes-nothing"
+    "input", "null-column", "times-in-1970", "times-in-future", "late-rows", "quiet-partition", "filter-passes-nothing"
 ]
 
 
@@ -141,6 +141,7 @@ class _Look:
 
 def _findings(look: _Look) -> Iterator[DataWarning]:
     for source in look.plan.sources:
+        yield from _remarks(look, source)
         yield from _null_columns(look, source)
         if source.timed:
             yield from _times_in_1970(look, source)
@@ -150,6 +151,13 @@ def _findings(look: _Look) -> Iterator[DataWarning]:
         yield from _late_rows(look, node, sources)
     for node in look.plan.filters:
         yield from _filter(look, node)
+
+
+def _remarks(look: _Look, source: WatchedSource) -> Iterator[DataWarning]:
+    """What the source's reader has to say of its input."""
+    for subtask in look.figures.sources(source.name).values():
+        for remark in subtask.first.remarks if subtask.first is not None else ():
+            yield DataWarning(source.name, "input", f"source {source.name}: {remark}", look.now_ms, remark)
 
 
 def _null_columns(look: _Look, source: WatchedSource) -> Iterator[DataWarning]:

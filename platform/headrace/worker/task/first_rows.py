@@ -1,4 +1,5 @@
-"""What the first rows of a source subtask look like: columns that are always NULL, event times in 1970.
+"""What the first rows of a source subtask look like: columns that are always NULL, event times in 1970, remarks of the
+reader.
 
 Counts by column, and stops after `FIRST_ROWS_MAX` rows. Rows are not changed. `coordinator.figures.data_warnings`
 judges what was counted.
@@ -12,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from headrace.rpc.figures import FIRST_ROWS_MAX, FirstRows
+from headrace.rpc.figures import FIRST_ROWS_MAX, REMARKS_MAX, FirstRows
 
 END_OF_1970_MS = 365 * 24 * 60 * 60 * 1_000
 """1971-01-01T00:00:00Z in epoch ms."""
@@ -40,8 +41,18 @@ class FirstRowsCount:
         if times is not None and int(times.min()) < END_OF_1970_MS:
             self._add_times(times)
         self.figures = FirstRows(
-            rows=self._rows, all_null=self._all_null, in_1970=self._in_1970, greatest_1970=self._greatest
+            rows=self._rows,
+            all_null=self._all_null,
+            in_1970=self._in_1970,
+            greatest_1970=self._greatest,
+            remarks=self.figures.remarks,
         )
+
+    def remark(self, remarks: Sequence[str]) -> None:
+        """Adds remarks of the reader, each once."""
+        kept = tuple(dict.fromkeys((*self.figures.remarks, *remarks)))[:REMARKS_MAX]
+        if kept != self.figures.remarks:
+            self.figures = self.figures.model_copy(update={"remarks": kept})
 
     def _add_times(self, times: Times) -> None:
         early = times[(times >= 0) & (times < END_OF_1970_MS)]

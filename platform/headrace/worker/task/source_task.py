@@ -370,6 +370,8 @@ class SourceTask:
         if polled.positions:
             self._positions.update(polled.positions)
             self._time.moved(polled.positions)
+        if polled.remarks:
+            self._ingest.first.remark(polled.remarks)
         self._at_end |= polled.at_end
         if polled.finished:
             self._finished |= polled.finished

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ import pytest
 from headrace.connect.format import Decoded
 from headrace.connect.registry import format_named
 from headrace.connect.sink import SinkBatch, SinkContext
-from headrace.connect.source import MessageBatch, RowBatch, SourceContext, SplitId
+from headrace.connect.source import MessageBatch, Polled, Reader, RowBatch, SourceContext, SplitId
 from headrace.core.batch import TS
 from headrace.core.errors import DataError, ExternalError, UserError
 from headrace.core.types import schema_of
@@ -112,15 +113,49 @@ def test_csv_with_a_header(tmp_path: Path) -> None:
     assert lines_of(path, "csv") == [b"id,name", b"1,x"]
 
 
-def test_csv_header_without_a_needed_column(tmp_path: Path) -> None:
-    path = tmp_path / "f.csv"
-    path.write_text("idd\n1\n")
-    context = SourceContext("p", "n", schema_of({"id": "int64 not null"}), "csv", {"header": "true"})
+def csv_reader(path: Path, schema: Mapping[str, str]) -> Reader:
+    context = SourceContext("p", "n", schema_of(schema), "csv", {"header": "true"})
     config = FilesSourceConfig(path=str(path))
     reader = config.open_reader(context)
     reader.assign(config.open_enumerator(context).discover())
+    return reader
+
+
+def test_csv_header_without_a_needed_column(tmp_path: Path) -> None:
+    path = tmp_path / "f.csv"
+    path.write_text("idd,a\n1,2\n")
     with pytest.raises(UserError, match=r"has no column 'id'.*\n.*did you mean 'idd'"):
-        reader.poll(5)
+        csv_reader(path, {"id": "int64 not null", "a": "int64"}).poll(5)
+
+
+@pytest.mark.parametrize(
+    ("header", "remedy"),
+    [
+        ("ID,Amount", "names are case-sensitive: write 'ID' for 'id'"),
+        ("id;amount", 'delimiter: ";"'),
+        ("id\tamount", r'delimiter: "\\t"'),
+        ("1,2.5", "name the columns in the schema as the file does"),
+    ],
+)
+def test_csv_header_that_fits_nothing_is_an_error_with_both_lists(header: str, remedy: str, tmp_path: Path) -> None:
+    path = tmp_path / "f.csv"
+    path.write_text(f"{header}\n1,2\n")
+    with pytest.raises(UserError, match=remedy) as refused:
+        csv_reader(path, {"id": "int64", "amount": "float64"}).poll(5)
+    assert f"{path} has no column of the schema" in refused.value.message
+    assert "the schema has: id, amount" in refused.value.message
+    assert f"it has: {', '.join(header.split(','))}" in refused.value.message
+
+
+def test_csv_header_that_lacks_a_column_is_remarked_once_a_file(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("id\n1\n2\n")
+    (tmp_path / "b.csv").write_text("amount,id\n1,2\n")
+    reader = csv_reader(tmp_path / "*.csv", {"id": "int64", "amount": "float64"})
+    polls: list[Polled] = []
+    while not polls or not polls[-1].finished:
+        polls.append(reader.poll(5))
+    (remark,) = [remark for poll in polls for remark in poll.remarks]
+    assert remark == f"{tmp_path / 'a.csv'} has no column amount: NULL in all of its rows; it has id"
 
 
 def test_parquet_types_and_missing_columns(tmp_path: Path) -> None:

@@ -66,6 +66,16 @@ def kinds(found: tuple[DataWarning, ...]) -> list[str]:
     return [each.kind for each in found]
 
 
+# ---- remarks of readers ----------------------------------------------------------------------------------------------
+
+
+def test_a_remark_of_the_reader_is_told_once_and_before_any_row() -> None:
+    warnings, first = DataWarnings(), FirstRows(rows=0, remarks=("f.csv has no column a",))
+    (found,) = judged(status(at_ms=0, first=first), status(at_ms=0, first=first), warnings=warnings)
+    assert (found.node, found.kind, found.text) == ("s", "input", "source s: f.csv has no column a")
+    assert judged(status(first=first), warnings=warnings) == ()
+
+
 # ---- columns that are NULL -------------------------------------------------------------------------------------------
 
 NULLS = FirstRows(rows=FIRST_ROWS_MAX, all_null=("dep_delay",))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import polars as pl
 
-from headrace.rpc.figures import FIRST_ROWS_MAX, FirstRows
+from headrace.rpc.figures import FIRST_ROWS_MAX, REMARKS_MAX, FirstRows
 from headrace.worker.task.first_rows import FirstRowsCount
 
 
@@ -23,6 +23,15 @@ def test_a_column_counts_as_empty_until_its_first_value() -> None:
     assert count.figures == FirstRows(rows=12, all_null=("c",))
     count.add(rows(1, empty=("a", "b", "c")), None)
     assert count.figures.all_null == ("c",)
+
+
+def test_remarks_are_kept_once_and_bounded() -> None:
+    count = FirstRowsCount(["a"])
+    count.remark(("x", "y", "x"))
+    count.add(rows(1), None)
+    count.remark(tuple(str(number) for number in range(REMARKS_MAX)))
+    assert count.figures.rows == 1
+    assert count.figures.remarks == ("x", "y", *map(str, range(REMARKS_MAX - 2)))
 
 
 def test_times_in_1970_are_counted_and_others_are_not() -> None:
