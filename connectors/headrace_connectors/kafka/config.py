@@ -11,7 +11,7 @@ from pydantic import BeforeValidator, Field, field_validator, model_validator
 
 from headrace.connect.sink import SinkContext
 from headrace.connect.source import SourceContext, SplitId
-from headrace.core.config import Config, Duration
+from headrace.core.config import Address, Config, Duration
 from headrace_connectors.kafka.clients.broker_list import hosts_and_ports
 from headrace_connectors.kafka.clients.properties import (
     OWNED_BY_SINK,
@@ -42,7 +42,12 @@ def _topic_name(given: Any) -> Any:
     return text
 
 
-Brokers = Annotated[str, BeforeValidator(_broker_list), Field(description="host:port, several separated by commas")]
+Brokers = Annotated[
+    str,
+    BeforeValidator(_broker_list),
+    Field(description="host:port, several separated by commas"),
+    Address(),
+]
 Topic = Annotated[str, BeforeValidator(_topic_name)]
 
 

@@ -9,6 +9,9 @@ from dataclasses import dataclass
 from os import PathLike, fspath
 from typing import TYPE_CHECKING
 
+from headrace.core.errors import HeadraceError
+from headrace.core.text.concealment import Concealment
+
 if TYPE_CHECKING:
     from headrace.local.engine.job import JobState, Progress
     from headrace.spec.pipeline import Pipeline as PipelineModel
@@ -61,7 +64,11 @@ def run_model(
             job.stop()
 
     started_s = time.monotonic()
-    state = job.run(supervise)
+    try:
+        state = job.run(supervise)
+    except HeadraceError as error:
+        Concealment(model.hidden).error(error)
+        raise
     end = job.progress()
     return RunResult(state, end.rows_in, end.rows_out, end.late, end.bad, time.monotonic() - started_s)
 
@@ -74,4 +81,4 @@ def explain_model(model: PipelineModel) -> str:
     from headrace.plan.explain import explain_lines
 
     compiled = compile_pipeline(model)
-    return "\n".join(explain_lines(compiled.logical, compiled.physical))
+    return Concealment(model.hidden).text("\n".join(explain_lines(compiled.logical, compiled.physical)))

@@ -187,4 +187,7 @@ def main() -> None:
         # replaces this process, so that role and home are in its command line
         os.environ["HEADRACE_HOME"] = str(Home.from_environment().root)
         os.execv(sys.executable, [sys.executable, "-m", "headrace", WORKER_ROLE, *_without_token(sys.argv[2:])])
+    from headrace.core.concealing import conceal_standard_error
+
+    conceal_standard_error()
     _called(next(iter(sys.argv[1:]), None))(prog_name="headrace")

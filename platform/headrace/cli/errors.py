@@ -13,6 +13,7 @@ from typing import ParamSpec, TypeVar, assert_never
 
 import typer
 
+from headrace.core.concealing import conceal_error
 from headrace.core.errors import (
     Domain,
     ExternalError,
@@ -64,7 +65,9 @@ def reporting_errors() -> _Reporting:
 
 
 def print_error(error: HeadraceError, *, as_json: bool) -> None:
-    """Prints an error: as text on stderr and, if the command was given --json, as its document on stdout, too."""
+    """Prints an error, without what this command hides: as text on stderr and, if the command was given --json, as its
+    document on stdout, too."""
+    conceal_error(error)
     typer.echo(f"error: {error}", err=True)
     if as_json:
         typer.echo(json.dumps(error_document(error), ensure_ascii=False))

@@ -60,5 +60,12 @@ def secret(**kwargs: Any) -> Any:
     return Field(json_schema_extra={"secret": True}, repr=False, **kwargs)
 
 
+class Address:
+    """In a field's annotation: its text is the public address of a system, host:port, several separated by commas.
+
+    Errors name it even if a variable contains it, as long as it has this form: `core.text.concealment`.
+    """
+
+
 FileForm = Annotated[dict[str, Any], Field(repr=False)]
 """A pipeline as plain data, with secrets: a field of messages and documents hidden from `repr`."""

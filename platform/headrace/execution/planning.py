@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from headrace.core.text.concealment import Concealment
 from headrace.execution.plan_facts import PlanFacts
 from headrace.plan.chaining import plan_physical
 from headrace.plan.contexts import sink_context
@@ -12,7 +13,7 @@ from headrace.plan.explain import plan_dict
 from headrace.plan.logical import plan_logical
 from headrace.plan.physical import PhysicalPlan, SinkSpec, SourceSpec, StepSpec, Task, TaskNode
 from headrace.spec.pipeline import Pipeline
-from headrace.spec.reading.read import pipeline_from_dict
+from headrace.spec.reading.read import hidden_in, pipeline_from_dict
 
 
 class JobPlans:
@@ -20,6 +21,7 @@ class JobPlans:
 
     def __init__(self, pipeline: Mapping[str, Any]) -> None:
         self._pipeline = dict(pipeline)
+        self._concealment = Concealment(hidden_in(pipeline))
         self._models: dict[int, Pipeline] = {}
         self._plans: dict[int, PhysicalPlan] = {}
         self._facts: dict[int, PlanFacts] = {}
@@ -27,6 +29,11 @@ class JobPlans:
     def file_form(self, parallelism: int) -> dict[str, Any]:
         """Returns the pipeline at a parallelism (nodes that set their own keep it). Contains secrets."""
         return {**self._pipeline, "parallelism": parallelism}
+
+    @property
+    def concealment(self) -> Concealment:
+        """Hides the values of the pipeline's variables in the job's texts."""
+        return self._concealment
 
     def model(self, parallelism: int) -> Pipeline:
         """Returns the same as a model. Raises InvalidPipelineError."""

@@ -16,10 +16,11 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
-from headrace.core.errors import UserError, did_you_mean
+from headrace.core.concealing import conceal
+from headrace.core.errors import Location, Problem, UserError, did_you_mean
 from headrace.spec.pipeline import Pipeline
-from headrace.spec.reading.load import PartlyReadError
-from headrace.spec.reading.load_file import load_pipeline
+from headrace.spec.reading.load import PartlyReadError, in_file_order, is_opaque, load_without_variables
+from headrace.spec.reading.load_file import load_pipeline, read_text
 
 if TYPE_CHECKING:
     from headrace.plan.problems import Locator
@@ -43,8 +44,8 @@ class Loaded:
 
 
 def load_file(file: str, set_: Sequence[str] = (), parallelism: int | None = None) -> Loaded:
-    """Loads FILE. Raises UserError if it does not exist, InvalidPipelineError with every problem if it is
-    invalid."""
+    """Loads FILE. From now on this process hides the values of its variables (`core.concealing`). Raises UserError if
+    it does not exist, InvalidPipelineError with every problem if it is invalid."""
     path, _, name = file.partition(":") if ".py" in file else (file, "", "")
     overrides = [*set_, *([] if parallelism is None else [f"parallelism={parallelism}"])]
     _import_from(Path(path).resolve().parent)
@@ -52,6 +53,7 @@ def load_file(file: str, set_: Sequence[str] = (), parallelism: int | None = Non
         if overrides:
             raise UserError("--set and --parallelism change a YAML file", remedy="change the Python pipeline itself")
         return Loaded(_pipeline_of(Path(path), name))
+    conceal({})
     try:
         loaded = load_pipeline(Path(path), set_=overrides, environ=os.environ)
     except PartlyReadError as error:
@@ -59,7 +61,28 @@ def load_file(file: str, set_: Sequence[str] = (), parallelism: int | None = Non
         from headrace.plan.every_problem import every_problem
 
         raise every_problem(error) from error
+    conceal(loaded.pipeline.hidden)
     return Loaded(loaded.pipeline, loaded)
+
+
+def unreplaced_problems(file: str, set_: Sequence[str] = ()) -> tuple[list[Problem], list[Location]]:
+    """Checks FILE, which is no Python file, without the environment and without the functions beside it: its problems
+    that do not depend on variables, and the places of the values that were not checked. Raises as `load_file`."""
+    from headrace.plan.logical import problems_of
+
+    path = Path(file)
+    if path.suffix == ".py":
+        raise UserError("a Python pipeline is a program: it reads what it likes", remedy="check a YAML file")
+    read = load_without_variables(read_text(path), str(path), set_=set_)
+    problems = read.problems
+    if read.readable is None:
+        return problems, []
+    known = {problem.path for problem in problems}
+    planned = problems_of(read.readable.pipeline, read.readable)
+    added = [each for each in planned if each.path not in known and not is_opaque(each.path, read.opaque)]
+    places = {read.readable.locate(each) for each in read.opaque}
+    unchecked = sorted(places, key=lambda place: (place.line, place.column))
+    return in_file_order([*problems, *added]), unchecked
 
 
 def _import_from(folder: Path) -> None:

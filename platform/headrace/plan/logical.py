@@ -73,7 +73,7 @@ class _Walk:
 
 def plan_logical(pipeline: Pipeline, locator: Locator | None = None) -> LogicalPlan:
     """Plans a pipeline with a valid structure. Raises InvalidPipelineError with every problem, in file order."""
-    problems = Problems(locator)
+    problems = Problems(locator, pipeline.hidden)
     nodes = _plan_nodes(pipeline, problems)
     problems.raise_if_any()
     return LogicalPlan(pipeline.name, settle_needs(_reachable(nodes)), pipeline.max_parallelism)
@@ -84,7 +84,7 @@ def problems_of(readable: Pipeline, locator: Locator | None = None) -> list[Prob
 
     `readable` may lack nodes that others name. A node whose inputs are unknown is not checked.
     """
-    problems = Problems(locator)
+    problems = Problems(locator, readable.hidden)
     _plan_nodes(readable, problems)
     return problems.found
 

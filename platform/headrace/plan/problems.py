@@ -7,6 +7,7 @@ from contextlib import AbstractContextManager, contextmanager
 from typing import Protocol
 
 from headrace.core.errors import ExpressionError, InvalidPipelineError, Location, Problem, UserError
+from headrace.core.text.concealment import Concealment, HiddenTexts
 from headrace.plan.stream import Stream
 
 Path = tuple[str, ...]
@@ -32,16 +33,17 @@ class UnknownInputError(Exception):
 
 
 class Problems:
-    """The list of problems, in the order found."""
+    """The list of problems, in the order found. hidden: texts that no problem may contain."""
 
-    def __init__(self, locator: Locator | None = None) -> None:
+    def __init__(self, locator: Locator | None = None, hidden: HiddenTexts | None = None) -> None:
         self._locator = locator
+        self._concealment = Concealment(hidden or {})
         self._found: list[Problem] = []
 
     def add(self, path: Path, message: str, remedy: str | None = None, *, offset: int | None = None) -> None:
         """Records a problem at `path`."""
         location = None if self._locator is None else self._locator.locate_in(path, offset or 0)
-        self._found.append(Problem(message, path, location, remedy))
+        self._found.append(self._concealment.problem(Problem(message, path, location, remedy)))
 
     @contextmanager
     def at(self, path: Path) -> Iterator[None]:

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import traceback
+from collections.abc import Callable
+from dataclasses import replace
 from typing import assert_never
 
+from headrace.core.concealing import concealed
 from headrace.core.errors import (
     DataError,
     Domain,
@@ -14,6 +17,7 @@ from headrace.core.errors import (
     UnreachableError,
     UserError,
 )
+from headrace.core.text.concealment import Concealment
 from headrace.rpc.messages import Failure
 
 TRACE_FRAMES = 8
@@ -21,8 +25,26 @@ TRACE_FRAMES = 8
 
 
 def failure_of(error: BaseException, *, node: str | None = None, subtask: int | None = None) -> Failure:
-    """The message form of an error. An exception outside of the HeadraceError tree is internal and has a trace; an
-    OSError is external and may be retried."""
+    """The message form of an error, without what this process hides. An exception outside of the HeadraceError tree is
+    internal and has a trace; an OSError is external and may be retried."""
+    return _without(_failure_of(error, node, subtask), concealed)
+
+
+def concealed_failure(failure: Failure, concealment: Concealment) -> Failure:
+    """The failure without the texts that are hidden for its job."""
+    return _without(failure, concealment.text) if concealment else failure
+
+
+def _without(failure: Failure, shown: Callable[[str], str]) -> Failure:
+    return replace(
+        failure,
+        message=shown(failure.message),
+        remedy=None if failure.remedy is None else shown(failure.remedy),
+        trace=None if failure.trace is None else shown(failure.trace),
+    )
+
+
+def _failure_of(error: BaseException, node: str | None, subtask: int | None) -> Failure:
     match error:
         case HeadraceError():
             placed = error if isinstance(error, DataError) else None

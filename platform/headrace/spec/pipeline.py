@@ -35,6 +35,8 @@ from headrace.spec.reading.findings import wrong
 from headrace.spec.settings import Batch, Checkpoint, ExponentialDelay, RestartField, State, restart_dict
 from headrace.spec.verbs import Expression, Union, Verb, verb_dict, verb_name
 
+HIDDEN_KEY = "x-hidden"
+"""The hidden texts in the file form. Only headrace writes them: those of a file are ignored, like all keys with x-."""
 NotNegative = Annotated[Duration, Field(ge=0)]
 Row = dict[str, Any]
 """A row of a test case as written: column name to text (or Python value), list, mapping or None."""
@@ -216,6 +218,8 @@ class Pipeline(PipelineFields):
     steps: dict[str, StepNode] = Field(default_factory=dict)
     sinks: dict[str, SinkNode]
     tests: tuple[TestCase, ...] = ()
+    hidden: dict[str, tuple[str, ...]] = Field(default_factory=dict, repr=False)
+    """What errors, logs and plans must not show: `core.text.concealment`."""
 
     def to_dict(self) -> dict[str, Any]:
         """The canonical file form: plain data without defaults. Contains secrets, unlike `shown`."""
@@ -235,6 +239,8 @@ class Pipeline(PipelineFields):
         data["sinks"] = {name: node.to_dict() for name, node in self.sinks.items()}
         if self.tests:
             data["tests"] = [case.model_dump(mode="python") for case in self.tests]
+        if self.hidden:
+            data[HIDDEN_KEY] = {name: list(texts) for name, texts in self.hidden.items()}
         return data
 
     def shown(self) -> dict[str, Any]:

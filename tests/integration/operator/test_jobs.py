@@ -191,7 +191,9 @@ def test_job_and_snapshot_of_the_page_end_as_it_says(
     text = SMALL.replace("rate: 5", 'rate: "${RATE}"')
     connection.create(maps, {"metadata": {"name": place["name"]}, "data": {place["key"]: text}})
     secrets = Collection("v1", "secrets", resources.namespace)
-    connection.create(secrets, {"metadata": {"name": name}, "stringData": {"RATE": "5"}})
+    connection.create(
+        secrets, {"metadata": {"name": name, "labels": {"headrace.dev/variables": "true"}}, "stringData": {"RATE": "5"}}
+    )
     saved = str(folder / "shown")
     own = {"cluster": CLUSTER_NAME, "savepointFolder": saved, "parallelism": 1, "variablesFrom": {"secret": name}}
     resources.apply(JOB, name, {**job["spec"], **own})

@@ -75,7 +75,9 @@ def doctor(
     findings = run_checks(checks, limit_s=1.5 * timeout)
     failed = sum(each.status is Status.FAILED for each in findings)
     if as_json:
-        print_json({"ok": not failed, "checks": [_document(each) for each in findings]})
+        from headrace.core.concealing import concealed_data
+
+        print_json({"ok": not failed, "checks": concealed_data([_document(each) for each in findings])})
     else:
         _print(findings)
     if failed:
@@ -117,13 +119,14 @@ def _java() -> Sequence[Finding]:
 
 def _print(findings: Sequence[Finding]) -> None:
     from headrace.connect.access import Status
+    from headrace.core.concealing import concealed
 
     colours = {Status.OK: "green", Status.WARNING: "yellow", Status.FAILED: "red", Status.UNCHECKED: None}
     for each in findings:
         status = typer.style(each.status.ljust(STATUS_WIDTH), fg=colours[each.status])
-        typer.echo(f"{status}  {each.check}: {each.text}")
+        typer.echo(f"{status}  {concealed(f'{each.check}: {each.text}')}")
         if each.remedy is not None and each.status is not Status.OK:
-            typer.echo(f"{'':{STATUS_WIDTH}}    {each.remedy}")
+            typer.echo(f"{'':{STATUS_WIDTH}}    {concealed(each.remedy)}")
     failed, warned = (sum(each.status is status for each in findings) for status in (Status.FAILED, Status.WARNING))
     typer.echo(f"{plural(len(findings), 'check')}, {failed} failed, {plural(warned, 'warning')}", err=True)
 

@@ -45,6 +45,7 @@ def explain(
         _check_live({"--set": set_, "--against": against, "--rename": rename})
         _explain_live(file, coordinator, as_json=as_json)
         return
+    from headrace.core.concealing import concealed, concealed_data
     from headrace.local.engine.compile import compile_loaded
     from headrace.local.pipeline_file import load_file
     from headrace.plan.explain import explain_dict, explain_lines
@@ -55,9 +56,9 @@ def explain(
         _explain_against(compiled, against, renames, as_json=as_json)
         return
     if as_json:
-        print_json(explain_dict(compiled.logical, compiled.physical))
+        print_json(concealed_data(explain_dict(compiled.logical, compiled.physical)))
         return
-    for line in explain_lines(compiled.logical, compiled.physical):
+    for line in map(concealed, explain_lines(compiled.logical, compiled.physical)):
         # click drops the style if stdout is no terminal
         typer.echo(line if line.startswith(" ") else typer.style(line, bold=True))
 

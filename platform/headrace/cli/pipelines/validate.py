@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Annotated
+
 import typer
 
 from headrace.cli.arguments import File, Json, Set, print_json
@@ -10,8 +13,22 @@ from headrace.core.text.plural import plural
 
 
 @reporting_errors()
-def validate(file: File, set_: Set = None, as_json: Json = False) -> None:
+def validate(
+    file: File,
+    set_: Set = None,
+    no_env: Annotated[
+        bool,
+        typer.Option(
+            "--no-env",
+            help="For a stranger's file: read no environment variable. What has no default is not checked.",
+        ),
+    ] = False,
+    as_json: Json = False,
+) -> None:
     """Check a pipeline: everything that is wrong, with file, line and column. Runs nothing."""
+    if no_env:
+        _validate_unreplaced(file, set_ or [], as_json=as_json)
+        return
     from headrace.core.errors import InvalidPipelineError, Problem, UserError
     from headrace.local.engine.compile import compile_loaded
     from headrace.local.pipeline_file import load_file
@@ -41,3 +58,22 @@ def validate(file: File, set_: Set = None, as_json: Json = False) -> None:
     typer.echo(f"{file}: valid, {plural(len(logical.nodes), 'node')}, {kind}")
     for warning in warnings:
         typer.echo(f"warning: {warning}", err=True)
+
+
+def _validate_unreplaced(file: str, set_: Sequence[str], *, as_json: bool) -> None:
+    from headrace.core.errors import InvalidPipelineError
+    from headrace.local.pipeline_file import unreplaced_problems
+
+    problems, unchecked = unreplaced_problems(file, set_)
+    if as_json:
+        places = [{"file": place.file, "line": place.line, "column": place.column} for place in unchecked]
+        shown = [problem_dict(problem) for problem in problems]
+        print_json({"valid": not problems, "problems": shown, "unchecked": places})
+        if problems:
+            raise typer.Exit(WRONG_USE)
+        return
+    if problems:
+        raise InvalidPipelineError(problems)
+    typer.echo(f"{file}: no mistakes, {plural(len(unchecked), 'value')} not checked")
+    for place in unchecked:
+        typer.echo(f"not checked: {place}: it contains a variable without a default", err=True)

@@ -36,12 +36,15 @@ class Ran:
 
 def report_failure(ran: Ran, seconds: float, file: str, *, as_json: bool) -> None:
     """Prints the summary of a failed job, and exits with 1 if it failed while running."""
+    from headrace.core.concealing import conceal_error, concealed
     from headrace.core.errors import DataError, ExternalError, HeadraceError, UnreachableError, UserError
 
     error = ran.failure
     assert error is not None, "a failed run has a failure"
+    if isinstance(error, HeadraceError):
+        conceal_error(error)
     if as_json:
-        text = str(error) if isinstance(error, HeadraceError) else f"{type(error).__name__}: {error}"
+        text = str(error) if isinstance(error, HeadraceError) else concealed(f"{type(error).__name__}: {error}")
         print_json({**_summary(ran, seconds), "error": text})
     if ran.resumable:
         typer.echo(f"its last checkpoint is kept; go on with: headrace run {file} --resume", err=True)

@@ -24,6 +24,7 @@ from typing import assert_never
 
 from headrace.connect import registry
 from headrace.coordinator.output.pipeline_letters import PipelineLetters
+from headrace.core.concealing import conceal, conceal_standard_error
 from headrace.core.network.frames import receive_frame
 from headrace.execution.connector_messages import (
     FRAME_BYTES_MAX,
@@ -49,7 +50,7 @@ from headrace.execution.connector_messages import (
 from headrace.execution.connectors import JobConnectors
 from headrace.execution.planning import plan_pipeline
 from headrace.rpc.failure import failure_of
-from headrace.spec.reading.read import pipeline_from_dict
+from headrace.spec.reading.read import hidden_in, pipeline_from_dict
 
 ROLE = "headrace-connector-host"
 QUEUE_MAX = 16
@@ -92,6 +93,7 @@ class _Host:
     def answer(self, frame: RequestFrame) -> None:
         """Performs a request and sends its answer. Called by the queues' threads."""
         try:
+            self._conceal(frame.request)
             answer = self._do(frame.number, frame.request)
         except BaseException as error:  # every failure becomes a response, so that its queue goes on
             answer = AnswerFrame(number=frame.number, failure=failure_of(error, node=_node(frame.request)))
@@ -101,6 +103,11 @@ class _Host:
             # the reading thread then reads the end of the stream, and `run` returns
             with contextlib.suppress(OSError):
                 self._connection.shutdown(socket.SHUT_RDWR)
+
+    def _conceal(self, request: Request) -> None:
+        """Hides the variables of the job's pipeline in all that leaves this process. Each request has the same ones."""
+        if isinstance(request, OpenRequest | OpenCommittersRequest | LettersRequest | ResendRequest):
+            conceal(hidden_in(request.pipeline))
 
     def _do(self, number: int, request: Request) -> AnswerFrame:
         match request:
@@ -165,6 +172,7 @@ def preload() -> None:
 
 def main(arguments: Sequence[str]) -> None:
     """Runs until the coordinator closes the socket or is gone; never returns."""
+    conceal_standard_error()
     parser = argparse.ArgumentParser()
     parser.add_argument("role", choices=[ROLE])
     parser.add_argument("--fd", type=int, required=True)

@@ -44,7 +44,7 @@ from headrace.coordinator.job.journaling import draft_of
 from headrace.coordinator.job.machine import Machine
 from headrace.core.clock import Clock
 from headrace.core.errors import Domain, HeadraceError, InternalError
-from headrace.rpc.failure import failure_of
+from headrace.rpc.failure import concealed_failure, failure_of
 from headrace.rpc.messages import Failure
 from headrace.rpc.status import SlotStatus
 
@@ -185,7 +185,7 @@ class JobDriver:
                 self._handle(event)
         except Exception as error:
             LOG.exception("the state machine of job %s failed", self.job)
-            self._abandon(failure_of(error))
+            self._abandon(self._failure_of(error))
         finally:
             if not self.over.is_set():
                 self._abandon(Failure("its driver was cancelled", Domain.INTERNAL.value, retry=True))
@@ -219,7 +219,7 @@ class JobDriver:
                 self._handle(event)
             except Exception as error:
                 LOG.exception("the state machine of job %s failed over a late event", self.job)
-                self.broken = failure_of(error)
+                self.broken = self._failure_of(error)
         if self.broken is not None and isinstance(event, on.Asked) and event.request in self._asked:
             self._perform(do.Answer(event.request, failure=self.broken))
 
@@ -266,7 +266,7 @@ class JobDriver:
 
     def _on_unperformed(self, effect: do.Effect, error: BaseException) -> None:
         LOG.error("job %s: %s failed", self.job, type(effect).__name__, exc_info=error)
-        event = failure_event(effect, failure_of(error))
+        event = failure_event(effect, self._failure_of(error))
         if event is not None:
             self.post(event)
 
@@ -397,7 +397,7 @@ class JobDriver:
                     assert_never(effect)
         except HeadraceError as error:
             # only the error of the newest request concerns the machine
-            event = failure_event(effect, failure_of(error)) if self._requested is effect else None
+            event = failure_event(effect, self._failure_of(error)) if self._requested is effect else None
         if event is not None:
             self.post(event)
 
@@ -412,8 +412,11 @@ class JobDriver:
         if isinstance(record, CheckpointRecord):
             self._notify(self._watch.changed, self)
 
+    def _failure_of(self, error: BaseException) -> Failure:
+        return concealed_failure(failure_of(error), self._setup.plans.concealment)
+
     def _on_saved(self, epoch: int, _: object) -> None:
         self.post(on.SavepointWritten(epoch))
 
     def _on_save_failed(self, epoch: int, error: Exception) -> None:
-        self.post(on.SavepointFailed(epoch, failure_of(error)))
+        self.post(on.SavepointFailed(epoch, self._failure_of(error)))

@@ -20,7 +20,7 @@ from headrace.coordinator.job import events as on
 from headrace.coordinator.job.journaling import journal_read
 from headrace.core.clock import Clock
 from headrace.core.errors import Domain, ExternalError
-from headrace.rpc.failure import failure_of
+from headrace.rpc.failure import concealed_failure, failure_of
 from headrace.rpc.messages import Failure
 
 LOG = logging.getLogger("headrace.coordinator")
@@ -154,7 +154,7 @@ class JobJournal:
         self.checkpoint = Checkpointed(manifest.epoch, record.at_ms, path, manifest.bytes)
 
     def _on_failed(self, error: Exception) -> None:
-        self._watch.post(on.JournalFailed(failure_of(error)))
+        self._watch.post(on.JournalFailed(concealed_failure(failure_of(error), self._setup.plans.concealment)))
 
     def _on_prune_failed(self, error: Exception) -> None:
         LOG.warning("job %s: old checkpoints could not be deleted: %s", self._setup.config.job, error)

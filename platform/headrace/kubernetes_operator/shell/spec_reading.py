@@ -22,6 +22,8 @@ from headrace.spec.reading.wording import read_model
 
 _Model = TypeVar("_Model", bound=FileModel)
 INVALID = "InvalidSpec"
+VARIABLES_LABEL = "headrace.dev/variables"
+"""A Secret with this label, `true`, may be named in `variablesFrom`."""
 NAME_MAX = 63
 """Characters of a name that is also the value of a label."""
 
@@ -69,10 +71,20 @@ def run_spec_of(document: Document, spec: JobSpec, connection: Connection) -> Ru
 
 
 def variables_of(spec: RunSpec, namespace: str, connection: Connection) -> Mapping[str, str]:
-    """The values of the pipeline's variables. They are read for a submission and kept nowhere. Raises ExternalError."""
+    """The values of the pipeline's variables. They are read for a submission and kept nowhere.
+
+    Raises UserError for a Secret without `VARIABLES_LABEL`: who may create a HeadraceJob need not have the right to
+    read Secrets, and a pipeline can send its variables anywhere. Raises ExternalError.
+    """
     if spec.variables is None:
         return {}
-    data = value_at(connection.get(Collection("v1", "secrets", namespace), spec.variables), "data")
+    secret = connection.get(Collection("v1", "secrets", namespace), spec.variables)
+    if text_at(secret, "metadata", "labels", VARIABLES_LABEL) != "true":
+        raise UserError(
+            f"Secret {spec.variables} is not for variables of pipelines",
+            remedy=f"who may read it allows it with: kubectl label secret {spec.variables} {VARIABLES_LABEL}=true",
+        )
+    data = value_at(secret, "data")
     values = data if isinstance(data, dict) else {}
     return {name: base64.b64decode(str(value)).decode() for name, value in values.items()}
 

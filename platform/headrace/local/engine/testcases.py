@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import polars as pl
 
 from headrace.core.errors import HeadraceError, InvalidPipelineError, Problem, UserError
+from headrace.core.text.concealment import Concealment
 from headrace.core.types import Schema
 from headrace.local.comparison.row_diff import RowDiff, diff_rows
 from headrace.local.engine.compile import compile_loaded
@@ -67,7 +68,8 @@ def prepare_cases(loaded: Loaded) -> tuple[PreparedCase, ...]:
     problems: list[Problem] = []
     prepared = [_prepared(case, index, loaded, problems) for index, case in enumerate(loaded.pipeline.tests)]
     if problems:
-        raise InvalidPipelineError(problems)
+        concealment = Concealment(loaded.pipeline.hidden)
+        raise InvalidPipelineError([concealment.problem(problem) for problem in problems])
     return tuple(prepared)
 
 
@@ -83,6 +85,7 @@ def run_case(pipeline: Pipeline, case: PreparedCase) -> CaseResult:
         try:
             run = run_on_rows(resized(pipeline, batch_rows=batch_rows), case.inputs, tuple(case.outputs))
         except HeadraceError as error:
+            Concealment(pipeline.hidden).error(error)
             return CaseResult(case.name, (), error)
         found = [
             Mismatch(name, batch_rows, diff)

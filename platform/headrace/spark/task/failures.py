@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
 
+from headrace.core.concealing import conceals
 from headrace.core.errors import ExternalError, HeadraceError, UserError
 from headrace.rpc.failure import error_of, failure_of
 from headrace.rpc.messages import Failure
@@ -34,7 +35,9 @@ def task_failures() -> Iterator[None]:
     except GeneratorExit:
         raise
     except Exception as error:
-        raise TaskFailedError(_MARK + json.dumps(asdict(failure_of(error)))) from error
+        # Spark logs the cause, too: its text may contain what this process hides
+        cause = None if conceals() else error
+        raise TaskFailedError(_MARK + json.dumps(asdict(failure_of(error)))) from cause
 
 
 def failure_in(text: str) -> HeadraceError | None:

@@ -6,16 +6,19 @@ with its line and column.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from headrace.core.errors import InvalidPipelineError, Location, Problem, UserError
+from headrace.core.text.concealment import Concealment
 from headrace.spec.graph import GROUPS
 from headrace.spec.pipeline import Pipeline
 from headrace.spec.reading.findings import Finding, Path
+from headrace.spec.reading.hidden import hidden_values
 from headrace.spec.reading.locations import NODES_MAX, Locations, Plain
 from headrace.spec.reading.overrides import SetLocation, apply_overrides
 from headrace.spec.reading.read import TOP_KEYS, read_pipeline
+from headrace.spec.reading.variables import Variables
 from headrace.spec.reading.yaml_errors import Flaw
 from headrace.spec.reading.yaml_tree import Mapping as MappingNode
 from headrace.spec.reading.yaml_tree import compose
@@ -47,12 +50,70 @@ class PartlyReadError(InvalidPipelineError):
         self.readable = readable
 
 
+_FIELD = ("sources", "flights", "kafka")
+"""A path this long is inside of a node; a shorter one has many values below it."""
+
+
+@dataclass(frozen=True, slots=True)
+class UnreplacedPipeline:
+    """A pipeline whose variables were not read.
+
+    readable   the nodes that could be read, for checks of their columns and expressions; None: none
+    problems   the problems that do not depend on a variable
+    opaque     paths of the values that were not checked: they contain a variable without a default
+    """
+
+    readable: LoadedPipeline | None
+    problems: list[Problem]
+    opaque: frozenset[Path]
+
+
 def load_text(text: str, file: str, *, set_: Sequence[str] = (), environ: Mapping[str, str]) -> LoadedPipeline:
     """Reads and checks the text of a pipeline file; `set_` holds `path=value` texts that override fields. `file` is the
     file name in problems.
 
     Raises InvalidPipelineError with every problem of the structure; it is a PartlyReadError if the text is YAML.
     """
+    reading = _read(text, file, set_, Variables(environ))
+    problems = reading.problems
+    if problems or reading.pipeline is None:
+        raise PartlyReadError(problems, reading.readable)
+    return LoadedPipeline(reading.pipeline, reading.locations)
+
+
+def load_without_variables(text: str, file: str, *, set_: Sequence[str] = ()) -> UnreplacedPipeline:
+    """Reads and checks the text of a pipeline file without any variable: what has no default stays `${NAME}`, and is
+    not checked. For files of strangers. Raises InvalidPipelineError if the text is no YAML."""
+    reading = _read(text, file, set_, Variables(None))
+    opaque = reading.variables.opaque
+    problems = [problem for problem in reading.problems if not is_opaque(problem.path, opaque)]
+    readable = reading.readable
+    if reading.pipeline is not None and not reading.problems:
+        readable = LoadedPipeline(reading.pipeline, reading.locations)
+    return UnreplacedPipeline(readable, problems, frozenset(opaque))
+
+
+def is_opaque(path: Path, opaque: Collection[Path]) -> bool:
+    """Whether a problem at this path of a node or setting may be one of a value that is not known."""
+    return any(path == each or (len(path) >= len(_FIELD) and each[: len(path)] == path) for each in opaque)
+
+
+@dataclass(frozen=True, slots=True)
+class _Reading:
+    """What was read of a file.
+
+    pipeline   None: not even the parts around its nodes could be read
+    readable   the nodes that can be checked further, if there are problems
+    """
+
+    pipeline: Pipeline | None
+    problems: list[Problem]
+    readable: LoadedPipeline | None
+    locations: Locations
+    variables: Variables
+
+
+def _read(text: str, file: str, set_: Sequence[str], variables: Variables) -> _Reading:
     tree = compose(text, file)
     if tree.root is None:
         flaws = tree.flaws or [
@@ -62,7 +123,7 @@ def load_text(text: str, file: str, *, set_: Sequence[str] = (), environ: Mappin
     if set_ and isinstance(tree.root, MappingNode):
         apply_overrides(tree.root, set_, TOP_KEYS)
     locations = Locations(tree.root.location)
-    plain = Plain(environ, locations)
+    plain = Plain(variables, locations)
     data = plain.data(tree.root)
     if len(locations.values) >= NODES_MAX:
         raise UserError(f"{file}: aliases unfold into more than {NODES_MAX} values", remedy="use fewer aliases")
@@ -71,11 +132,15 @@ def load_text(text: str, file: str, *, set_: Sequence[str] = (), environ: Mappin
     located = [_problem_of(flaw) for flaw in tree.flaws]
     located += [_located(finding, locations) for finding in plain.findings]
     located += [_located(finding, locations) for finding in findings if finding.path not in cut]
-    if pipeline is None or findings or located:
-        problems = in_file_order(located or [_located(finding, locations) for finding in findings])
-        readable = None if pipeline is None else _uncut(pipeline, cut)
-        raise PartlyReadError(problems, None if readable is None else LoadedPipeline(readable, locations))
-    return LoadedPipeline(pipeline, locations)
+    hidden = hidden_values(variables, locations.values)
+    pipeline = None if pipeline is None else pipeline.model_copy(update={"hidden": hidden})
+    if pipeline is not None and not findings and not located:
+        return _Reading(pipeline, [], None, locations, variables)
+    concealment = Concealment(hidden)
+    problems = in_file_order(located or [_located(finding, locations) for finding in findings])
+    uncut = None if pipeline is None else _uncut(pipeline, cut)
+    readable = None if uncut is None else LoadedPipeline(uncut, locations)
+    return _Reading(pipeline, [concealment.problem(each) for each in problems], readable, locations, variables)
 
 
 def _uncut(pipeline: Pipeline, cut: set[Path]) -> Pipeline | None:

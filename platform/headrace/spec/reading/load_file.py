@@ -14,10 +14,11 @@ def load_pipeline(path: Path, *, set_: Sequence[str] = (), environ: Mapping[str,
 
     Raises UserError if the file cannot be read, InvalidPipelineError with every problem otherwise.
     """
-    return load_text(_read_text(path), str(path), set_=set_, environ=environ)
+    return load_text(read_text(path), str(path), set_=set_, environ=environ)
 
 
-def _read_text(path: Path) -> str:
+def read_text(path: Path) -> str:
+    """The text of a pipeline file. Raises UserError if it cannot be read, InvalidPipelineError if it is no text."""
     if path.is_dir():
         raise UserError(f"{path} is a folder", remedy="name the pipeline file inside of it")
     try:

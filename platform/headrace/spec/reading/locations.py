@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping as MappingOf
 from dataclasses import dataclass, field
 
 from headrace.core.errors import ExpressionError, Location
 from headrace.spec.reading.findings import Finding, Path, collecting
-from headrace.spec.reading.variables import substitute
+from headrace.spec.reading.variables import Variables
 from headrace.spec.reading.yaml_errors import QUOTE, takes_expression, unbalanced
 from headrace.spec.reading.yaml_tree import JOINED, Mapping, Node, Scalar, Sequence
 
@@ -78,7 +77,7 @@ class Locations:
 class Plain:
     """Converts a tree to plain data, replaces variables, and records every place."""
 
-    environ: MappingOf[str, str]
+    variables: Variables
     locations: Locations
     findings: list[Finding] = field(default_factory=list)
 
@@ -107,7 +106,7 @@ class Plain:
             self.findings.append(Finding(message, QUOTE, path))
             return node.text
         with collecting(self.findings, *path):
-            return substitute(node.text, self.environ)
+            return self.variables.replaced(node.text, path)
         return node.text
 
 

@@ -11,9 +11,11 @@ from typing import Any, TypeVar
 
 from headrace.connect import registry
 from headrace.core.errors import InvalidPipelineError, Problem, did_you_mean
+from headrace.core.text.concealment import Concealment, HiddenTexts
 from headrace.spec.connectors import Connections, read_connections, read_connector
 from headrace.spec.graph import check_graph
 from headrace.spec.pipeline import (
+    HIDDEN_KEY,
     Pipeline,
     PipelineFields,
     SinkFields,
@@ -45,9 +47,24 @@ def pipeline_from_dict(data: object, *, needs_sinks: bool = True) -> Pipeline:
     needs_sinks   a pipeline without sinks is a problem, except where somebody else takes its rows
     """
     pipeline, findings = read_pipeline(data, needs_sinks=needs_sinks)
+    hidden = hidden_in(data)
     if findings or pipeline is None:
-        raise InvalidPipelineError([Problem(item.message, item.path, None, item.remedy) for item in findings])
-    return pipeline
+        problems = [Problem(item.message, item.path, None, item.remedy) for item in findings]
+        concealment = Concealment(hidden)
+        raise InvalidPipelineError([concealment.problem(problem) for problem in problems])
+    return pipeline.model_copy(update={"hidden": hidden}) if hidden else pipeline
+
+
+def hidden_in(data: object) -> HiddenTexts:
+    """The hidden texts of a pipeline in its file form; none in one that does not have them as headrace writes them."""
+    found = data.get(HIDDEN_KEY) if isinstance(data, Mapping) else None
+    if not isinstance(found, Mapping):
+        return {}
+    return {
+        str(name): tuple(texts)
+        for name, texts in found.items()
+        if isinstance(texts, list | tuple) and all(isinstance(text, str) for text in texts)
+    }
 
 
 def read_pipeline(data: object, *, needs_sinks: bool = True) -> tuple[Pipeline | None, list[Finding]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from headrace.core.concealing import conceal
 from headrace.core.errors import UserError
 from headrace.plan.chaining import plan_physical
 from headrace.plan.explain import plan_dict
@@ -20,10 +21,11 @@ def deployed_plan(deployment: Deployment) -> PhysicalPlan:
 
 
 def plan_again(document: Mapping[str, Any], plan_hash: str) -> PhysicalPlan:
-    """The physical plan of a pipeline in its file form. Raises InvalidPipelineError, and UserError if the plan's hash
-    is not `plan_hash`.
+    """The physical plan of a pipeline in its file form, whose variables this process hides from now on. Raises
+    InvalidPipelineError, and UserError if the plan's hash is not `plan_hash`.
     """
     pipeline = pipeline_from_dict(dict(document))
+    conceal(pipeline.hidden)
     plan = plan_physical(plan_logical(pipeline), pipeline)
     found = plan_dict(plan)["hash"]
     if found != plan_hash:

@@ -28,6 +28,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
+from headrace.core.concealing import conceal_standard_error
 from headrace.processes.template.process import die_with_parent
 from headrace.processes.template.title import replace_last_argument
 from headrace.rpc import codec
@@ -85,6 +86,7 @@ class SlotOptions:
 
 def main(arguments: list[str]) -> NoReturn:
     """Runs a slot process from start to exit."""
+    conceal_standard_error()
     parser = argparse.ArgumentParser(prog="headrace-slot")
     parser.add_argument("role", choices=["headrace-slot"])
     for name in ("fd", "parent", "heartbeat", "lease", "cancel", "lost"):

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any
+import base64
+from typing import Any, cast
 
 import pytest
 
+from headrace.core.errors import UserError
+from headrace.kubernetes.collection import Collection
+from headrace.kubernetes.connection import Connection
+from headrace.kubernetes.documents import Document
 from headrace.kubernetes_operator.decisions.job_view import NoDesire
 from headrace.kubernetes_operator.resources.job_spec import JobSpec
-from headrace.kubernetes_operator.shell.spec_reading import spec_of
+from headrace.kubernetes_operator.resources.run_spec import RunSpec
+from headrace.kubernetes_operator.shell.spec_reading import VARIABLES_LABEL, spec_of, variables_of
 
 OWN = {"image": "headrace:1", "ledger": "s3://bucket/flights"}
 
@@ -43,3 +49,30 @@ def test_what_is_wrong_is_said_with_its_place(spec: dict[str, Any], message: str
     assert isinstance(found, NoDesire)
     assert found.reason == "InvalidSpec"
     assert message in found.message
+
+
+class OneSecret:
+    """An API server with one Secret, which has these labels."""
+
+    def __init__(self, labels: dict[str, str]) -> None:
+        self._labels = labels
+
+    def get(self, collection: Collection, name: str) -> Document:
+        assert (collection.plural, name) == ("secrets", "db")
+        data = {"PASSWORD": base64.b64encode(b"hunter2").decode()}
+        return {"metadata": {"name": name, "labels": dict(self._labels)}, "data": dict(data)}
+
+
+def variables(labels: dict[str, str]) -> dict[str, str]:
+    spec = RunSpec(pipeline="name: x", cluster="session", variables="db")
+    return dict(variables_of(spec, "flights", cast("Connection", OneSecret(labels))))
+
+
+def test_a_secret_is_read_if_its_owner_allows_it() -> None:
+    assert variables({VARIABLES_LABEL: "true"}) == {"PASSWORD": "hunter2"}
+
+
+@pytest.mark.parametrize("labels", [{}, {VARIABLES_LABEL: "false"}, {"other": "true"}])
+def test_another_secret_is_refused_with_the_label(labels: dict[str, str]) -> None:
+    with pytest.raises(UserError, match=r"kubectl label secret db headrace\.dev/variables=true"):
+        variables(labels)

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from headrace.core.errors import Location
 from headrace.spec.reading.locations import Locations, Plain
+from headrace.spec.reading.variables import Variables
 from headrace.spec.reading.yaml_tree import compose
 from support.suite.properties import weighted
 
@@ -38,7 +39,7 @@ def test_every_character_is_found(lines: list[str], style: str) -> None:
     tree = compose(source, "f")
     assert tree.root is not None and not tree.flaws
     locations = Locations(Location("f", 1, 1))
-    data = Plain({}, locations).data(tree.root)
+    data = Plain(Variables({}), locations).data(tree.root)
     assert isinstance(data, dict)
     text = data["a"]["b"]["c"]
 
