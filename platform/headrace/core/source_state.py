@@ -29,7 +29,8 @@ class SplitState:
 
     position   the next position to read
     max_ts     greatest event time of its good rows (epoch ms), None before the first
-    floor      lower bound of its height if that is above its own watermark (epoch ms), otherwise None
+    floor      its height (epoch ms), below which it does not fall after a restore; None before the first row. Earlier
+               versions have it only where it is above the partition's own watermark
     finished   it reached its stop
     """
 

@@ -146,6 +146,8 @@ class Running:
         drift_ms: int | None = None,
         idle_ms: int | None = None,
         clock: Clock | None = None,
+        hand_over: bool = False,
+        interval_ms: int = 1,
     ) -> None:
         self.reader, self.sent = LogReader(log, ends=ends), Sent()
         spec = SourceSpec(
@@ -160,15 +162,16 @@ class Running:
             on_error=OnError.FAIL,
             order_columns=False,
         )
-        time, clock = SourceProgress("src", 0), clock or SystemClock()
+        time, clock = SourceProgress("src", 0, hand_over=hand_over), clock or SystemClock()
         self.task = SourceTask(
             spec,
             reader=ReadAhead(self.reader, clock, name="src-0-ahead", rows_max=1, allowed=self.ahead),
             ingest=Ingest(spec, None, time=time, rows=self.sent, bad=Nobody(), counters=Counter()),
             time=time,
             clock=clock,
-            timing=SourceTiming(poll_ms=1, watermark_interval_ms=1),
+            timing=SourceTiming(poll_ms=1, watermark_interval_ms=interval_ms),
             snapshots=SubtaskSnapshots("src", 0, self.sent),
+            hand_over=hand_over,
         )
         self.raised: BaseException | None = None
         self.thread = threading.Thread(target=self._run)
@@ -217,8 +220,12 @@ def running(
     drift_ms: int | None = None,
     idle_ms: int | None = None,
     clock: Clock | None = None,
+    hand_over: bool = False,
+    interval_ms: int = 1,
 ) -> Iterator[Running]:
-    source = Running(log, ends=ends, drift_ms=drift_ms, idle_ms=idle_ms, clock=clock)
+    source = Running(
+        log, ends=ends, drift_ms=drift_ms, idle_ms=idle_ms, clock=clock, hand_over=hand_over, interval_ms=interval_ms
+    )
     source.thread.start()
     try:
         yield source

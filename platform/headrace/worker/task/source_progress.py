@@ -10,9 +10,10 @@ The rules:
 * When a partition resumes or is discovered, the watermark that its subtask emitted last becomes its floor. From then
   on the `__wm` of its rows is at least the floor. A floor above the partition's own watermark is recorded with the
   position at which it took effect, because a replay needs it to produce the same rows.
-* A snapshot has for each partition its position, its greatest event time, and its floor if that is above its own
-  watermark. The floor of an idle or finished partition is at least the watermark that its subtask emitted last, as if
-  it resumed now. After a restore, in any subtask, the partition has that floor.
+* A snapshot has for each partition its position, its greatest event time, and its height as floor. That of an idle or
+  finished partition is at least the watermark that its subtask emitted last, as if it resumed now. After a restore, in
+  any subtask, the partition has that floor: with a larger out-of-orderness its own watermark is lower than before, but
+  windows that were emitted stay closed.
 * +inf is never stored: a restored job continues from the last finite watermark.
 * In a hand-over, a run whose end closes no window because another run continues it, no partition is over: a finished
   partition counts with its own watermark.
@@ -102,8 +103,8 @@ class SourceProgress:
         stands = part.floor
         if part.idle or part.finished:
             stands = max(stands, min(self._emitted, self._greatest))
-        own = TIME_MIN if part.max_ts is None else part.max_ts - self._lag_ms
-        floor = stands if stands > own else None
+        height = max(stands, self._height(part))
+        floor = None if height == TIME_MIN else height
         return SplitState(split.topic, split.partition, part.position, part.max_ts, floor, part.finished)
 
     def past(self, height: int) -> frozenset[SplitId]:
@@ -202,6 +203,14 @@ class SourceProgress:
         if height < TIME_MAX:
             self._greatest = max(self._greatest, height)
         return height
+
+    def settle(self, relayed: int | None) -> int | None:
+        """The same before the barrier or end behind which nothing is emitted.
+
+        The relayed height is older than the rows of the other subtasks, and a subtask without partitions would hold
+        them back by it: its watermark is +inf, which is not stored.
+        """
+        return self.advance(relayed) if self._partitions else TIME_MAX
 
     def _subtask_height(self, relayed: int | None) -> int | None:
         active = self.active_height()

@@ -222,11 +222,14 @@ class SourceTask:
         return self._final and len(self._finished) == len(self._positions)
 
     def _end(self, *, closes: bool) -> None:
-        """Ends the input. `closes`: Watermark(+inf) is emitted before EndOfInput, which closes all windows."""
+        """Ends the input. `closes`: Watermark(+inf) is emitted before EndOfInput, which closes all windows; else time
+        stands where the rows have put it."""
         self._publish_status()
         self._publish_partitions()
         if closes:
             self._close_time()
+        else:
+            self._emit_watermark(last=True)
         self._phase = _Phase.ENDED
         self._ingest.on_signal(EndOfInput())
         if self._snapshots is not None:
@@ -294,8 +297,12 @@ class SourceTask:
             self._reader.assign(unread)
 
     def _trigger(self, epoch: int, *, stop: bool, drain: bool) -> None:
-        if drain and self._phase is _Phase.READING:
-            self._close_time()
+        if self._phase is _Phase.READING:
+            if drain:
+                self._close_time()
+            else:
+                # what is emitted up to a barrier depends on the rows before it, not on when the last interval ended
+                self._emit_watermark(last=stop)
         if self._snapshots is not None:
             self._snapshots.add_source(self._spec.node, self._time.snapshot())
         # a split that was finished before this attempt was never assigned to the reader, which could not commit it
@@ -390,10 +397,11 @@ class SourceTask:
         idle = [split for split in self._at_end - self._paused if self._last_row_ms[split] <= before_ms]
         self._time.set_idle(idle)
 
-    def _emit_watermark(self) -> None:
-        if self._spec.time is None:
+    def _emit_watermark(self, *, last: bool = False) -> None:
+        """Emits the watermark if it has grown. `last`: no row follows in this attempt."""
+        if self._spec.time is None or not self._assigned:
             return
-        ts = self._time.advance(self._relayed)
+        ts = self._time.settle(self._relayed) if last else self._time.advance(self._relayed)
         if ts is not None and ts > self._watermark:
             self._watermark = ts
             self._ingest.on_signal(Watermark(ts))

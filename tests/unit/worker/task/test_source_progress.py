@@ -224,10 +224,10 @@ def test_a_snapshot_holds_what_a_restore_needs() -> None:
     time = clock(5)
     observe(time, P0, 100)
     time.moved({P0: 1})
-    assert time.snapshot() == SourceState((SplitState("t", 0, 1, 100), SplitState("t", 1, 0)), None)
+    assert time.snapshot() == SourceState((SplitState("t", 0, 1, 100, 94), SplitState("t", 1, 0)), None)
     time.set_idle([P1])
     assert time.advance(94) == 94
-    assert time.snapshot() == SourceState((SplitState("t", 0, 1, 100), SplitState("t", 1, 0, None, 94)), 94)
+    assert time.snapshot() == SourceState((SplitState("t", 0, 1, 100, 94), SplitState("t", 1, 0, None, 94)), 94)
     time.finish([P0, P1])
     assert time.advance(None) == TIME_MAX
     assert time.snapshot().emitted == 94, "the end of time is not written down"
@@ -251,7 +251,44 @@ def test_in_a_hand_over_a_finished_partition_keeps_its_own_watermark() -> None:
     observe(time, P1, 40)
     time.finish([P0, P1])
     assert time.advance(None) == 39
-    assert time.snapshot().splits[0] == SplitState("t", 0, 0, 100, None, finished=True)
+    assert time.snapshot().splits[0] == SplitState("t", 0, 0, 100, 99, finished=True)
+
+
+@given(
+    rows=st.lists(st.tuples(st.sampled_from([P0, P1]), st.integers(0, 60)), min_size=1, max_size=30),
+    cut=st.integers(0, 30),
+    lags=st.tuples(st.integers(0, 20), st.integers(0, 20)),
+)
+def test_time_does_not_go_back_at_a_restore(rows: list[tuple[SplitId, int]], cut: int, lags: tuple[int, int]) -> None:
+    """Whatever the out-of-orderness is then: rows behind the cut are late at least for what was emitted before it."""
+    before, after = (SourceProgress("s", lag) for lag in lags)
+    for split in (P0, P1):
+        before.add(split, 0)
+    for position, (split, ts) in enumerate(rows[:cut]):
+        observe(before, split, ts, at=position)
+    emitted = before.advance(None)
+    state = before.snapshot()
+    for split, part in zip((P0, P1), state.splits, strict=True):
+        after.add(split, cut, part, state.emitted)
+    if emitted is not None:
+        assert after.advance(None) is not None, "it stands there at once"
+    for position, (split, ts) in enumerate(rows[cut:], start=cut):
+        found = observe(after, split, ts, at=position)
+        if emitted is not None and ts <= emitted:
+            assert found is not None
+            assert found[0] >= emitted
+    if lags[0] == lags[1]:
+        assert after.applied == [], "the same setting needs no floor"
+
+
+def test_a_subtask_without_partitions_holds_nothing_back_in_the_end() -> None:
+    time = SourceProgress("s", 0)
+    assert time.advance(5) == 5
+    assert time.settle(5) == TIME_MAX
+    assert time.snapshot().emitted == 5
+    time.add(P0, 0)
+    observe(time, P0, 100)
+    assert time.settle(None) == 99
 
 
 def test_partitions_past_a_height_are_those_still_read() -> None:

@@ -15,6 +15,7 @@ from headrace.exchange.mailbox import TaskCancelledError
 from headrace.worker.task.control import (
     Assign,
     AssignedSplit,
+    Command,
     Complete,
     Limit,
     Relay,
@@ -41,7 +42,7 @@ def test_after_its_end_a_source_still_passes_barriers_until_it_is_told_to_leave(
     assert source.sent.times == [1, 5]
     (snapshot,) = source.sent.snapshots
     assert snapshot.source is not None
-    assert snapshot.source[1].splits == (SplitState("t", 0, 2, 5, finished=True),)
+    assert snapshot.source[1].splits == (SplitState("t", 0, 2, 5, 4, finished=True),)
     assert source.raised is None
     assert not source.task.cut_short
 
@@ -73,7 +74,32 @@ def test_after_a_stop_nothing_follows_the_barrier(drain: bool) -> None:
     assert source.sent.ended == 0
     state = source.sent.snapshots[0].source
     assert state is not None
-    assert state[1].splits == (SplitState("t", 0, 1, 1), SplitState("t", 1, 1, 2))
+    assert state[1].splits == (SplitState("t", 0, 1, 1, 0), SplitState("t", 1, 1, 2, 1))
+
+
+@pytest.mark.parametrize("ending", ["barrier", "stop", "stop reading", "hand-over"])
+def test_time_stands_where_the_rows_have_put_it(ending: str) -> None:
+    """Also within the interval between two watermarks, which here never ends."""
+    hand_over = ending == "hand-over"
+    with running([[1, 40, 41], [2, 50]], ends=hand_over, hand_over=hand_over, interval_ms=10**9) as source:
+        source.tell(assign(Split(P0, 0), Split(P1, 0)))
+        source.sees(lambda: sorted(source.sent.times) == [1, 2, 40, 41, 50])
+        commands = {"barrier": [Trigger(3)], "stop": [Trigger(3, stop=True)], "stop reading": [StopReading()]}
+        source.tell(*commands.get(ending, []))
+        source.sees(lambda: isinstance(source.sent.elements[-1], Barrier | EndOfInput))
+        source.finish()
+    times = [element for element in source.sent.elements if isinstance(element, Watermark)]
+    assert times[-1] == Watermark(40)
+    assert source.sent.elements[-2] == Watermark(40), "before the barrier or the end"
+
+
+@pytest.mark.parametrize("command", [Trigger(3, stop=True), StopReading()])
+def test_a_subtask_without_splits_holds_no_time_back_at_the_end(command: Command) -> None:
+    with running([], ends=False) as source:
+        source.tell(Assign((), final=False), command)
+        source.sees(lambda: len(source.sent.signals) > 1)
+        source.finish()
+    assert source.sent.signals[0] == Watermark(TIME_MAX)
 
 
 def test_told_to_stop_reading_it_ends_without_closing_windows() -> None:

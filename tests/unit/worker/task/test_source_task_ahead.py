@@ -38,7 +38,7 @@ def test_a_barrier_has_the_position_of_the_last_batch_that_the_chain_received() 
         source.finish()
     kinds = [type(element) for element in source.sent.elements if not isinstance(element, Watermark)]
     assert kinds == [pl.DataFrame, Barrier, pl.DataFrame, pl.DataFrame, EndOfInput]
-    assert source.state().splits == (SplitState("t", 0, 1, 1),)
+    assert source.state().splits == (SplitState("t", 0, 1, 1, 0),)
     assert source.sent.times == [1, 5, 9]
 
 
@@ -111,7 +111,7 @@ def test_barriers_pass_while_the_poll_ahead_blocks() -> None:
         source.sent.on_rows = lambda batch: source.tell(Trigger(1)) if batch == 1 else None
         source.tell(assign(Split(P0, 0)))
         source.sees(lambda: len(source.sent.snapshots) == 1)
-        assert source.state().splits == (SplitState("t", 0, 1, 1),)
+        assert source.state().splits == (SplitState("t", 0, 1, 1, 0),)
         go_on.set()
         source.sees(lambda: source.sent.times == [1, 5])
         source.finish()
