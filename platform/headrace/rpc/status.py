@@ -33,6 +33,7 @@ class SourceSubtaskStatus(Document):
     source: str
     subtask: int
     active_height: int | None
+    reached: int | None = None
     has_splits: bool
     watermark: int
     lag: int

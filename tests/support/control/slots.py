@@ -163,11 +163,13 @@ class Attempt:
 
     def _relay(self) -> None:
         active: dict[str, list[int | None]] = {}
+        reached: dict[str, list[int | None]] = {}
         for status in self._said.status.values():
             for each in status.sources:
                 active.setdefault(each.source, []).append(each.active_height)
+                reached.setdefault(each.source, []).append(each.reached)
         if len(self._said.status) == len(self.slots):
-            self._tell(RelayHeights(relayed_heights(active)))
+            self._tell(RelayHeights(relayed_heights(active, reached)))
 
     def _wait(self, is_so: Callable[[], bool], what: str) -> None:
         heard = self._said

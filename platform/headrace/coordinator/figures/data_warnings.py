@@ -263,13 +263,13 @@ def _quiet(look: _Look, source: WatchedSource) -> Iterator[DataWarning]:
 
 
 def _quiet_text(source: WatchedSource, quiet: QuietPartition, since_ms: int) -> str:
-    behind = "has had no row" if quiet.behind_ms is None else f"is {span_text(quiet.behind_ms)} behind the others"
+    behind = "never had one" if quiet.behind_ms is None else f"is {span_text(quiet.behind_ms)} behind the others"
     remedy = (
         "set `idle_after: 30s` in its `time:`" if source.idle_after_ms is None else "check why it does not become idle"
     )
     return (
         f"source {source.name}: partition {quiet.partition} of {quiet.topic} holds time back since "
-        f"{_moment(since_ms)}: no row has come from it, and it {behind}; {remedy}"
+        f"{_moment(since_ms)}: no row has come from it since, and it {behind}; {remedy}"
     )
 
 
@@ -291,7 +291,7 @@ def _late_rows(look: _Look, node: str, sources: Iterable[str]) -> Iterator[DataW
 def _later(look: _Look, sources: Iterable[str], most_ms: int) -> str:
     known = {each.name: each for each in look.plan.sources}
     wanted = [f"{name}: `out_of_orderness: {_rounded(known[name].out_of_orderness_ms + most_ms)}`" for name in sources]
-    return f"to have nearly all of them in time, set for source {', '.join(wanted)}"
+    return f"to have nearly all of them in time, set for source {', '.join(wanted)}; windows that are closed stay so"
 
 
 def _rounded(ms: int) -> str:

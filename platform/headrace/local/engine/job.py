@@ -191,12 +191,15 @@ class LocalJob:
         nodes = [node for task in self._plan.tasks for node in task.nodes]
         times = {node.node: node.time for node in nodes if isinstance(node, SourceSpec) and node.time is not None}
         active: dict[str, list[int | None]] = {name: [] for name in times}
+        reached: dict[str, list[int | None]] = {name: [] for name in times}
         for part in self._slices:
             for name, task in part.sources.items():
                 if name in times:
-                    active[name].append(task.status().active_height)
+                    status = task.status()
+                    active[name].append(status.active_height)
+                    reached[name].append(status.reached)
         drifts = {name: time.max_drift_ms for name, time in times.items() if time.max_drift_ms is not None}
-        heights, limits = relayed_heights(active), drift_limits(active, drifts)
+        heights, limits = relayed_heights(active, reached), drift_limits(active, drifts)
         for part in self._slices:
             part.tell({name: Relay(height) for name, height in heights.items()})
             part.tell({name: Limit(limit) for name, limit in limits.items()})

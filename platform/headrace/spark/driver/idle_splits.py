@@ -1,9 +1,8 @@
 """Idle partitions of a followed pipeline: finds them, and computes their floors for the next increment. Pure.
 
 The height of a partition is the event time that it has reached (its watermark). A partition without rows for its
-source's `idle_after` is idle. Its height becomes the least height of the source's active partitions; if all of them are
-idle, that of the job's other sources; if those are idle too, it does not change. The next increment applies that
-height as the partition's floor, and stores it in the source's state.
+source's `idle_after` is idle. Its height becomes that of `execution.idle_times`. The next increment applies it as the
+partition's floor, and stores it in the source's state.
 """
 
 from __future__ import annotations
@@ -56,7 +55,11 @@ class IdleSplits:
             for source in self._clocks
             if source not in ended
         }
-        heights = relayed_heights(active)
+        reached = {
+            source: [self._own(source, split) for split in (states[source].splits if source in states else ())]
+            for source in active
+        }
+        heights = relayed_heights(active, reached)
         return {
             source: self._with_floors(source, state, heights.get(source), now_ms) for source, state in states.items()
         }
@@ -76,6 +79,9 @@ class IdleSplits:
         after_ms = self._clocks[source].idle_after_ms
         since_ms = self._active_ms.get((source, split.topic, split.partition))
         return after_ms is not None and since_ms is not None and now_ms - since_ms >= after_ms
+
+    def _own(self, source: str, split: SplitState) -> int | None:
+        return None if split.max_ts is None else split.max_ts - self._clocks[source].lag_ms
 
     def _height(self, source: str, split: SplitState) -> int:
         return split.height(self._clocks[source].lag_ms)

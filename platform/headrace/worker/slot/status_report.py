@@ -140,6 +140,7 @@ def _source(opened: OpenSubtask) -> SourceSubtaskStatus:
         source=opened.source,
         subtask=opened.index,
         active_height=status.active_height,
+        reached=status.reached,
         has_splits=status.has_splits,
         watermark=status.watermark,
         lag=status.lag,

@@ -87,11 +87,13 @@ class SourceStatus:
     """The status of a source subtask: for progress reports, for the relay of idle heights and for alignment.
 
     active_height  minimum height (epoch ms) of partitions neither idle nor finished; None: there are none
+    reached        greatest own watermark of its partitions (epoch ms); None before the first row
     watermark      emitted last (epoch ms)
     lag            messages that the splits are behind
     """
 
     active_height: int | None
+    reached: int | None
     has_splits: bool
     watermark: int
     lag: int

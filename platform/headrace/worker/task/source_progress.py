@@ -194,6 +194,11 @@ class SourceProgress:
         heights = [self._height(part) for part in self._partitions.values() if not part.idle and not self._over(part)]
         return min(heights, default=None)
 
+    def reached(self) -> int | None:
+        """The greatest own watermark of a partition; None before the first row."""
+        greatest = max((part.max_ts for part in self._partitions.values() if part.max_ts is not None), default=None)
+        return None if greatest is None else greatest - self._lag_ms
+
     def advance(self, relayed: int | None) -> int | None:
         """The watermark to emit now; None if it has not grown. `relayed`: the height of idle partitions."""
         height = self._subtask_height(relayed)

@@ -128,7 +128,7 @@ class SourceTask:
         self._lag: Mapping[SplitId, int] = {}
         self._watermark = TIME_MIN
         self._watermark_due_ms = 0
-        self._status = SourceStatus(active_height=TIME_MIN, has_splits=True, watermark=TIME_MIN, lag=0)
+        self._status = SourceStatus(active_height=TIME_MIN, reached=None, has_splits=True, watermark=TIME_MIN, lag=0)
         self._partitions: tuple[PartitionStatus, ...] = ()
         self._partitions_due_ms = 0
         self._idle_after_ms = spec.time.idle_after_ms if spec.time is not None else None
@@ -174,6 +174,7 @@ class SourceTask:
     def _publish_status(self) -> None:
         self._status = SourceStatus(
             active_height=self._time.active_height(),
+            reached=self._time.reached(),
             has_splits=bool(self._positions),
             watermark=self._watermark,
             lag=sum(self._lag.values()),

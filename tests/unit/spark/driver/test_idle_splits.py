@@ -49,10 +49,11 @@ def test_one_with_new_rows_stands_where_it_is() -> None:
     assert idle.raised(states, IDLE_MS) == states
 
 
-def test_all_of_a_source_stand_where_other_sources_are_and_nowhere_where_all_are_idle() -> None:
+def test_all_of_a_source_stand_where_other_sources_are_or_at_what_one_has_reached() -> None:
     idle, states = idle_splits("a", "b"), {"a": state(100, None), "b": state(500)}
     idle.seen(places(states), (), 0)
-    assert idle.raised(states, IDLE_MS) == states
+    raised = idle.raised(states, IDLE_MS)
+    assert (floors(raised), raised["b"]) == ([None, 100 - LAG_MS], states["b"])
     idle.seen(places(states), [("b", "t", 0)], IDLE_MS)
     assert floors(idle.raised(states, IDLE_MS)) == [500 - LAG_MS, 500 - LAG_MS]
 

@@ -84,7 +84,11 @@ def test_time_stands_where_the_rows_have_put_it(ending: str) -> None:
     with running([[1, 40, 41], [2, 50]], ends=hand_over, hand_over=hand_over, interval_ms=10**9) as source:
         source.tell(assign(Split(P0, 0), Split(P1, 0)))
         source.sees(lambda: sorted(source.sent.times) == [1, 2, 40, 41, 50])
-        commands = {"barrier": [Trigger(3)], "stop": [Trigger(3, stop=True)], "stop reading": [StopReading()]}
+        commands: dict[str, list[Command]] = {
+            "barrier": [Trigger(3)],
+            "stop": [Trigger(3, stop=True)],
+            "stop reading": [StopReading()],
+        }
         source.tell(*commands.get(ending, []))
         source.sees(lambda: isinstance(source.sent.elements[-1], Barrier | EndOfInput))
         source.finish()
