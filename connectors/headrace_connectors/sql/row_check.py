@@ -7,12 +7,13 @@ import polars as pl
 
 from headrace.connect.row_check import RowCheck, ValueCheck, columns_holding
 from headrace.connect.sink import SinkContext
+from headrace.core.time_range import YEAR_1_DAY, YEAR_9999_DAY
 from headrace.core.types import Primitive
 from headrace.formats.writable_times import TEXT_DAYS, times_check
 from headrace_connectors.sql.config import SqlSinkSettings
 from headrace_connectors.sql.writing.row_buffer import refuse_null_keys
 
-_YEARS_1_TO_9999 = (-719_162, 2_932_897)
+_YEARS_1_TO_9999 = (YEAR_1_DAY, YEAR_9999_DAY + 1)
 """First day, and the day after the last one, in days since the epoch."""
 
 

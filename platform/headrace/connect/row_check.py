@@ -27,9 +27,6 @@ Encode: TypeAlias = "Callable[[pl.DataFrame], pa.Array]"
 
 
 _SHOWN_MAX = 200
-_DAY_US = 86_400 * 1_000_000
-_YEAR_1, _YEAR_9999 = -719_162, 2_932_896
-"""First and last day of the years that Python's `datetime` covers, in days since the epoch."""
 
 
 class RowCheck(Protocol):
@@ -94,19 +91,12 @@ def refused_row(node: str, what: str, row: pl.DataFrame, remedy: str) -> DataErr
 
 
 def _shown(column: pl.Series) -> object:
-    value = (column.to_physical() if any(map(_beyond_python, leaves(column))) else column).to_list()[0]
+    from headrace.core.time_range import outside_years
+
+    # Python has no such times: they are shown as numbers
+    value = (column if outside_years(column) is None else column.to_physical()).to_list()[0]
     text = value if isinstance(value, str) else repr(value)
     return f"{text[:_SHOWN_MAX]} .. ({len(text):,} characters)" if len(text) > _SHOWN_MAX else value
-
-
-def _beyond_python(values: pl.Series) -> bool:
-    """Whether the values contain a time outside of the years 1 to 9999."""
-    import polars as pl
-
-    if values.dtype not in (pl.Date, pl.Datetime):
-        return False
-    numbers = values.to_physical() // (1 if values.dtype == pl.Date else _DAY_US)
-    return bool((~numbers.is_between(_YEAR_1, _YEAR_9999)).any())
 
 
 def columns_holding(schema: Schema, kind: Callable[[DataType], bool]) -> tuple[str, ...]:

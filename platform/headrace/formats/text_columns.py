@@ -9,6 +9,8 @@ import numpy.typing as npt
 import polars as pl
 import pyarrow as pa
 
+from headrace.core.time_range import MAX_US, MIN_US
+
 Bytes = npt.NDArray[np.uint8]
 Ints = npt.NDArray[np.int64]
 Numbers = npt.NDArray[np.int32]
@@ -19,8 +21,6 @@ _EPOCH_ORDINAL = 719_163
 _SECOND_US = 1_000_000
 _MATRIX_ROWS_MIN = 256
 """polars formats fewer rows than this faster."""
-_YEAR_1_US = (1 - _EPOCH_ORDINAL) * 86_400 * _SECOND_US
-_YEAR_10000_US = (3_652_060 - _EPOCH_ORDINAL) * 86_400 * _SECOND_US
 
 
 def format_timestamps(column: pl.Series) -> pl.Series:
@@ -29,7 +29,7 @@ def format_timestamps(column: pl.Series) -> pl.Series:
     low, high = micros.min(), micros.max()
     if len(column) < _MATRIX_ROWS_MIN or not isinstance(low, int) or not isinstance(high, int):
         return _format_by_library(column, micros)
-    if low < _YEAR_1_US or high >= _YEAR_10000_US:
+    if low < MIN_US or high > MAX_US:
         return _format_by_library(column, micros)
     values = micros.fill_null(low).to_numpy()
     written = _write_timestamps(values, 3)

@@ -18,7 +18,7 @@ def times_check(
     schema: Schema, node: str, *, days: tuple[int, int] = TEXT_DAYS, why: str = _NO_TEXT
 ) -> RowCheck | None:
     """Rejects times outside of [first day, end day); None if the columns hold no times."""
-    columns = columns_holding(schema, _is_time)
+    columns = columns_holding(schema, is_time)
     if not columns:
         return None
     return ValueCheck(
@@ -30,7 +30,8 @@ def times_check(
     )
 
 
-def _is_time(dtype: DataType) -> bool:
+def is_time(dtype: DataType) -> bool:
+    """Whether values of this type are timestamps or dates."""
     return isinstance(dtype, Timestamp) or dtype is Primitive.DATE
 
 

@@ -22,6 +22,7 @@ from typing import Protocol, assert_never
 
 import polars as pl
 
+from headrace.core.reporting import reporting
 from headrace.core.signals import TIME_MIN, Barrier, EndOfInput, Signal, Watermark
 from headrace.operators.lateness_histogram import LatenessHistogram
 from headrace.operators.operator import LATE, Operator
@@ -122,7 +123,8 @@ class Link:
         """Passes rows of a side output on. Without a receiver they are dropped; the operator has counted them."""
         if batch.height:
             if output == LATE:
-                self.late.add(batch)
+                with reporting("lateness of late rows"):
+                    self.late.add(batch)
             for receiver in self._sides.get(output, ()):
                 receiver.on_batch(batch)
 

@@ -14,6 +14,7 @@ import polars as pl
 
 from headrace.core.batch import hidden_columns, visible_columns
 from headrace.core.errors import DataError, UserError
+from headrace.core.time_range import OUTSIDE, outside_years
 from headrace.core.types import Schema
 from headrace.operators.lossless import castable
 from headrace.operators.operator import Collector, OnError, Operator, Stateless
@@ -70,6 +71,7 @@ class _Map(Stateless):
             if self._config.on_error is OnError.FAIL:
                 self._fail(batch, bad, raised.cause, out)
         self._find_missing(returned, bad)
+        self._find_impossible(returned, bad)
         result = returned.hstack(batch[hidden_columns(batch)].get_columns())
         if bad:
             result = result.filter(self._errors.reject(batch, bad, out))
@@ -140,6 +142,13 @@ class _Map(Stateless):
             if column.null_count():
                 for number in column.is_null().arg_true():
                     bad.setdefault(number, f"{self._config.function} gave NULL in {name!r}, which is not null")
+
+    def _find_impossible(self, made: pl.DataFrame, bad: dict[int, str]) -> None:
+        """Adds the rows with a time that no row may have."""
+        for column in made:
+            mask = outside_years(column)
+            for number in () if mask is None else mask.nonzero()[0].tolist():
+                bad.setdefault(number, f"{self._config.function} gave {column.name!r}, which {OUTSIDE}")
 
     def _reason(self, cause: BaseException) -> str:
         return f"{self._config.function} raised {exception_text(cause)} ({self._place(cause)})"

@@ -9,19 +9,21 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
-from itertools import repeat
 from typing import assert_never
 
 import polars as pl
 
 from headrace.core.batch import O_INDEX, O_MAJOR, O_MINOR, O_NODE, O_TEXT, OP, hidden_columns, visible_columns
 from headrace.core.errors import DataError
+from headrace.core.reporting import reported
 from headrace.expr.compiled import CompiledScalar
 from headrace.operators.operator import BAD, REASON, Collector, OnError
 
 _VALUE_CHARS_MAX = 80
 _ROW_CHARS_MAX = 1_000
 _PLAIN_CAST = re.compile(r'cast\(\s*("[^"]+"|[\w.]+)\s+as\s+\w+\s*(\([\d\s,]+\))?\s*\)', re.IGNORECASE)
+
+_UNSHOWN = "(a value that cannot be shown)"
 
 BadRows = Mapping[int, str]
 """Row number within the batch to the reason why the row is bad."""
@@ -57,8 +59,8 @@ class RowErrors:
 
     def _data_error(self, batch: pl.DataFrame, bad: BadRows) -> DataError:
         first = min(bad)
-        row = batch.row(first, named=True)
-        place = _position(row)
+        row = plain_values(batch[first : first + 1])
+        place = reported("position of a bad row", None, _position, row)
         values = {name: row[name] for name in visible_columns(batch)}
         return DataError(
             f"step {self._node!r} failed{f' at {place}' if place else ''}: {bad[first]}\n"
@@ -81,10 +83,21 @@ def failed_rows(batch: pl.DataFrame, failures: Sequence[tuple[CompiledScalar, pl
         if numbers.is_empty():
             continue
         names = [name for name in visible_columns(batch) if name in expression.columns]
-        rows = batch[names][numbers].iter_rows(named=True) if names else repeat({}, len(numbers))
+        rows = _inputs(batch[names][numbers]) if names else [{}] * len(numbers)
         for number, row in zip(numbers, rows, strict=True):
-            bad.setdefault(number, _reason(expression.text, row))
+            text = expression.text
+            bad.setdefault(number, reported("reason of a bad row", f"{text}: no result", _reason, text, row))
     return bad
+
+
+def _inputs(rows: pl.DataFrame) -> Sequence[Mapping[str, object]]:
+    found = reported("inputs of bad rows", None, rows.rows, named=True)
+    return [plain_values(row) for row in rows.iter_slices(1)] if found is None else found
+
+
+def plain_values(row: pl.DataFrame) -> dict[str, object]:
+    """The values of a frame of one row as Python's. One that Python has no form for is shown as a text."""
+    return {column.name: reported("value of a bad row", _UNSHOWN, column.item) for column in row}
 
 
 def shown_row(values: Mapping[str, object]) -> str:

@@ -8,12 +8,13 @@ from collections.abc import Callable
 import polars as pl
 
 from headrace.core.errors import ExpressionError, did_you_mean
+from headrace.core.time_range import MAX_US, MIN_US
 from headrace.core.types import TIMESTAMP, Primitive
 from headrace.expr.functions.overload import Function, Kind, Overload, plain
 from headrace.expr.terms.elementwise import quotient
 from headrace.expr.terms.pattern import literal_text
 from headrace.expr.terms.term import Term
-from headrace.expr.terms.timestamps import MAX_US, MIN_US, STAMP, in_range, unit_named
+from headrace.expr.terms.timestamps import STAMP, in_range, unit_named
 
 _T = Kind.TIMESTAMP
 _SECOND = 1_000_000

@@ -12,13 +12,12 @@ from datetime import date, timedelta
 import polars as pl
 
 from headrace.core.errors import ExpressionError, did_you_mean
+from headrace.core.time_range import MAX_US, MIN_US
 from headrace.core.types import TIMESTAMP, Primitive, polars_type
 from headrace.expr.terms.binding import bound, once
 from headrace.expr.terms.term import Interval, Term, combine, with_type
 
 STAMP = polars_type(TIMESTAMP)
-MIN_US = -62_135_596_800_000_000
-MAX_US = 253_402_300_799_999_999
 _DATE_TEXT = r"^\d{4}-\d{2}-\d{2}$"
 _STAMP_TEXT = r"^(\d{4}-\d{2}-\d{2})(?:[Tt ](\d{2}:\d{2})(:\d{2}(?:\.\d{1,9})?)?(?:\s*([Zz]|[+-]\d{2}(?::?\d{2})?))?)?$"
 _INTERVAL_PART = re.compile(r"\s*([+-]?\d+)\s*([a-zA-Z]+)\s*")

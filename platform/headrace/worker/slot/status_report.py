@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from headrace.connect.sink import TransactionsWriter
+from headrace.core.reporting import reported
 from headrace.core.signals import TIME_MIN
 from headrace.plan.physical import PhysicalPlan, SourceSpec
 from headrace.rpc.figures import FIGURES_INTERVAL_MS, SlotFigures, TimeFigures
@@ -70,7 +71,7 @@ class StatusReport:
             subtasks=tuple(self._subtask(each, past_ms, ended=each.task.name in ended) for each in opened),
             sources=sources,
             # a report that is not due tells of an end: its figures may be the last ones
-            figures=None if due and now_ms < self._figures_due_ms else self._figures(now_ms),
+            figures=None if due and now_ms < self._figures_due_ms else reported("figures", None, self._figures, now_ms),
         )
 
     def _subtask(self, opened: OpenSubtask, past_ms: int, *, ended: bool) -> SubtaskStatus:

@@ -16,12 +16,16 @@ import numpy.typing as npt
 import polars as pl
 
 from headrace.connect.format import Decoder
+from headrace.connect.row_check import columns_holding
 from headrace.connect.source import MessageBatch, RowBatch, Run, SplitId
 from headrace.core.batch import TS, WM
 from headrace.core.errors import DataError, InternalError
+from headrace.core.reporting import reporting
 from headrace.core.signals import Signal
+from headrace.core.time_range import MAX_MS, MIN_MS, OUTSIDE, Mask, outside_years
 from headrace.exchange.traffic import NodeBytes, payload_bytes
 from headrace.expr.compiler import compile_scalar
+from headrace.formats.writable_times import is_time
 from headrace.kernels.group.event_time import event_milliseconds
 from headrace.operators.chain import Receiver
 from headrace.operators.operator import OnError
@@ -48,6 +52,16 @@ class _Taken:
     bad: Indices
     reasons: list[str]
     skipped: int = 0
+
+    def drop(self, wrong: Mask, reason: str, height: int) -> None:
+        """Makes good rows bad. wrong: one of each good row; height: rows of the batch."""
+        index = np.arange(height, dtype=np.int64) if self.good is None else self.good
+        dropped = index[wrong]
+        self.bad, order = _merge(self.bad, dropped)
+        reasons = [*self.reasons, *[reason] * len(dropped)]
+        self.reasons = [reasons[each] for each in order]
+        keep = np.flatnonzero(~wrong)
+        self.rows, self.good = self.rows[keep], index[keep]
 
 
 class Ingest:
@@ -76,6 +90,8 @@ class Ingest:
         self._names = list(spec.schema.names)
         self._types = list(spec.schema.polars().values())
         self._required = [field.name for field in spec.schema if not field.nullable]
+        self._timed_columns = columns_holding(spec.schema, is_time)
+        self._uses_record_time = isinstance(spec.time, RecordTime) or "timestamp" in dict(spec.metadata)
         self._time_value, self._time_fails = _time_expression(spec)
         self.first = FirstRowsCount(self._names)
         """What the first rows look like."""
@@ -89,6 +105,7 @@ class Ingest:
         self._counters["rows_in"] += len(batch)
         self._traffic.bytes_in += _size(batch)
         taken = self._decode(batch)
+        self._refuse_times(taken, batch)
         if self._spec.metadata:
             taken.rows = taken.rows.hstack(metadata_columns(self._spec, batch, taken.good))
         ts = self._event_time(taken, batch)
@@ -97,7 +114,8 @@ class Ingest:
         bad = bad_rows(batch, taken.bad, taken.reasons)
         if bad is not None:
             self._on_bad(bad)
-        self.first.add(taken.rows, ts)
+        with reporting("first rows"):
+            self.first.add(taken.rows, ts)
         if taken.rows.height:
             rows = taken.rows.hstack(self._hidden_columns(batch, taken, ts))
             self._counters["rows_out"] += rows.height
@@ -140,6 +158,19 @@ class Ingest:
         good = np.flatnonzero(~wrong)
         return _Taken(rows[good], good, bad, [_null_reason(nulls, int(row)) for row in bad])
 
+    def _refuse_times(self, taken: _Taken, batch: MessageBatch | RowBatch) -> None:
+        """Makes rows bad that have a time outside of the years 1 to 9999: in a column, or the record's own if that is
+        used."""
+        for name in self._timed_columns:
+            mask = outside_years(taken.rows.get_column(name))
+            if mask is not None:
+                taken.drop(mask, f'field "{name}" {OUTSIDE}', len(batch))
+        if self._uses_record_time and batch.timestamps is not None:
+            stamps = batch.timestamps if taken.good is None else batch.timestamps[taken.good]
+            if stamps.size and not (int(stamps.min()) >= MIN_MS and int(stamps.max()) <= MAX_MS):
+                outside = (stamps < MIN_MS) | (stamps > MAX_MS)
+                taken.drop(outside, f"the record's timestamp {OUTSIDE}", len(batch))
+
     # ---- time ----------------------------------------------------------------------------------------------------
 
     def _event_time(self, taken: _Taken, batch: MessageBatch | RowBatch) -> Indices | None:
@@ -158,14 +189,8 @@ class Ingest:
                 ts, null = _milliseconds(self._time_values(taken.rows))
         if null is None:
             return ts
-        keep = np.flatnonzero(~null)
-        index = np.arange(len(batch), dtype=np.int64) if taken.good is None else taken.good
-        dropped = index[null]
-        taken.bad, order = _merge(taken.bad, dropped)
-        reasons = [*taken.reasons, *["event time is NULL"] * len(dropped)]
-        taken.reasons = [reasons[each] for each in order]
-        taken.rows, taken.good = taken.rows[keep], index[keep]
-        return ts[keep]
+        taken.drop(null, "event time is NULL", len(batch))
+        return ts[~null]
 
     def _time_values(self, rows: pl.DataFrame) -> pl.Series:
         if isinstance(self._time_value, str):

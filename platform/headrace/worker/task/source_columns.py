@@ -16,6 +16,7 @@ from headrace.connect.metadata import BAD_SCHEMA, METADATA
 from headrace.connect.source import MessageBatch, RowBatch, Run
 from headrace.core.batch import O_INDEX, O_MAJOR, O_MINOR, O_NODE, O_TEXT
 from headrace.core.errors import InternalError
+from headrace.core.time_range import MAX_MS, MIN_MS
 from headrace.core.types import polars_type
 from headrace.plan.physical import SourceSpec
 
@@ -58,7 +59,7 @@ def _metadata_column(kind: str, batch: MessageBatch | RowBatch, topic: pl.Series
         case "offset":
             return pl.Series(batch.positions, dtype=pl.Int64)
         case "timestamp":
-            micros = [None] * len(batch) if batch.timestamps is None else batch.timestamps * 1000
+            micros = [None] * len(batch) if batch.timestamps is None else _microseconds(batch.timestamps)
             return pl.Series(micros, dtype=pl.Int64).cast(pl.Datetime("us", "UTC"))
         case "key":
             keys = batch.keys if isinstance(batch, MessageBatch) else None
@@ -81,20 +82,27 @@ def bad_rows(batch: MessageBatch | RowBatch, index: Indices, reasons: Sequence[s
     if not len(index):
         return None
     topic, partition = _places(batch.runs, len(batch))
-    stamps = [None] * len(index) if batch.timestamps is None else batch.timestamps[index] * 1000
+    stamps = [None] * len(index) if batch.timestamps is None else _microseconds(batch.timestamps[index])
     keys = batch.keys if isinstance(batch, MessageBatch) else None
     bad = pl.DataFrame(
         {
             "topic": topic.gather(index),
             "partition": partition[index].astype(np.int32),
             "offset": batch.positions[index],
-            "timestamp": pl.Series(stamps, dtype=pl.Int64),
+            "timestamp": pl.Series(stamps, dtype=pl.Int64),  # NULL: the record has none within the years 1 to 9999
             "key": _binary(keys, index),
             "value": _values_as_text(batch, index),
             "reason": pl.Series(list(reasons), dtype=pl.String),
         }
     )
     return bad.select(pl.col(name).cast(dtype) for name, dtype in BAD_SCHEMA.polars().items())
+
+
+def _microseconds(timestamps: Indices) -> pl.Series:
+    """Milliseconds as microseconds; NULL outside of the years 1 to 9999, where the product may exceed 64 bits."""
+    inside = (timestamps >= MIN_MS) & (timestamps <= MAX_MS)
+    micros = pl.Series(np.where(inside, timestamps, 0) * 1000, dtype=pl.Int64)
+    return micros if inside.all() else micros.set(pl.Series(~inside), None)
 
 
 def _values_as_text(batch: MessageBatch | RowBatch, index: Indices) -> pl.Series:

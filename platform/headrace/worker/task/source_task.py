@@ -20,6 +20,7 @@ from typing import assert_never
 
 from headrace.connect.source import MessageBatch, Polled, RowBatch, SplitId
 from headrace.core.clock import Clock
+from headrace.core.reporting import reporting
 from headrace.core.signals import TIME_MAX, TIME_MIN, Barrier, EndOfInput, Watermark
 from headrace.core.source_state import AppliedFloor, SplitState
 from headrace.exchange.mailbox import TaskCancelledError
@@ -379,7 +380,8 @@ class SourceTask:
             self._positions.update(polled.positions)
             self._time.moved(polled.positions)
         if polled.remarks:
-            self._ingest.first.remark(polled.remarks)
+            with reporting("remarks of the reader"):
+                self._ingest.first.remark(polled.remarks)
         self._at_end |= polled.at_end
         if polled.finished:
             self._finished |= polled.finished

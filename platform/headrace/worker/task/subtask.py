@@ -6,6 +6,7 @@ from typing import assert_never
 
 import polars as pl
 
+from headrace.core.reporting import reporting
 from headrace.core.signals import Barrier, Element, EndOfInput, Watermark
 from headrace.exchange.mailbox import Mailbox
 from headrace.exchange.stopwatch import Stopwatch
@@ -47,7 +48,8 @@ class Subtask:
                     case pl.DataFrame():
                         self.batches += 1
                         if self.keys is not None:
-                            self.keys.add(element)
+                            with reporting("sample of keys"):
+                                self.keys.add(element)
                         self._head.on_batch(element)
                     case Watermark():
                         self._head.on_signal(element)

@@ -18,6 +18,7 @@ from headrace.core.signals import Signal
 from headrace.core.types import schema_of
 from headrace.operators.operator import OnError
 from headrace.plan.physical import RecordTime, RowTime, SourceSpec
+from headrace.worker.task.first_rows import FirstRowsCount
 from headrace.worker.task.ingest import Ingest
 from headrace.worker.task.source_progress import SourceProgress
 from support.control.scripted import SCHEMA, Script, ScriptedSource, frame
@@ -106,3 +107,37 @@ def test_runs_that_do_not_cover_the_batch_are_an_error() -> None:
     taken, _ = ingest(replace(SPEC, metadata=(("topic", "topic"),)))
     with pytest.raises(InternalError, match="a batch of 3 rows with runs of 2"):
         taken.on_batch(row_batch([1, 2, 3], end=2))
+
+
+MS = 1_700_000_000_000
+
+
+@pytest.mark.parametrize("uses", ["time", "metadata", "nothing"])
+def test_a_record_with_an_impossible_timestamp_is_bad_where_the_timestamp_is_used(uses: str) -> None:
+    """Nanoseconds where milliseconds are meant: as microseconds they would wrap into another year."""
+    stamps = np.array([MS, MS * 1_000_000, -(1 << 62), -1], dtype=np.int64)
+    spec = replace(SPEC, on_error=OnError.DIVERT, time=RecordTime(0, None, None) if uses == "time" else None)
+    if uses == "metadata":
+        spec = replace(spec, metadata=(("timestamp", "at"),))
+    time, rows, bad = SourceProgress("src", 0), Kept(), Kept()
+    time.add(SPLIT, 0)
+    taken = Ingest(spec, None, time=time, rows=rows, bad=bad, counters=Counter())
+    taken.on_batch(replace(row_batch([1, 2, 3, 4]), timestamps=stamps))
+    assert rows.rows[0].height == (4 if uses == "nothing" else 2)
+    if uses == "nothing":
+        return
+    assert bad.rows[0].get_column("offset").to_list() == [1, 2]
+    assert bad.rows[0].get_column("timestamp").to_list() == [None, None]
+    assert set(bad.rows[0].get_column("reason")) == {"the record's timestamp is a time outside of the years 1 to 9999"}
+    if uses == "metadata":
+        assert rows.rows[0].get_column("at").to_physical().to_list() == [MS * 1000, -1000]
+
+
+def test_figures_that_fail_leave_the_rows_as_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: object) -> None:
+        raise pl.exceptions.PanicException("broken")
+
+    monkeypatch.setattr(FirstRowsCount, "add", broken)
+    taken, kept = ingest()
+    taken.on_batch(row_batch([5_000, 3_000]))
+    assert kept.rows[0].get_column(TS).to_list() == [5_000, 3_000]
