@@ -23,6 +23,7 @@ from headrace.cli.cluster.resource_options import (
 )
 from headrace.cli.cluster.tls_options import TlsCa, TlsCert, TlsKey
 from headrace.cli.errors import reporting_errors
+from headrace.client.token_files import TOKEN_FILE_VARIABLE
 
 
 @reporting_errors()
@@ -33,7 +34,8 @@ def coordinator(
     token_file: Annotated[
         Path | None,
         typer.Option(
-            help="File with the cluster's secret. Default: cluster/token of HEADRACE_HOME, created if missing."
+            envvar=TOKEN_FILE_VARIABLE,
+            help="File with the cluster's secret. Default: cluster/token of HEADRACE_HOME, created if missing.",
         ),
     ] = None,
     metrics_token_file: Annotated[
