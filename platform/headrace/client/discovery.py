@@ -95,7 +95,7 @@ def connect(url: str | None = None) -> Client:
         return Client("", token, authority=authority_of(home), locator=open_locator(named, os.environ))
     recorded = _recorded_as(home, named)
     token = given_token() or (None if recorded is None else _token_of(*recorded))
-    return Client(named, token, authority=tls_authority(os.environ) or _authority_in(recorded))
+    return Client(named, token, authority=named_authority(os.environ) or _authority_in(recorded))
 
 
 def _connect_on_kubernetes(address: str, home: Home) -> Client:

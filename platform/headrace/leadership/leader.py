@@ -10,6 +10,11 @@ from headrace.core.errors import ExternalError
 LEADER_HEADER = "X-Headrace-Leader"
 """In the answers of a coordinator that handled nothing: the URL of the leader, empty if it is unknown."""
 
+FORWARDED_HEADER = "X-Headrace-Forwarded"
+"""In a request that a standby forwards: which one. It is not forwarded again."""
+STANDBY_HEADER = "X-Headrace-Standby"
+"""In a request for a leader's health: the standby that shows itself."""
+
 
 @dataclass(frozen=True, slots=True)
 class Leader:

@@ -146,6 +146,16 @@ class Network:
             host.run("ip", "neighbour", "del", far, "dev", DATA)
 
     @contextmanager
+    def out_of_reach(self, name: str, network: str) -> Iterator[None]:
+        """`here` does not reach a host on this network; the other hosts do."""
+        far, own = self.address(name, network), self._own_end(network)
+        _run("ip", "neighbour", "replace", far, "lladdr", _NOBODY, "nud", "permanent", "dev", own)
+        try:
+            yield
+        finally:
+            _run("ip", "neighbour", "del", far, "dev", own)
+
+    @contextmanager
     def cut_between(self, name: str, *others: str) -> Iterator[None]:
         """One host and these others hear nothing of each other on `data`; they reach the rest."""
         with ExitStack() as cuts:

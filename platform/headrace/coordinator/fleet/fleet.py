@@ -111,9 +111,13 @@ class Fleet:
         self._loads: dict[str, WorkerLoad] = {}
         self._texts_asked: dict[str, asyncio.Future[str]] = {}
         self._retiring: dict[tuple[str, int], _Retiring] = {}
+        self._ending: set[str] = set()
+        """Connected workers that are going to end, or have ended."""
         self._released: set[str] = set()
         """Workers that are to end. Their ids are not used again."""
         self._source: WorkerSource | None = None
+        self.workers_lost = 0
+        """How many connected workers were lost, without those that left, were released, or had said that they end."""
 
     async def start(self, host: str, port: int, token: str, tls: TlsFiles | None = None) -> int:
         """Listens for workers; returns the port."""
@@ -214,7 +218,8 @@ class Fleet:
         self._granted(self._pool.drain(worker).grants)
 
     def drop(self, worker: str, reason: str) -> None:
-        """Treats a connected worker, whose process has ended, as lost."""
+        """Treats a connected worker, whose process has ended, as lost to jobs. No other coordinator could reach it."""
+        self._ending.add(worker)
         self._server.drop(worker, reason)
 
     def drain(self, worker: str) -> None:
@@ -306,13 +311,20 @@ class Fleet:
                 self._on_message(worker, message)
             case WorkerDisconnected(worker, reason, clean):
                 LOG.log(logging.INFO if clean else logging.WARNING, "worker %s is gone: %s", worker, reason)
+                was_connected = worker in self._workers
                 self._workers.pop(worker, None)
                 self._loads.pop(worker, None)
+                if was_connected and not clean and not self._is_expected_to_go(worker):
+                    self.workers_lost += 1
+                self._ending.discard(worker)
                 self._changed(self._pool.worker_lost(worker), f"worker {worker} is lost: {reason}", worker)
             case _:
                 assert_never(event)
         if not isinstance(event, WorkerMessage):
             self._demand_changed()
+
+    def _is_expected_to_go(self, worker: str) -> bool:
+        return worker in self._released or worker in self._ending
 
     def _send_secrets(self, workers: Iterable[str]) -> None:
         newest = {} if self._secrets is None else self._secrets.newest()
@@ -350,6 +362,7 @@ class Fleet:
 
     def _leaving(self, worker: str) -> None:
         LOG.info("worker %s is going to end: its jobs move to others", worker)
+        self._ending.add(worker)
         leaving = self._pool.leave(worker)
         for held in leaving.held:
             holder = self._holders.get(held.job)

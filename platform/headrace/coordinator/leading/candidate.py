@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import logging
 import os
+import secrets
 from collections.abc import Callable
 from typing import TYPE_CHECKING, assert_never
 
@@ -17,6 +18,7 @@ from headrace.coordinator.dispatch.term_handlers import TermHandlers
 from headrace.coordinator.leading.config import CoordinatorConfig
 from headrace.coordinator.leading.hosting import Hosting
 from headrace.coordinator.leading.identity import read_identity
+from headrace.coordinator.leading.leader_line import LeaderLine
 from headrace.coordinator.leading.published import publish, withdraw
 from headrace.coordinator.leading.standby_app import holding_app, standby_app
 from headrace.coordinator.leading.term import Term, warm_up
@@ -80,7 +82,8 @@ class Candidate:
         self._stops_workers = False
         self._url = ""
         self._port = 0
-        self._rest = RestServer(standby_app(lambda: self._tokens, lambda: self._leader, self._url))
+        self._line = LeaderLine(config.tls, secrets.token_hex(8), os.environ)
+        self._rest = RestServer(self._standby_app())
 
     async def run(self) -> bool:
         """Runs until it is ended, or leads no more. Returns whether it gave up: a standby should take its place then.
@@ -92,7 +95,7 @@ class Candidate:
         store = open_job_store(Home(config.home), shared=config.ledger)
         self._port = await self._rest.start(config.host, config.port, config.tls)
         self._url = config.url(self._port)
-        self._rest.answer_with(standby_app(lambda: self._tokens, lambda: self._leader, self._url))
+        self._rest.answer_with(self._standby_app())
         receive = self._receiver()
         try:
             # it may be cut off as this coordinator is
@@ -111,9 +114,13 @@ class Candidate:
             # after the jobs are suspended: the next one is elected at once
             await asyncio.to_thread(elector.close)
             await self._rest.ended()
+            await self._line.close()
         if self._failure is not None:
             raise self._failure
         return self._candidacy.standing is Standing.OVER and not self._ended.is_set()
+
+    def _standby_app(self) -> ASGIApp:
+        return standby_app(lambda: self._tokens, lambda: self._leader, self._url, self._line)
 
     def _elector(self) -> Elector:
         if self._hosting is not None:
@@ -239,6 +246,10 @@ class Candidate:
     async def _look_once(self, elector: Elector, store: JobStore) -> None:
         self._leader = await asyncio.to_thread(elector.find)
         if self._tokens is not None:
+            if self._leader is not None and self._leader.url != self._url:
+                # a leader that does not answer has no use for it
+                with contextlib.suppress(HeadraceError):
+                    await self._line.show(self._leader, self._tokens.full)
             return
         tokens = await asyncio.to_thread(read_identity, self._config, store)
         if tokens is not None and self._term is None:

@@ -18,6 +18,7 @@ from headrace.coordinator.leading.config import CoordinatorConfig
 from headrace.coordinator.leading.hosting import Hosting
 from headrace.coordinator.leading.identity import ClusterIdentity, taken_over_identity
 from headrace.coordinator.leading.resources import listening_host, open_resources
+from headrace.coordinator.leading.standby_app import noting_app
 from headrace.coordinator.rest.app import rest_app
 from headrace.coordinator.store.job_store import JobStore
 from headrace.core.clock import SystemClock
@@ -55,6 +56,7 @@ class Term:
         self._provisioner: Provisioner | None = None
         self._dispatcher: Dispatcher | None = None
         self._watching: asyncio.Task[None] | None = None
+        self._worker_watch: WorkerWatch | None = None
 
     @property
     def number(self) -> int:
@@ -87,7 +89,8 @@ class Term:
             self._provisioner.start()
         LOG.info("cluster %s, term %d: workers at port %d", identity.cluster, self.number, port)
         LOG.info("clients and workers show the token in %s", config.shown_token_file)
-        self._watching = asyncio.create_task(_watch_workers(fleet, handlers, WorkerWatch(times.lease)))
+        watch = self._worker_watch = WorkerWatch(times.lease, times.worker_lost + times.reconnect)
+        self._watching = asyncio.create_task(_watch_workers(fleet, handlers, watch))
         loop = asyncio.get_running_loop()
         loop.call_later(WARM_UP_AFTER_SECONDS, loop.run_in_executor, None, warm_up, self._starter)
         return port
@@ -95,7 +98,12 @@ class Term:
     def app(self) -> ASGIApp:
         """The REST API, once `open` has returned."""
         assert self._dispatcher is not None, "`open` was called"
-        return rest_app(self._dispatcher, self._taken_over().tokens)
+        tokens = self._taken_over().tokens
+        return noting_app(rest_app(self._dispatcher, tokens), tokens, self._standby_seen)
+
+    def _standby_seen(self) -> None:
+        if self._worker_watch is not None:
+            self._worker_watch.standby_seen(_now_ms())
 
     async def close(self, *, workers: bool) -> None:
         """Suspends the jobs. workers: they are asked to end, too."""
@@ -138,9 +146,13 @@ class Term:
 
 
 async def _watch_workers(fleet: Fleet, handlers: TermHandlers, watch: WorkerWatch) -> None:
-    while not watch.has_lost_all(fleet.workers_connected, time.monotonic_ns() // 1_000_000):
+    while not watch.gives_up(fleet.workers_connected, fleet.workers_lost, _now_ms()):
         await asyncio.sleep(WATCH_SECONDS)
     handlers.on_over(WorkersLost("all its workers are gone, and another coordinator may reach them"))
+
+
+def _now_ms() -> int:
+    return time.monotonic_ns() // 1_000_000
 
 
 def warm_up(starter: Starter | None) -> None:

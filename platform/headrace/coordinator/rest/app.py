@@ -85,7 +85,7 @@ def rest_app(service: ClusterService, tokens: Tokens) -> FastAPI:
 
     @app.middleware("http")
     async def doors(request: Request, call_next: Callable[[Request], Awaitable[Response]]) -> Response:
-        return _refused(request, tokens) or await call_next(request)
+        return refused(request, tokens) or await call_next(request)
 
     return app
 
@@ -252,7 +252,7 @@ def _monitoring(service: ClusterService) -> APIRouter:
     return router
 
 
-def _refused(request: Request, tokens: Tokens) -> Response | None:
+def refused(request: Request, tokens: Tokens) -> Response | None:
     """Returns the answer to a request that is refused by its head; None: it is allowed."""
     method, path = request.method, request.url.path
     denied = denial(method, path, request.headers.get("authorization", ""), tokens)

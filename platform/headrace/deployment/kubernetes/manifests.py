@@ -17,6 +17,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+from headrace.client.cluster_secret import server_name
 from headrace.deployment.kubernetes.attendant_pods import CONTAINER as ATTENDANT_CONTAINER
 from headrace.deployment.kubernetes.attendant_pods import (
     attendant_container,
@@ -33,6 +34,7 @@ from headrace.leadership.lease_owner import OWNER_VARIABLE, OwnerOfLease
 from headrace.resources.kubernetes.labels import COORDINATOR, labels_of
 from headrace.resources.kubernetes.worker_pod import CONTAINER as WORKER_CONTAINER
 from headrace.resources.kubernetes.workers_file import OwnerName, WorkersFile
+from headrace.tls.named_server import NAME_VARIABLE
 
 REST_PORT, CONTROL_PORT = 8480, 8481
 COORDINATOR_CONTAINER = "coordinator"
@@ -151,6 +153,8 @@ def _coordinator_template(cluster: KubernetesCluster) -> Document:
     container["env"] = [
         *container["env"],
         {"name": "POD_IP", "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}},
+        # a standby dials the leader by its pod's address
+        *([{"name": NAME_VARIABLE, "value": server_name(cluster.name, cluster.namespace)}] if cluster.spec.tls else []),
         {"name": OWNER_VARIABLE, "value": OwnerOfLease("apps/v1", "deployments", cluster.name).text},
     ]
     container["volumeMounts"] = [
