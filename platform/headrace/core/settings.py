@@ -6,6 +6,8 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
+from headrace.core.errors import UserError
+
 
 @dataclass(frozen=True, slots=True)
 class Home:
@@ -16,7 +18,8 @@ class Home:
     @staticmethod
     def from_environment() -> Home:
         """`$HEADRACE_HOME`, else `~/.headrace`."""
-        return Home(Path(os.environ.get("HEADRACE_HOME") or Path.home() / ".headrace").expanduser().absolute())
+        root = os.environ.get("HEADRACE_HOME") or _user_home("HEADRACE_HOME") / ".headrace"
+        return Home(Path(root).expanduser().absolute())
 
     @property
     def broker(self) -> Path:
@@ -36,4 +39,12 @@ class Home:
 
 def cache_folder() -> Path:
     """The user's cache for files that can be downloaded again (broker jars): `$XDG_CACHE_HOME/headrace`."""
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "headrace"
+    return Path(os.environ.get("XDG_CACHE_HOME") or _user_home("XDG_CACHE_HOME") / ".cache") / "headrace"
+
+
+def _user_home(instead: str) -> Path:
+    """The home of the user of this process. instead: the variable that names the folder of a user without one."""
+    try:
+        return Path.home()
+    except RuntimeError as error:
+        raise UserError(f"user {os.getuid()} of this process has no home", remedy=f"set {instead} or HOME") from error

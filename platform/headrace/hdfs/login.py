@@ -53,4 +53,14 @@ def login_from_environment() -> Login:
     """`HEADRACE_HDFS_TOKEN_FILE`, else `HADOOP_USER_NAME`, else the user of this process."""
     if file := os.environ.get(TOKEN_FILE):
         return TokenLogin(Path(file))
-    return UserLogin(os.environ.get("HADOOP_USER_NAME") or getpass.getuser())
+    return UserLogin(os.environ.get("HADOOP_USER_NAME") or _process_user())
+
+
+def _process_user() -> str:
+    try:
+        return getpass.getuser()
+    # Python 3.13 raises OSError for a number without an entry in the table of users, as a container may have one
+    except (KeyError, OSError) as error:
+        raise UserError(
+            f"user {os.getuid()} of this process has no name for HDFS", remedy="HADOOP_USER_NAME gives it one"
+        ) from error

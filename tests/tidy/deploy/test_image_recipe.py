@@ -40,6 +40,7 @@ def test_what_it_copies_is_in_the_context_and_nothing_else() -> None:
 
 def test_its_user_and_home_are_those_of_the_pods() -> None:
     assert re.findall(r"^USER (.*)$", RECIPE, re.MULTILINE) == [f"{USER}:{USER}"]
+    assert f"echo 'headrace:x:{USER}:{USER}:headrace:{HOME_FOLDER}:/bin/sh' >> /etc/passwd" in RECIPE
     assert f"HEADRACE_HOME={HOME_FOLDER} " in RECIPE
     assert f"HOME={HOME_FOLDER} " in RECIPE
 

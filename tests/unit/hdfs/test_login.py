@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import getpass
+import pwd
 from pathlib import Path
 
 import pytest
@@ -26,6 +27,18 @@ def test_a_token_counts_more_than_a_name_and_a_name_more_than_the_process(
     assert login_from_environment().parameters() == {"user.name": "alice"}
     monkeypatch.setenv(TOKEN_FILE, str(tmp_path / "token"))
     assert login_from_environment() == TokenLogin(tmp_path / "token")
+
+
+def test_a_process_whose_user_has_no_name_is_told_which_variable_gives_it_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    def unknown(uid: int) -> pwd.struct_passwd:
+        raise KeyError(f"getpwuid(): uid not found: {uid}")
+
+    monkeypatch.setattr(pwd, "getpwuid", unknown)
+    for name in ("LOGNAME", "USER", "LNAME", "USERNAME"):
+        monkeypatch.delenv(name, raising=False)
+    with pytest.raises(UserError, match="has no name") as caught:
+        login_from_environment()
+    assert "HADOOP_USER_NAME" in str(caught.value.remedy)
 
 
 def test_the_file_of_a_token_is_read_each_time(tmp_path: Path) -> None:

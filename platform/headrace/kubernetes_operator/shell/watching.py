@@ -5,8 +5,9 @@ events only, no finalizers and annotations of its own.
 from __future__ import annotations
 
 import asyncio
+import socket
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, cast
 
 import kopf
 
@@ -34,6 +35,8 @@ async def _run(registry: kopf.OperatorRegistry, namespaces: Sequence[str], stop:
     await kopf.operator(
         registry=registry,
         settings=_settings(),
+        # kopf's default asks the table of users for a name, which the user of a container may not have
+        identity=cast("Any", socket.gethostname()),
         # the Lease decides which operator handles
         standalone=True,
         clusterwide=not namespaces,
