@@ -141,6 +141,8 @@ def _report(ran: Ran, seconds: float, again: str, record_floors: Path | None, *,
         raise ran.failure
     _finish_floors(ran.floors, record_floors)
     print_summary(ran, seconds, as_json=as_json)
+    if ran.given_up:
+        typer.echo("no last checkpoint could be taken in time: rows since the one before will be read again", err=True)
     if ran.resumable:
         typer.echo(f"state is kept; go on with: headrace run {again} --resume", err=True)
 
@@ -288,6 +290,7 @@ def _alone_in_slots(compiled: Compiled, wish: _Wish, home: Home, started_s: floa
         outcome.ran,
         outcome.savepoint,
         resumable=kept and outcome.savepoint is None,
+        given_up=outcome.given_up,
     )
 
 
@@ -343,15 +346,16 @@ def _to_the_end(
 
 @dataclass(slots=True)
 class _EndAsked:
-    """Records signals. The first one requests the end; a second Ctrl-C exits at once."""
+    """Records signals. The first one requests the end; a second Ctrl-C, or SIGTERM, exits at once."""
 
     signals: list[int] = field(default_factory=list)
 
     def __call__(self, number: int) -> None:
-        if self.signals and number == signal.SIGINT:
+        # a hang-up may come twice by itself: from the terminal and from the shell
+        if self.signals and number != signal.SIGHUP:
             os._exit(128 + number)
         self.signals.append(number)
-        write_line("stopping; Ctrl-C again leaves at once")
+        write_line("stopping; Ctrl-C or SIGTERM again leaves at once")
 
 
 def _finish_floors(applied: Sequence[AppliedFloor], record: Path | None) -> None:

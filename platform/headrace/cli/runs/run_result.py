@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Ran:
-    """The result of a run, in threads or in slots. `ran`: it read rows; resumable: it may be resumed."""
+    """The result of a run, in threads or in slots. `ran`: it read rows; resumable: it may be resumed; given_up: it took
+    no last checkpoint."""
 
     state: str
     progress: Progress
@@ -27,6 +28,7 @@ class Ran:
     ran: bool = True
     savepoint: str | None = None
     resumable: bool = False
+    given_up: bool = False
 
     @property
     def stopped(self) -> bool:
@@ -102,9 +104,11 @@ def require_savepoint(ran: Ran) -> None:
     """Exits with 1 if a run that was to end with a savepoint has none: it was stopped before its subtasks ran."""
     if ran.savepoint is not None:
         return
-    typer.echo(
-        "error: there is no savepoint: the run was stopped before it began to read\n"
-        "  run it again, and stop it once rows are shown; what it started from is unchanged",
-        err=True,
+    why = "it took no last checkpoint in time" if ran.given_up else "the run was stopped before it began to read"
+    remedy = (
+        "go on with --resume, and stop it once it runs"
+        if ran.given_up
+        else "run it again, and stop it once rows are shown; what it started from is unchanged"
     )
+    typer.echo(f"error: there is no savepoint: {why}\n  {remedy}", err=True)
     raise typer.Exit(FAILED)

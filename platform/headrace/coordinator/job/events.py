@@ -261,9 +261,11 @@ class StopAsked:
 
 @dataclass(frozen=True, slots=True)
 class CancelAsked:
-    """The user requests the end of the job now."""
+    """The user requests the end of the job now. within_ms: how long slots, and then committers, may take; None: as the
+    job's settings say."""
 
     request: str
+    within_ms: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

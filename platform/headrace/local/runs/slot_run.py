@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import secrets
+import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -64,6 +65,10 @@ LOOK_S = 0.1
 VALUES_EVERY = 5
 """Looks between two values for monitoring."""
 STORAGE_THREADS = 4
+STOP_WITHIN_S = 7.0
+"""How long a run that is asked to end tries to take a last checkpoint. Docker kills 10 s after it has asked."""
+LEAVE_WITHIN_MS = 1_500
+"""How long committers may take then to make output visible that is decided."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +102,7 @@ class RunOutcome:
     savepoint    path of the savepoint at the end
     checkpoint   path of the newest complete checkpoint
     ran          an attempt has begun to run
+    given_up     no last checkpoint could be taken in time: the run ended at an earlier one
     """
 
     job: str
@@ -108,6 +114,7 @@ class RunOutcome:
     floors: tuple[AppliedFloor, ...]
     failure: HeadraceError | None
     ran: bool
+    given_up: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,6 +155,8 @@ class SlotRun:
         self._storage = job_url(pipeline.checkpoint.storage or str(home.checkpoints), self._job)
         self._end_request: _EndRequest | None = None
         self._told_to_stop = False
+        self._stop_due_s = 0.0
+        self._given_up = False
         self._started = _Started(self._job, pipeline.name, SystemClock().now_ms())
         self._driver: JobDriver | None = None
         self._service: RunService | None = None
@@ -324,7 +333,9 @@ class SlotRun:
             # posted here, in the event loop: a driver accepts events nowhere else
             if self._end_request is not None and not self._told_to_stop:
                 self._told_to_stop = True
+                self._stop_due_s = time.monotonic() + STOP_WITHIN_S
                 self._end_early(driver, self._end_request)
+            self._give_up_if_due(driver, supervisor)
 
     def _end_early(self, driver: JobDriver, wish: _EndRequest) -> None:
         """Requests a stop with a last checkpoint; a cancel if no attempt has run, because there is nothing to keep."""
@@ -332,6 +343,18 @@ class SlotRun:
             driver.post(on.StopAsked(wish.request, driver.setup.config.hand_over, drain=False))
         else:
             driver.post(on.CancelAsked(wish.request))
+
+    def _give_up_if_due(self, driver: JobDriver, supervisor: Supervisor) -> None:
+        """Ends a run at its last complete checkpoint that takes no other one in time: a sink hangs, say, or attempt
+        after attempt fails. Between two attempts nothing runs that could take one."""
+        request = self._end_request
+        if request is None or not self._told_to_stop or self._given_up or not driver.machine.job.ran or request.at_once:
+            return
+        waits = driver.machine.state is JobState.RESTARTING
+        if not self._over.event.is_set() and (waits or time.monotonic() >= self._stop_due_s):
+            self._given_up = True
+            driver.post(on.CancelAsked(request.request, LEAVE_WITHIN_MS))
+            supervisor.kill_slots("killed: the run ends, and it took no checkpoint")
 
     def _seen(self, driver: JobDriver) -> Progress:
         plan = self._plans.plan(driver.machine.job.parallelism)
@@ -363,6 +386,7 @@ class SlotRun:
             floors=floors,
             failure=failure,
             ran=driver.machine.job.ran,
+            given_up=self._given_up,
         )
 
 

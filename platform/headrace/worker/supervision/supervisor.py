@@ -188,6 +188,13 @@ class Supervisor:
         if self._thread.is_alive():
             self._thread.join()
 
+    def kill_slots(self, reason: str) -> None:
+        """Kills all slots. Called by any thread."""
+        with self._lock:
+            slots = list(self._slots.values())
+        for slot in slots:
+            slot.kill(reason)
+
     def drain(self) -> None:
         """Sends WorkerDraining, and ends the worker once no attempt runs in its slots, or after `drain_ms`. Idempotent;
         returns at once."""

@@ -15,8 +15,8 @@ class Cancelling(Leaving):
 
     name: ClassVar[JobState] = JobState.CANCELLING
 
-    def __init__(self, request: str) -> None:
-        super().__init__()
+    def __init__(self, request: str, within_ms: int | None = None) -> None:
+        super().__init__(within_ms)
         self.asked.append(request)
         self._failure: Failure | None = None
 

@@ -50,8 +50,8 @@ def state_after(transition: Transition) -> State:
             state = Rescaling(attempt, parallelism, ticket)
         case ToRestarting(failure, until_ms):
             state = Restarting(failure, until_ms)
-        case ToCancelling(request):
-            state = Cancelling(request)
+        case ToCancelling(request, within_ms):
+            state = Cancelling(request, within_ms)
         case ToFailing(failure):
             state = Failing(failure)
         case ToSuspended(reason):

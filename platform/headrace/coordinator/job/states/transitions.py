@@ -76,10 +76,11 @@ class ToRestarting:
 
 @dataclass(frozen=True, slots=True)
 class ToCancelling:
-    """A cancel was requested."""
+    """A cancel was requested. within_ms: as in `CancelAsked`."""
 
     name: ClassVar[JobState] = JobState.CANCELLING
     request: str
+    within_ms: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

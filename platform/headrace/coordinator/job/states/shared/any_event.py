@@ -26,8 +26,8 @@ from headrace.rpc.messages import Failure
 def on_any(name: JobState, job: Job, event: Event, now_ms: int) -> Next:
     """Handles an event that the non-terminal state `name` does not handle itself."""
     match event:
-        case CancelAsked(request):
-            return ToCancelling(request)
+        case CancelAsked(request, within_ms):
+            return ToCancelling(request, within_ms)
         case Suspend(reason) | Replaced(reason):
             return ToSuspended(reason)
         case JournalFailed(failure):

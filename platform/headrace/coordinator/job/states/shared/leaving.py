@@ -77,7 +77,9 @@ class Leaving:
 
     name: ClassVar[JobState]
 
-    def __init__(self) -> None:
+    def __init__(self, within_ms: int | None = None) -> None:
+        """within_ms: how long slots, and then committers, may take; None: `JobConfig.cancel_timeout_ms`."""
+        self._within_ms = within_ms
         self.asked: list[str] = []
         """The cancel requests."""
         self._step = Step.GATHERING
@@ -121,11 +123,14 @@ class Leaving:
 
     def enter(self, job: Job, now_ms: int) -> Next:
         """Ends the attempt's slots and reads the journal."""
-        self._deadline_ms = now_ms + job.config.cancel_timeout_ms
+        self._deadline_ms = now_ms + self._patience_ms(job)
         job.message = "ending its slots"
         job.release()
         self._reading = job.read_journal()
         return STAY
+
+    def _patience_ms(self, job: Job) -> int:
+        return job.config.cancel_timeout_ms if self._within_ms is None else self._within_ms
 
     def on(self, job: Job, event: Event, now_ms: int) -> Next:  # noqa: PLR0911 - one step a case
         """Handles one step. The end is recorded once the slots have exited or their deadline has passed."""
@@ -201,7 +206,7 @@ class Leaving:
             return self._write_uncommitted(job)
         if self._step is Step.GATHERING:
             self._step = Step.COMMIT
-            self._outside_ms = now_ms + job.config.cancel_timeout_ms
+            self._outside_ms = now_ms + self._patience_ms(job)
             assert self._decided is not None, "something is to be committed"
             job.message = f"committing epoch {self._decided.manifest.epoch}"
             job.do(Commit(self._decided.manifest.epoch, self._uncommitted))
@@ -277,7 +282,7 @@ class Leaving:
         names = {sink: tuple(name for name in own if name not in decided) for sink, own in job.open_names.items()}
         if self._settled or not job.hosted or not any(names.values()):
             return self.end()
-        self._outside_ms = now_ms + job.config.cancel_timeout_ms
+        self._outside_ms = now_ms + self._patience_ms(job)
         job.message = "ending its open transactions"
         job.do(Fence(job.attempt, names))
         return STAY
