@@ -221,7 +221,8 @@ def _times_in_future(look: _Look, source: WatchedSource) -> Iterator[DataWarning
     greatest, topic, partition = max(ahead)
     if greatest <= look.now_ms + FUTURE_MS:
         return
-    meant = _FINER.get(source.unit) if greatest > _FAR_MS else None
+    # the same integers in the finer unit: near now, or they are just far away (9999-12-31)
+    meant = _FINER.get(source.unit) if 3e8 <= greatest / 1e6 < 3e10 else None
     column = source.time_column
     if meant is not None and column is not None:
         remedy = _declared(column, meant)
@@ -234,8 +235,6 @@ def _times_in_future(look: _Look, source: WatchedSource) -> Iterator[DataWarning
     yield DataWarning(source.name, "times-in-future", text, look.now_ms)
 
 
-_FAR_MS = 32_503_680_000_000
-"""The year 3000: such a time is one in another unit."""
 _FINER: Mapping[TimestampUnit, TimestampUnit] = {"s": "ms", "ms": "us"}
 _WORDS: Mapping[TimestampUnit, str] = {"s": "seconds", "ms": "milliseconds", "us": "microseconds"}
 _TYPES: Mapping[TimestampUnit, str] = {"s": "timestamp(s)", "ms": "timestamp", "us": "timestamp(us)"}

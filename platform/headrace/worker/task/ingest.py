@@ -7,7 +7,7 @@ commands or clocks (`worker.task.source_task`). The rules of event time are in `
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import assert_never
 
@@ -23,6 +23,7 @@ from headrace.core.errors import DataError, InternalError
 from headrace.core.reporting import reporting
 from headrace.core.signals import Signal
 from headrace.core.time_range import MAX_MS, MIN_MS, OUTSIDE, Mask, outside_years
+from headrace.core.types import Schema, Timestamp, TimestampUnit
 from headrace.exchange.traffic import NodeBytes, payload_bytes
 from headrace.expr.compiler import compile_scalar
 from headrace.formats.writable_times import is_time
@@ -35,6 +36,7 @@ from headrace.worker.task.source_columns import bad_rows, metadata_columns, orde
 from headrace.worker.task.source_progress import SourceProgress
 
 Indices = npt.NDArray[np.int64]
+_UNITS: Mapping[TimestampUnit, str] = {"s": "seconds", "ms": "milliseconds", "us": "microseconds"}
 
 
 @dataclass(slots=True)
@@ -90,7 +92,7 @@ class Ingest:
         self._names = list(spec.schema.names)
         self._types = list(spec.schema.polars().values())
         self._required = [field.name for field in spec.schema if not field.nullable]
-        self._timed_columns = columns_holding(spec.schema, is_time)
+        self._timed_columns = {name: _unit_hint(spec.schema, name) for name in columns_holding(spec.schema, is_time)}
         self._uses_record_time = isinstance(spec.time, RecordTime) or "timestamp" in dict(spec.metadata)
         self._time_value, self._time_fails = _time_expression(spec)
         self.first = FirstRowsCount(self._names)
@@ -161,10 +163,10 @@ class Ingest:
     def _refuse_times(self, taken: _Taken, batch: MessageBatch | RowBatch) -> None:
         """Makes rows bad that have a time outside of the years 1 to 9999: in a column, or the record's own if that is
         used."""
-        for name in self._timed_columns:
+        for name, hint in self._timed_columns.items():
             mask = outside_years(taken.rows.get_column(name))
             if mask is not None:
-                taken.drop(mask, f'field "{name}" {OUTSIDE}', len(batch))
+                taken.drop(mask, f'field "{name}" {OUTSIDE}{hint}', len(batch))
         if self._uses_record_time and batch.timestamps is not None:
             stamps = batch.timestamps if taken.good is None else batch.timestamps[taken.good]
             if stamps.size and not (int(stamps.min()) >= MIN_MS and int(stamps.max()) <= MAX_MS):
@@ -268,6 +270,11 @@ def _time_expression(spec: SourceSpec) -> tuple[str | pl.Expr, pl.Expr | None]:
         return spec.time.expression, None
     compiled = compile_scalar(spec.time.expression, spec.output, has_time=False)
     return compiled.value, compiled.fails
+
+
+def _unit_hint(schema: Schema, name: str) -> str:
+    dtype = schema.field(name).type
+    return f"; integers are read as {_UNITS[dtype.unit]}" if isinstance(dtype, Timestamp) else ""
 
 
 def _null_reason(nulls: dict[str, pl.Series], row: int) -> str:

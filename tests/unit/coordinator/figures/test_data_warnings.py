@@ -163,6 +163,12 @@ def test_times_of_another_unit_propose_it() -> None:
     assert "if they are milliseconds, declare `at: timestamp`" in found.text
 
 
+def test_a_time_that_stands_for_never_is_no_other_unit() -> None:
+    never_ms = 253_402_300_799_999  # 9999-12-31, which may have come as a text
+    (found,) = judged(status(partitions=(partition(0, never_ms),)))
+    assert "check the zone and the unit of at" in found.text
+
+
 @pytest.mark.parametrize("ahead_ms", [-60_000, 0, 60_000])
 def test_times_near_the_clock_are_as_expected(ahead_ms: int) -> None:
     assert judged(status(partitions=(partition(0, NOW_MS + ahead_ms), partition(1, None)))) == ()
