@@ -7,10 +7,16 @@ the result of a user's function.
 
 from __future__ import annotations
 
-import numpy as np
-import numpy.typing as npt
+from functools import reduce
+from operator import or_
+from typing import TYPE_CHECKING, TypeAlias
+
 import polars as pl
 from polars.datatypes import DataTypeClass
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
 
 DAY_US = 86_400_000_000
 YEAR_1_DAY, YEAR_9999_DAY = -719_162, 2_932_896
@@ -20,7 +26,7 @@ MIN_US, MAX_US = YEAR_1_DAY * DAY_US, (YEAR_9999_DAY + 1) * DAY_US - 1
 MIN_MS, MAX_MS = MIN_US // 1_000, MAX_US // 1_000
 OUTSIDE = "is a time outside of the years 1 to 9999"
 
-Mask = npt.NDArray[np.bool_]
+Mask: TypeAlias = "npt.NDArray[np.bool_]"
 
 
 def outside_years(column: pl.Series) -> Mask | None:
@@ -36,7 +42,7 @@ def outside_years(column: pl.Series) -> Mask | None:
         case pl.Struct() if _has_times(column.dtype):
             found = [outside_years(column.struct.field(name)) for name in column.struct.fields]
             masks = [mask for mask in found if mask is not None]
-            return np.logical_or.reduce(masks) if masks else None
+            return reduce(or_, masks) if masks else None
         case _:
             return None
 
@@ -66,6 +72,8 @@ def _in_lists(column: pl.Series) -> Mask | None:
     inner = outside_years(column.filter(lengths > 0).explode())
     if inner is None:
         return None
+    import numpy as np  # here: commands that only plan do not load it
+
     mask = np.zeros(len(column), dtype=bool)
     mask[np.repeat(np.arange(len(column)), lengths.to_numpy())[inner]] = True
     return mask

@@ -13,6 +13,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from headrace.core.files.private_files import PRIVATE_FILE
+
 CALLS_MAX = 64
 """So many calls are recorded at a time, one a subtask's thread; others run unrecorded."""
 TEXT_BYTES_MAX = 256
@@ -24,9 +26,12 @@ class RunningCalls:
 
     def __init__(self, folder: Path) -> None:
         """Raises OSError."""
-        with (folder / FILE).open("xb+") as file:
-            os.truncate(file.fileno(), CALLS_MAX * TEXT_BYTES_MAX)
-            self._memory = mmap.mmap(file.fileno(), 0)
+        file = os.open(folder / FILE, os.O_RDWR | os.O_CREAT | os.O_EXCL, PRIVATE_FILE)
+        try:
+            os.truncate(file, CALLS_MAX * TEXT_BYTES_MAX)
+            self._memory = mmap.mmap(file, 0)
+        finally:
+            os.close(file)
         self._free = list(range(CALLS_MAX))
 
     @contextmanager
