@@ -212,7 +212,9 @@ class KafkaSinkSettings(Config):
         default=None, description="as_rows: mode append accepts updating rows and writes each update as one more record"
     )
     timestamp: Literal["wall", "event"] = Field(
-        default="wall", description="timestamp of a record: the time of writing, or the row's event time"
+        default="wall",
+        description="timestamp of a record: the time of writing, or the row's event time, which must be within the "
+        "topic's message.timestamp.before.max.ms and message.timestamp.after.max.ms (1 hour ahead by default)",
     )
     transaction_timeout_ms: Annotated[Duration, Field(gt=0)] = Field(
         default=900_000,

@@ -18,6 +18,7 @@ from headrace_connectors.kafka.config import KafkaSinkSettings
 from headrace_connectors.kafka.sink.headers import header_columns
 from headrace_connectors.kafka.sink.keys import KeyEncoder, key_encoder, refuse_null_keys
 from headrace_connectors.kafka.sink.records import RecordQueue, Records
+from headrace_connectors.kafka.sink.refusals import require_event_times
 
 SPREAD_ROWS = 4_000
 """Rows without a key go to one partition in runs of at most this length: full batches, even partitions."""
@@ -46,16 +47,19 @@ class RecordSender:
         self._turn = context.subtask
 
     def records(self, batch: SinkBatch) -> Records:
-        """One record per row, in order. Raises DataError for a row without a key in upsert mode."""
+        """One record per row, in order. Raises DataError for a row without a key in upsert mode, and for one without a
+        time for `timestamp: event`."""
         assert batch.messages is not None, "a Kafka sink needs encoded messages"
         rows, config = batch.rows, self._config
         values = batch.messages
         if OP in rows.columns:
             values = _tombstones(values, rows.get_column(OP))
         keys = self._keys(rows)
-        stamps = (
-            rows.get_column(TS).fill_null(0).to_list() if config.timestamp == "event" and TS in rows.columns else None
-        )
+        stamps: list[int] | None = None
+        if config.timestamp == "event" and TS in rows.columns:
+            require_event_times(rows, self._node)
+            # only a tombstone may have none: 0 is the time of writing
+            stamps = rows.get_column(TS).fill_null(0).to_list()
         headers = header_columns(rows, config.headers) if config.headers else None
         return Records(_large_binary(values), keys, stamps, headers)
 

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 import pyarrow as pa
 from confluent_kafka import KafkaError
 
-from headrace.core.errors import ExternalError, HeadraceError, InternalError
+from headrace.core.errors import DataError, ExternalError, HeadraceError, InternalError
 from headrace_connectors.kafka.clients.client import UNKNOWN_TOPIC_CODES, translated
 
 QUEUED_ROWS_MAX = 200_000
@@ -146,19 +146,34 @@ def undelivered(topic: str) -> InternalError:
     )
 
 
+_SIZE_CODES = (KafkaError.MSG_SIZE_TOO_LARGE, KafkaError.INVALID_MSG_SIZE)
+_REFUSAL_REMEDIES = {
+    **dict.fromkeys(
+        _SIZE_CODES,
+        "raise the topic's max.message.bytes and `properties: {message.max.bytes: ..}`, or write less per row; if no "
+        "row is that large, write `properties: {batch.size: ..}` below the topic's max.message.bytes",
+    ),
+    KafkaError.INVALID_TIMESTAMP: "the topic's message.timestamp.after.max.ms and message.timestamp.before.max.ms "
+    "bound how far a record's time is from now: filter rows with such times out, raise the bounds, or write "
+    "`timestamp: wall`",
+    KafkaError.INVALID_RECORD: "in a topic with cleanup.policy=compact every record needs a key: set `key:` to columns "
+    "without NULLs; otherwise correct what the topic's policy refuses",
+    KafkaError._INVALID_DIFFERENT_RECORD: "the broker refused another record of the same batch: filter rows without a "
+    "key out if the topic is compacted, or rows with times that are far from now",
+    KafkaError.POLICY_VIOLATION: "write rows that the broker's policy accepts, or change the policy",
+}
+"""By error code: refusals of a record for itself. The record is refused again with every try."""
+
+
 def delivery_failed(error: KafkaError, topic: str, brokers: str) -> HeadraceError:
-    """The error for a record that the brokers did not accept."""
+    """The error for records that the brokers did not accept. A refusal names no row: brokers refuse whole batches."""
     code = error.code()
     what = f"a record for topic {topic!r} was not delivered: {error.str()}"
-    if code == KafkaError.MSG_SIZE_TOO_LARGE:
-        remedy = "raise the topic's max.message.bytes and `properties: {message.max.bytes: ..}`, or write less per row"
-        return ExternalError(what, remedy=remedy)
+    if (remedy := _REFUSAL_REMEDIES.get(code)) is not None:
+        return DataError(what, remedy=remedy)
     if code == KafkaError._MSG_TIMED_OUT:
         remedy = f"no broker at {brokers} acknowledged it within message.timeout.ms; positions do not advance past it"
         return ExternalError(what, remedy=remedy, retry=True)
-    if code == KafkaError.INVALID_RECORD:
-        remedy = "in a topic with cleanup.policy=compact every record needs a key: set `key:` to columns without NULLs"
-        return ExternalError(what, remedy=remedy)
     if code in UNKNOWN_TOPIC_CODES:
         return ExternalError(what, remedy=f"the topic was deleted: create it with `headrace kafka create {topic}`")
     return translated(error, brokers)

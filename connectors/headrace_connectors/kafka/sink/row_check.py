@@ -1,5 +1,5 @@
-"""Rejects rows that a Kafka sink cannot write: those without a key in upsert mode, and those whose record exceeds the
-client's limit (`message.max.bytes`).
+"""Rejects rows that a Kafka sink cannot write: those without a key in upsert mode or without a time for their
+timestamp, and those whose record exceeds the client's limit (`message.max.bytes`).
 
 Lengths of texts, bytes and lists bound the size of a record; only rows above the limit by that bound are encoded.
 """
@@ -8,25 +8,21 @@ from __future__ import annotations
 
 import polars as pl
 
-from headrace.connect.row_check import Encode, refused_row
+from headrace.connect.row_check import Encode
 from headrace.connect.sink import SinkBatch, SinkContext
+from headrace.core.batch import TS
 from headrace.core.types import DataType, ListOf, Primitive, Struct
 from headrace_connectors.kafka.config import KafkaSinkSettings
 from headrace_connectors.kafka.sink.keys import refuse_null_keys
 from headrace_connectors.kafka.sink.record_sender import RecordSender
-from headrace_connectors.kafka.sink.records import Records
+from headrace_connectors.kafka.sink.refusals import OVERHEAD_BYTES, bytes_max, require_event_times, require_small
 
-RECORD_BYTES_MAX = 1_000_000
-"""librdkafka's default of `message.max.bytes`."""
-OVERHEAD_BYTES = 36
-"""Bytes that librdkafka adds to a record's key, value and headers before it compares."""
 _PLAIN_BYTES = 48
 """Longest text of a plain value: 38 digits with sign and point, a time in quotes."""
 _PER_BYTE = 6
 """Longest encoding of a byte of text: an escape in JSON. Base64 needs less."""
 _PER_NAME = 6
 """Quotes, colon and comma beside a name."""
-_VARINT_BITS = 7
 
 
 class KafkaRowCheck:
@@ -35,7 +31,7 @@ class KafkaRowCheck:
     def __init__(self, config: KafkaSinkSettings, context: SinkContext, encode: Encode) -> None:
         self._config, self._node, self._encode = config, context.node, encode
         self._sender = RecordSender(config, context)
-        self._limit = _limit(config) - OVERHEAD_BYTES
+        self._limit = bytes_max(config) - OVERHEAD_BYTES
         used = (*context.schema.names, *(config.key or ()), *config.headers.values())
         parts = [_bytes_max(pl.col(name), context.schema.field(name).type) for name in used]
         names = sum(len(name.encode()) + _PER_NAME for name in (*used, *config.headers))
@@ -49,6 +45,8 @@ class KafkaRowCheck:
         if self._config.mode == "upsert" and key is not None and len(key) == 1:
             # among several key columns NULL is a value
             refuse_null_keys(rows.get_column(key[0]), rows, self._node)
+        if self._config.timestamp == "event" and TS in rows.columns:
+            require_event_times(rows, self._node)
         if self._never_large:
             return
         doubtful = rows.filter(self._bytes_max.fill_null(0) + self._fixed > self._limit)
@@ -57,22 +55,7 @@ class KafkaRowCheck:
 
     def _require_small(self, rows: pl.DataFrame) -> None:
         records = self._sender.records(SinkBatch(rows, self._encode(rows)))
-        for index, size in enumerate(_sizes(records)):
-            if size > self._limit:
-                widest = max(rows.columns, key=lambda name: rows.get_column(name)[index : index + 1].estimated_size())
-                raise refused_row(
-                    self._node,
-                    f"the record of a row has {size + OVERHEAD_BYTES:,} bytes, most of them of column {widest}, and "
-                    f"message.max.bytes is {self._limit + OVERHEAD_BYTES:,}",
-                    rows[index],
-                    "raise the topic's max.message.bytes and `properties: {message.max.bytes: ..}`, or write less per "
-                    "row",
-                )
-
-
-def _limit(config: KafkaSinkSettings) -> int:
-    given = config.properties.get("message.max.bytes", "")
-    return int(given) if given.isdecimal() else RECORD_BYTES_MAX
+        require_small(rows, records, self._limit + OVERHEAD_BYTES, self._node)
 
 
 def _bytes_max(value: pl.Expr, dtype: DataType) -> pl.Expr | int:
@@ -95,24 +78,3 @@ def _bytes_max(value: pl.Expr, dtype: DataType) -> pl.Expr | int:
             return sum(measured, start=pl.lit(fixed, dtype=pl.Int64)) if measured else fixed
         case _:
             return _PLAIN_BYTES
-
-
-def _sizes(records: Records) -> list[int]:
-    """Bytes of key, value and headers of each record, as the client counts them."""
-    values = pl.Series("values", records.values).bin.size().fill_null(0)
-    keys = 0 if records.keys is None else pl.Series("keys", records.keys).bin.size().fill_null(0)
-    sizes = (values.cast(pl.Int64) + keys).to_list()
-    if records.headers is not None:
-        sizes = [size + _headers_bytes(headers) for size, headers in zip(sizes, records.headers, strict=True)]
-    return sizes
-
-
-def _headers_bytes(headers: list[tuple[str, bytes | None]]) -> int:
-    return sum(
-        len(part) + _varint_bytes(len(part)) for name, value in headers for part in (name.encode(), value or b"")
-    )
-
-
-def _varint_bytes(number: int) -> int:
-    """Size of a length as a varint, which encodes it as a signed number (zigzag)."""
-    return max(-(-(2 * number).bit_length() // _VARINT_BITS), 1)

@@ -26,6 +26,7 @@ from headrace_connectors.kafka.librdkafka.tested_versions import version_of
 from headrace_connectors.kafka.sink.producers import open_transactional_producer
 from headrace_connectors.kafka.sink.record_sender import RecordSender
 from headrace_connectors.kafka.sink.records import TransactionalQueue
+from headrace_connectors.kafka.sink.refusals import open_refusals
 from headrace_connectors.kafka.sink.running_digest import RunningDigest
 from headrace_connectors.kafka.sink.spare_producer import RENEWED_AFTER_S, SpareProducer
 from headrace_connectors.kafka.transactions.protocol import protocol_of_library, recorded
@@ -56,6 +57,7 @@ class TransactionalWriter:
         self._config, self._context = config, context
         self._producer = _producer_record()
         self._sender = RecordSender(config, context, transactional=True)
+        self._refusals = open_refusals(config, context.node)
         self._patience_s = message_timeout_ms(config.properties, config.transaction_timeout_ms) / 1000
         self._open: _Transaction | None = None
         self._begun_s: dict[str, float] = {}
@@ -77,6 +79,7 @@ class TransactionalWriter:
         if not len(batch):
             return
         records = self._sender.records(batch)
+        self._refusals.require(batch.rows, records)
         with self._in_use:
             opened = self._open or self._begin()
             self._sender.send(opened.queue, records)

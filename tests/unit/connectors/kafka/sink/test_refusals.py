@@ -1,0 +1,69 @@
+"""Which errors of brokers are the data's, and when the brokers are asked for a topic's limits."""
+
+from __future__ import annotations
+
+import polars as pl
+import pyarrow as pa
+import pytest
+from confluent_kafka import KafkaError
+
+from headrace.core.batch import OP, TS
+from headrace.core.errors import DataError, Domain
+from headrace_connectors.kafka.clients.topic_limits import TopicLimits
+from headrace_connectors.kafka.config import KafkaSinkSettings
+from headrace_connectors.kafka.sink.records import Records, delivery_failed
+from headrace_connectors.kafka.sink.refusals import RowRefusals, require_event_times
+
+CONFIG = KafkaSinkSettings.model_validate({"brokers": "b:1", "topic": "t"})
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        KafkaError.MSG_SIZE_TOO_LARGE,
+        KafkaError.INVALID_MSG_SIZE,
+        KafkaError.INVALID_TIMESTAMP,
+        KafkaError.INVALID_RECORD,
+        KafkaError._INVALID_DIFFERENT_RECORD,
+        KafkaError.POLICY_VIOLATION,
+    ],
+)
+def test_a_refusal_of_a_record_is_an_error_of_the_data(code: int) -> None:
+    error = delivery_failed(KafkaError(code), "t", "b:1")
+    assert isinstance(error, DataError)
+    assert (error.domain, error.retry) == (Domain.USER, False)
+    assert error.remedy
+
+
+@pytest.mark.parametrize("code", [KafkaError._MSG_TIMED_OUT, KafkaError.NOT_ENOUGH_REPLICAS, KafkaError._FENCED])
+def test_a_failure_of_brokers_is_not(code: int) -> None:
+    assert delivery_failed(KafkaError(code), "t", "b:1").domain is Domain.EXTERNAL
+
+
+def test_brokers_are_asked_only_about_rows_in_doubt_and_again_before_a_refusal() -> None:
+    answers = [TopicLimits(), TopicLimits(compacted=True)]
+    asked: list[TopicLimits] = []
+
+    def read() -> TopicLimits:
+        asked.append(answers[min(len(asked), 1)])
+        return asked[-1]
+
+    refusals = RowRefusals(CONFIG, "out", read)
+    rows = pl.DataFrame({"n": [1]})
+    value = pa.array([b"v"], pa.large_binary())
+    refusals.require(rows, Records(value, pa.array([b"k"], pa.large_binary())))
+    assert not asked
+    refusals.require(rows, Records(value))
+    refusals.require(rows, Records(value))
+    assert len(asked) == 1
+    refusals._limits = TopicLimits(compacted=True)
+    with pytest.raises(DataError, match="has no key"):
+        refusals.require(rows, Records(value))
+    assert len(asked) == 2
+
+
+def test_a_delete_needs_no_event_time() -> None:
+    rows = pl.DataFrame({"n": [1, 2], TS: [5, None], OP: [False, True]}, schema_overrides={TS: pl.Int64})
+    require_event_times(rows, "out")
+    with pytest.raises(DataError, match=r"no event time.*'n': 2"):
+        require_event_times(rows.with_columns(pl.lit(value=False).alias(OP)), "out")
