@@ -198,7 +198,12 @@ class KafkaSinkSettings(Config):
 
     brokers: Brokers
     topic: Topic = Field(description="the topic that is written")
-    key: tuple[str, ...] | None = Field(default=None, min_length=1, description="columns that make the record key")
+    key: tuple[str, ...] | None = Field(
+        default=None,
+        min_length=1,
+        description="columns that make the record key: the bytes of one text or binary column, else a JSON object, "
+        "in which NaN and infinities are texts",
+    )
     headers: dict[str, str] = Field(default_factory=dict, description="header name to the column that fills it")
     delivery: Literal["at-least-once", "exactly-once"] = Field(
         default="at-least-once",

@@ -46,7 +46,7 @@ class SqlPublisher(DirectWriter):
         if not rows.height:
             return
         if self._key is not None:
-            refuse_null_keys(rows, self._key, self._context.node)
+            refuse_null_keys(rows, self._key, self._context.node, dialect=self._dialect)
         self._database.run(lambda connection, number: self._put(connection, rows, again=number > 0))
         self._published += rows.height
 

@@ -21,13 +21,13 @@ class SqlRowCheck:
     """`connect.row_check.RowCheck` for tables."""
 
     def __init__(self, config: SqlSinkSettings, context: SinkContext) -> None:
-        self._key, self._node = config.key, context.node
+        self._key, self._dialect, self._node = config.key, config.dialect, context.node
         self._checks = _value_checks(config, context)
 
     def require(self, rows: pl.DataFrame) -> None:
         """See RowCheck."""
         if self._key is not None:
-            refuse_null_keys(rows, self._key, self._node)
+            refuse_null_keys(rows, self._key, self._node, dialect=self._dialect)
         for check in self._checks:
             check.require(rows)
 

@@ -165,3 +165,22 @@ def test_a_table_needs_every_column_of_its_key(
     message = refused(check, rows)
     assert (message is None) is written(config, told, rows) is (column is None)
     assert message is None or f"({column} is NULL)" in message
+
+
+@pytest.mark.parametrize("delivery", ["at-least-once", "exactly-once"])
+@pytest.mark.parametrize(("f", "written_there"), [(0.5, True), (float("inf"), True), (float("nan"), False)])
+def test_a_key_that_sqlite_would_store_as_null_is_refused(
+    tmp_path: Path, f: float, written_there: bool, delivery: str
+) -> None:
+    config = SqlSinkConfig.model_validate(
+        {"url": f"sqlite:///{tmp_path}/x.db", "table": "t", "mode": "upsert", "key": ["f"], "create_table": True}
+        | {"delivery": delivery}
+    )
+    told = context(schema=schema_of({"f": "float64", "n": "int64"}))
+    config.prepare(told)
+    rows = pl.DataFrame({"f": [1.5, f], "n": [1, 2], TS: [0, 0]})
+    check = config.open_check(told, None)
+    assert check is not None
+    message = refused(check, rows)
+    assert (message is None) is written(config, told, rows) is written_there
+    assert message is None or "(f is NaN, which SQLite stores as NULL)" in message

@@ -24,7 +24,7 @@ class DirectWriter:
     """Writes the rows of one subtask."""
 
     def __init__(self, config: SqlSinkSettings, context: SinkContext, database: Database) -> None:
-        self._target, self._key = config.target, config.key
+        self._target, self._key, self._dialect = config.target, config.key, config.dialect
         self._context, self._database = context, database
         self._buffer = RowBuffer(context.schema.names)
 
@@ -47,7 +47,7 @@ class DirectWriter:
             plain_rows = rows.drop(DELETE)
             self._database.run(lambda connection, _: self._append(connection, plain_rows))
             return
-        refuse_null_keys(rows, self._key, self._context.node)
+        refuse_null_keys(rows, self._key, self._context.node, dialect=self._dialect)
         last = rows.unique(subset=list(self._key), keep="last", maintain_order=True)
         self._database.run(lambda connection, _: self._upsert(connection, last))
 

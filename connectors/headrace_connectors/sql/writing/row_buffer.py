@@ -54,14 +54,25 @@ class RowBuffer:
         return rows
 
 
-def refuse_null_keys(rows: pl.DataFrame, key: Sequence[str], node: str) -> None:
-    """Raises DataError for the first row with a NULL in its key: no unique constraint would ever match it."""
-    lacking = rows.filter(pl.any_horizontal(pl.col(name).is_null() for name in key))
+def refuse_null_keys(rows: pl.DataFrame, key: Sequence[str], node: str, *, dialect: str) -> None:
+    """Raises DataError for the first row with a NULL in its key: no unique constraint would ever match it. SQLite
+    stores NaN as NULL; for PostgreSQL all NaN are one value."""
+    lacks = {name: _is_null(rows, name, dialect) for name in key}
+    lacking = rows.filter(pl.any_horizontal(lacks.values()))
     if lacking.height:
-        column = next(name for name in key if lacking.get_column(name)[:1].has_nulls())
+        column = next(name for name in key if lacking[:1].select(lacks[name]).item())
+        value = lacking.get_column(column)[0]
+        what = "NULL" if value is None else "NaN, which SQLite stores as NULL"
         raise refused_row(
             node,
-            f"a row has no key ({column} is NULL), and mode: upsert needs one",
+            f"a row has no key ({column} is {what}), and mode: upsert needs one",
             lacking[0],
             "filter such rows out before the sink, or write with mode: append",
         )
+
+
+def _is_null(rows: pl.DataFrame, name: str, dialect: str) -> pl.Expr:
+    value = pl.col(name)
+    if dialect == "sqlite" and rows.schema[name].is_float():
+        return value.is_null() | value.is_nan().fill_null(value=False)
+    return value.is_null()

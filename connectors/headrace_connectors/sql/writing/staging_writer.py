@@ -72,7 +72,7 @@ class StagingWriter:
         if not rows.height:
             return
         if self._config.key is not None:
-            refuse_null_keys(rows, self._config.key, self._context.node)
+            refuse_null_keys(rows, self._config.key, self._context.node, dialect=self._config.dialect)
         staged = rows.select(
             *(pl.lit(value).alias(name) for name, value in zip(PART_COLUMNS, self._part.values, strict=True)),
             pl.int_range(self._rows, self._rows + rows.height, dtype=pl.Int64).alias(SEQUENCE),
