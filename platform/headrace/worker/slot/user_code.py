@@ -10,6 +10,7 @@ import io
 import os
 import sys
 import tarfile
+import threading
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
@@ -71,10 +72,15 @@ def _keep_private(folder: Path) -> None:
             make_private_folder(path.parent / "__pycache__")
 
 
+_PATH = threading.Lock()
+"""Held while the import path changes: two threads that invalidate finders at once remove the same entry twice."""
+
+
 def put_on_path(entries: Sequence[str]) -> None:
     """Puts these entries first on the import path, in order, before the ones that are there."""
-    path = [*entries, *(entry for entry in sys.path if entry not in entries)]
-    if path == sys.path:
-        return  # nothing has changed, and invalidated finders would read whole archives again
-    sys.path[:] = path
-    importlib.invalidate_caches()
+    with _PATH:
+        path = [*entries, *(entry for entry in sys.path if entry not in entries)]
+        if path == sys.path:
+            return  # nothing has changed, and invalidated finders would read whole archives again
+        sys.path[:] = path
+        importlib.invalidate_caches()
