@@ -34,9 +34,14 @@ def outside_years(column: pl.Series) -> Mask | None:
     there are none. Columns without times cost nothing."""
     match column.dtype:
         case pl.Date():
-            return _outside(column.to_physical(), YEAR_1_DAY, YEAR_9999_DAY)
-        case pl.Datetime():
-            return _outside(column.dt.cast_time_unit("us").to_physical(), MIN_US, MAX_US)
+            return _outside(column.cast(pl.Int32), YEAR_1_DAY, YEAR_9999_DAY)
+        case pl.Datetime(time_unit="us"):
+            # a cast: `to_physical` and `dt` run a query each, which take ten times as long as the rest
+            return _outside(column.cast(pl.Int64), MIN_US, MAX_US)
+        case pl.Datetime(time_unit="ms"):
+            return _outside(column.cast(pl.Int64), MIN_MS, MAX_MS)
+        case pl.Datetime():  # nanoseconds reach from 1677 to 2262
+            return None
         case pl.List() if _has_times(column.dtype):
             return _in_lists(column)
         case pl.Struct() if _has_times(column.dtype):

@@ -106,6 +106,10 @@ class _Map(Stateless):
         ]
         if wrong:
             raise self._contract_error("; ".join(wrong))
+        for name, dtype in self._types.items():
+            # polars panics where such a time in milliseconds becomes one in microseconds
+            if made.schema[name] != dtype and outside_years(made.get_column(name)) is not None:
+                raise _RaisedError(ValueError(f"column {name!r} {OUTSIDE}"))
         return made.select(pl.col(name).cast(dtype) for name, dtype in self._types.items())
 
     def _contract_error(self, problem: str) -> UserError:
@@ -158,6 +162,8 @@ class _Map(Stateless):
         frames = traceback.extract_tb(cause.__traceback__)
         code = getattr(self._function, "__code__", None)
         own = [frame for frame in frames if code is not None and frame.filename == code.co_filename]
+        if not frames:  # its result was refused
+            return "its result"
         where = (own or list(frames))[-1]
         return f"{where.filename}:{where.lineno}"
 

@@ -60,6 +60,10 @@ def test_dates_and_columns_without_times() -> None:
     mask = outside_years(days.cast(pl.Date))
     assert mask is not None
     assert mask.tolist() == [True, False, False, False, True]
+    millis = pl.Series([MAX_US // 1000, MAX_US // 1000 + 1, 1 << 61]).cast(pl.Datetime("ms"))
+    assert (mask := outside_years(millis)) is not None
+    assert mask.tolist() == [False, True, True]
+    assert outside_years(pl.Series([(1 << 63) - 1]).cast(pl.Datetime("ns"))) is None
     assert outside_years(pl.Series([1 << 62])) is None
     assert outside_years(pl.Series([None, None], dtype=STAMP)) is None
     assert outside_years(pl.Series([], dtype=STAMP)) is None

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
+from typing import Literal
 
 import polars as pl
 import pytest
@@ -155,6 +156,18 @@ def test_a_function_that_exits_is_one_that_raises() -> None:
     assert ([row["y"] for row in out.rows], out.counters["bad"]) == ([2, 4], 1)
     with pytest.raises(DataError, match="mapping_fns:exits raised SystemExit: 3"):
         mapped("exits", batch(1, -1, 2))
+
+
+@pytest.mark.parametrize("unit", ["us", "ms"])
+def test_a_time_out_of_range_is_a_bad_row(unit: Literal["us", "ms"], monkeypatch: pytest.MonkeyPatch) -> None:
+    def late(rows: pl.DataFrame) -> pl.DataFrame:
+        return rows.select(t=pl.when(pl.col("x") < 0).then(1 << 61).otherwise(0).cast(pl.Datetime(unit, "UTC")))
+
+    monkeypatch.setattr(importlib.import_module("mapping_fns"), "late", late, raising=False)
+    out = mapped("late", batch(1, -1, 2), schema_of({"t": "timestamp"}), on_error=OnError.DIVERT)
+    assert [row["__ts"] for row in out.rows] == [0, 2]
+    (bad,) = out.side("bad")
+    assert "is a time outside of the years 1 to 9999" in str(bad["reason"])
 
 
 def test_null_in_a_required_column_is_a_bad_row() -> None:
