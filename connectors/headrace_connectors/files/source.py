@@ -192,21 +192,22 @@ class _TextRows:
     def __init__(self, path: Path, context: SourceContext, line: int) -> None:
         self._keep_blank = context.format == "raw"
         self._fit = HeaderFit()
-        self.remark: str | None = None
-        """What users should know of this file."""
         if context.format == "csv" and _is_true(context.format_options.get("header")):
             dialect = CsvDialect.from_options(context.format_options)
             with LineFile(path) as top:
                 header = top.read_lines(1)
             if header:
                 self._fit = fit_header(path, header[0], context.schema, dialect)
-                self.remark = self._fit.remark
             line = max(line, 1)
         self._lines = LineFile(path, skip=line)
 
     @property
     def next_line(self) -> int:
         return self._lines.next_line
+
+    @property
+    def remark(self) -> str | None:
+        return self._fit.remark
 
     def read(self, split: SplitId, file: int, rows_max: int) -> MessageBatch | None:
         """The next lines as a batch; None at the end of the file."""

@@ -41,11 +41,14 @@ class SplitState:
     floor: int | None = None
     finished: bool = False
 
+    def own_watermark(self, lag_ms: int) -> int | None:
+        """`lag_ms` below its greatest event time (epoch ms); None before the first row."""
+        return None if self.max_ts is None else self.max_ts - lag_ms
+
     def height(self, lag_ms: int) -> int:
-        """The partition's watermark (epoch ms): `lag_ms` below its greatest event time, or its floor if that is
-        higher."""
-        own = TIME_MIN if self.max_ts is None else self.max_ts - lag_ms
-        return own if self.floor is None else max(own, self.floor)
+        """The partition's watermark (epoch ms): its own, or its floor if that is higher."""
+        heights = (self.own_watermark(lag_ms), self.floor)
+        return max((height for height in heights if height is not None), default=TIME_MIN)
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 TimestampUnit = Literal["s", "ms", "us"]
 MICROSECONDS: Mapping[TimestampUnit, int] = {"s": 1_000_000, "ms": 1_000, "us": 1}
 """Microseconds in one unit of an integer timestamp."""
+UNIT_WORDS: Mapping[TimestampUnit, str] = {"s": "seconds", "ms": "milliseconds", "us": "microseconds"}
 
 
 class Primitive(StrEnum):

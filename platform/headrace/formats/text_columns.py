@@ -16,8 +16,6 @@ Ints = npt.NDArray[np.int64]
 Numbers = npt.NDArray[np.int32]
 Whole = TypeVar("Whole", Ints, Numbers)
 
-_EPOCH_ORDINAL = 719_163
-"""Day number of 1970-01-01, with 0001-01-01 as day 1."""
 _SECOND_US = 1_000_000
 _MATRIX_ROWS_MIN = 256
 """polars formats fewer rows than this faster."""

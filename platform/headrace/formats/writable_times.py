@@ -6,12 +6,12 @@ from __future__ import annotations
 import polars as pl
 
 from headrace.connect.row_check import RowCheck, ValueCheck, columns_holding
+from headrace.core.time_range import DAY_US
 from headrace.core.types import DataType, Primitive, Schema, Timestamp
 
 TEXT_DAYS = (-96_465_292, 95_026_237)
 """-262143-01-01 and the day after 262142-12-31, in days since the epoch: times between them can be formatted."""
 _NO_TEXT = "holds a time that cannot be written (years are between -262143 and 262142)"
-_DAY_US = 86_400 * 1_000_000
 
 
 def times_check(
@@ -38,7 +38,7 @@ def is_time(dtype: DataType) -> bool:
 def _is_outside(values: pl.Series, first: int, end: int) -> bool:
     """Whether any plain value lies outside; values of other types never do."""
     if isinstance(values.dtype, pl.Datetime):
-        first, end = first * _DAY_US, end * _DAY_US
+        first, end = first * DAY_US, end * DAY_US
     elif values.dtype != pl.Date:
         return False
     numbers = values.to_physical()

@@ -16,7 +16,7 @@ from headrace.coordinator.figures.quiet_partitions import QuietPartition, quiet_
 from headrace.core.config import duration_text
 from headrace.core.late_buckets import merged, quantile_ms
 from headrace.core.text.span_text import span_text
-from headrace.core.types import TimestampUnit
+from headrace.core.types import UNIT_WORDS, TimestampUnit
 from headrace.rpc.figures import FIRST_ROWS_MAX, FirstRows
 from headrace.rpc.status import SlotStatus
 
@@ -190,7 +190,7 @@ def _times_in_1970(look: _Look, source: WatchedSource) -> Iterator[DataWarning]:
     elif meant is None:
         remedy = f"check the values of {column}"
     else:
-        remedy = f"integers are read as {_WORDS[source.unit]}; {_declared(column, meant)}"
+        remedy = f"integers are read as {UNIT_WORDS[source.unit]}; {_declared(column, meant)}"
     text = (
         f"source {source.name}: the event time of {early:,} of the first {rows:,} rows is in 1970 "
         f"(up to {_moment(greatest)}); {remedy}"
@@ -200,13 +200,17 @@ def _times_in_1970(look: _Look, source: WatchedSource) -> Iterator[DataWarning]:
 
 def _unit_of_1970(unit: TimestampUnit, greatest_ms: int) -> TimestampUnit | None:
     """The unit in which the integers behind times in 1970 give times near now; None: none does."""
-    # integers of the last and the next decades: 3e8 to 3e10 seconds
     value = greatest_ms * {"s": 0.001, "ms": 1, "us": 1_000}[unit]
-    if unit != "s" and 3e8 <= value < 3e10:
+    if unit != "s" and _is_near_now(value):
         return "s"
-    if unit == "us" and 3e11 <= value < 3e13:
+    if unit == "us" and _is_near_now(value / 1_000):
         return "ms"
     return None
+
+
+def _is_near_now(seconds: float) -> bool:
+    """Whether so many seconds since 1970 are in the last or the next decades."""
+    return 3e8 <= seconds < 3e10
 
 
 def _times_in_future(look: _Look, source: WatchedSource) -> Iterator[DataWarning]:
@@ -222,7 +226,7 @@ def _times_in_future(look: _Look, source: WatchedSource) -> Iterator[DataWarning
     if greatest <= look.now_ms + FUTURE_MS:
         return
     # the same integers in the finer unit: near now, or they are just far away (9999-12-31)
-    meant = _FINER.get(source.unit) if 3e8 <= greatest / 1e6 < 3e10 else None
+    meant = _FINER.get(source.unit) if _is_near_now(greatest / 1e6) else None
     column = source.time_column
     if meant is not None and column is not None:
         remedy = _declared(column, meant)
@@ -236,12 +240,11 @@ def _times_in_future(look: _Look, source: WatchedSource) -> Iterator[DataWarning
 
 
 _FINER: Mapping[TimestampUnit, TimestampUnit] = {"s": "ms", "ms": "us"}
-_WORDS: Mapping[TimestampUnit, str] = {"s": "seconds", "ms": "milliseconds", "us": "microseconds"}
 _TYPES: Mapping[TimestampUnit, str] = {"s": "timestamp(s)", "ms": "timestamp", "us": "timestamp(us)"}
 
 
 def _declared(column: str, unit: TimestampUnit) -> str:
-    return f"if they are {_WORDS[unit]}, declare `{column}: {_TYPES[unit]}`"
+    return f"if they are {UNIT_WORDS[unit]}, declare `{column}: {_TYPES[unit]}`"
 
 
 def _moment(ms: int) -> str:

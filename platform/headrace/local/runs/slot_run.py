@@ -386,7 +386,8 @@ class SlotRun:
             floors=floors,
             failure=failure,
             ran=driver.machine.job.ran,
-            given_up=self._given_up,
+            # the last checkpoint may have been complete just then
+            given_up=self._given_up and ended.state is JobState.CANCELED,
         )
 
 

@@ -56,8 +56,9 @@ class IdleSplits:
             if source not in ended
         }
         reached = {
-            source: [self._own(source, split) for split in (states[source].splits if source in states else ())]
+            source: [split.own_watermark(self._clocks[source].lag_ms) for split in states[source].splits]
             for source in active
+            if source in states
         }
         heights = relayed_heights(active, reached)
         return {
@@ -79,9 +80,6 @@ class IdleSplits:
         after_ms = self._clocks[source].idle_after_ms
         since_ms = self._active_ms.get((source, split.topic, split.partition))
         return after_ms is not None and since_ms is not None and now_ms - since_ms >= after_ms
-
-    def _own(self, source: str, split: SplitState) -> int | None:
-        return None if split.max_ts is None else split.max_ts - self._clocks[source].lag_ms
 
     def _height(self, source: str, split: SplitState) -> int:
         return split.height(self._clocks[source].lag_ms)

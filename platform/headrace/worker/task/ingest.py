@@ -7,7 +7,7 @@ commands or clocks (`worker.task.source_task`). The rules of event time are in `
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import assert_never
 
@@ -23,7 +23,7 @@ from headrace.core.errors import DataError, InternalError
 from headrace.core.reporting import reporting
 from headrace.core.signals import Signal
 from headrace.core.time_range import MAX_MS, MIN_MS, OUTSIDE, Mask, outside_years
-from headrace.core.types import Schema, Timestamp, TimestampUnit
+from headrace.core.types import UNIT_WORDS, Schema, Timestamp
 from headrace.exchange.traffic import NodeBytes, payload_bytes
 from headrace.expr.compiler import compile_scalar
 from headrace.formats.writable_times import is_time
@@ -36,7 +36,6 @@ from headrace.worker.task.source_columns import bad_rows, metadata_columns, orde
 from headrace.worker.task.source_progress import SourceProgress
 
 Indices = npt.NDArray[np.int64]
-_UNITS: Mapping[TimestampUnit, str] = {"s": "seconds", "ms": "milliseconds", "us": "microseconds"}
 
 
 @dataclass(slots=True)
@@ -274,7 +273,7 @@ def _time_expression(spec: SourceSpec) -> tuple[str | pl.Expr, pl.Expr | None]:
 
 def _unit_hint(schema: Schema, name: str) -> str:
     dtype = schema.field(name).type
-    return f"; integers are read as {_UNITS[dtype.unit]}" if isinstance(dtype, Timestamp) else ""
+    return f"; integers are read as {UNIT_WORDS[dtype.unit]}" if isinstance(dtype, Timestamp) else ""
 
 
 def _null_reason(nulls: dict[str, pl.Series], row: int) -> str:
