@@ -19,7 +19,7 @@ from confluent_kafka import Producer
 from headrace.connect.sink import CheckpointTerms, Committable, SinkBatch, SinkContext
 from headrace.core.batch import OP, TS
 from headrace.core.digest import digest_of
-from headrace.core.errors import ExternalError, UserError
+from headrace.core.errors import DataError, ExternalError, UserError
 from headrace.core.text.digest_text import add_digests, digest_text
 from headrace.core.types import schema_of
 from headrace_connectors.kafka import KafkaSinkConfig
@@ -363,7 +363,7 @@ def test_a_record_that_is_too_large_dooms_its_transaction(
     feeders.append(feeder)
     feeder.write(1)
     rows = pl.DataFrame({"k": ["a"], "n": [1], TS: [1]})
-    with pytest.raises(ExternalError, match=r"max\.message\.bytes"):
+    with pytest.raises(DataError, match=r"max\.message\.bytes"):
         for _ in range(100):
             feeder.writer.write(SinkBatch(rows, pa.array(["x" * 5000], pa.large_string())))
             feeder.writer.flush(1)
