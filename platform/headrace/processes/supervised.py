@@ -11,21 +11,33 @@ import socket
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from headrace.core.errors import Domain
 from headrace.processes.order import ProcessOrder
 from headrace.processes.spawning import Starter
+
+_CRASHES = frozenset(
+    {signal.SIGSEGV, signal.SIGBUS, signal.SIGILL, signal.SIGFPE, signal.SIGABRT, signal.SIGTRAP, signal.SIGSYS}
+)
+"""Signals that a process raises by what it does itself."""
 
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """The end of a child. reason: text for users, such as `killed by signal 9 (..)`; clean: exit code 0."""
+    """The end of a child.
+
+    reason   text for users, such as `killed by signal 9 (..)`
+    clean    exit code 0
+    domain   who can fix it: external for a kill, internal for a crash, user for an end inside a user's function
+    """
 
     reason: str
     clean: bool = False
+    domain: Domain = Domain.EXTERNAL
 
 
-def exited_with(code: int) -> str:
-    """An exit code that has no meaning of its own."""
-    return f"exited with code {code}"
+def exited_with(code: int, doing: str = "") -> Ending:
+    """The end with an exit code that has no meaning of its own. doing: as in `SupervisedChild.ending`."""
+    return Ending(f"exited with code {code}{doing}", domain=Domain.USER if doing else Domain.INTERNAL)
 
 
 class SupervisedChild:
@@ -67,19 +79,20 @@ class SupervisedChild:
         """Waits for its end. Returns whether it has ended."""
         return self._process.wait(timeout_s) is not None
 
-    def ending(self, explained: Callable[[int], str] = exited_with, doing: str = "") -> Ending:
+    def ending(self, explained: Callable[[int], Ending] = exited_with, doing: str = "") -> Ending:
         """How the child has ended; to be called after its end.
 
-        explained  exit code above 0 -> its meaning
+        explained  exit code above 0 -> the end that it means
         doing      what it was doing, for an end that neither its owner nor an exit code explains
         """
         code = self._process.poll()
         assert code is not None, "the process has ended"
         if self._kill_reason is not None:
             return Ending(self._kill_reason)
-        if code == 0:
-            return Ending(f"left{doing}", clean=True)
-        return Ending(explained(code) if code > 0 else _killed_by(-code) + doing)
+        if code > 0:
+            return explained(code)
+        domain = Domain.USER if doing else Domain.INTERNAL if -code in _CRASHES else Domain.EXTERNAL
+        return Ending(f"left{doing}" if code == 0 else _killed_by(-code) + doing, clean=code == 0, domain=domain)
 
 
 def _killed_by(number: int) -> str:

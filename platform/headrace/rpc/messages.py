@@ -265,11 +265,14 @@ class SlotUp:
 
 @dataclass(frozen=True, slots=True)
 class SlotDown:
-    """A slot process has ended. reason: text for users, such as `killed by signal 9`; clean: it left on command."""
+    """A slot process has ended. reason: text for users, such as `killed by signal 9`; clean: it left on command;
+    domain: as in Failure, none from earlier versions.
+    """
 
     slot: str
     reason: str
     clean: bool
+    domain: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

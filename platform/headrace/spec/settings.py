@@ -75,7 +75,31 @@ class State(FileModel):
 _STRATEGY = "what follows a failure"
 
 
-class ExponentialDelay(FileModel):
+def _poison_after(data: object) -> object:
+    if data == "off":
+        return None
+    if not isinstance(data, int) or isinstance(data, bool) or data < 1:
+        raise wrong(
+            f"takes a number from 1, or off, not {kind_of(data)}", "write poison_after: 3, or poison_after: off"
+        )
+    return data
+
+
+PoisonAfter = Annotated[
+    int | None,
+    BeforeValidator(_poison_after),
+    PlainSerializer(lambda value: "off" if value is None else value, return_type=int | str),
+    WithJsonSchema({"anyOf": [{"type": "integer", "minimum": 1}, {"const": "off"}]}),
+]
+
+
+class _Restarts(FileModel):
+    poison_after: PoisonAfter = Field(
+        default=3, description="the same failure so often at the same positions ends the job, or off"
+    )
+
+
+class ExponentialDelay(_Restarts):
     """Starts again after a delay that grows by half from `initial` up to `max`, and anew after 10 stable minutes."""
 
     strategy: Literal["exponential-delay"] = Field(default="exponential-delay", description=_STRATEGY)
@@ -87,7 +111,7 @@ class ExponentialDelay(FileModel):
     )
 
 
-class FixedDelay(FileModel):
+class FixedDelay(_Restarts):
     """Starts again up to `attempts` times, `delay` after each failure."""
 
     strategy: Literal["fixed-delay"] = Field(default="fixed-delay", description=_STRATEGY)
@@ -97,7 +121,7 @@ class FixedDelay(FileModel):
     )
 
 
-class FailureRate(FileModel):
+class FailureRate(_Restarts):
     """Starts again unless there were more than `failures` within `per`."""
 
     strategy: Literal["failure-rate"] = Field(default="failure-rate", description=_STRATEGY)

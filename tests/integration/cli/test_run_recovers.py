@@ -95,6 +95,18 @@ steps:
 sinks:
   out: {from: last, print: {}}
 """
+LOOPS = """
+name: loops
+checkpoint: {interval: 60s}
+restart: {initial: 10ms, max: 20ms}
+sources:
+  n: {generator: {rows: 20, columns: {n: {sequence: {start: 0}}}}, schema: {n: int64}}
+steps:
+  last: {from: n, map: {function: "fn:f", schema: {n: int64}}}
+  counted: {from: last, key_by: [n], aggregate: {rows: "count(*)"}}
+sinks:
+  out: {from: counted, print: {}}
+"""
 
 
 @pytest.mark.parametrize(
@@ -112,3 +124,18 @@ def test_a_function_that_ends_its_process_is_named(ends: str, told: str, tmp_pat
     failed = headrace(["run", "p.yaml"], tmp_path)
     assert failed.code == 1
     assert told in failed.err
+
+
+@pytest.mark.parametrize(
+    "ends",
+    ["ctypes.string_at(0)", pytest.param("os._exit(0)", marks=pytest.mark.full)],
+)
+def test_a_row_that_ends_its_process_each_time_ends_the_run(ends: str, tmp_path: Path) -> None:
+    """Two slots: the other one may fail first, because it has lost its connection. Nothing counts that."""
+    (tmp_path / "fn.py").write_text(FUNCTION.format(ends=ends))
+    (tmp_path / "p.yaml").write_text(LOOPS)
+    failed = headrace(["run", "p.yaml", "--parallelism", "2"], tmp_path)
+    assert failed.code == 1
+    assert "the same failure 3 times without progress" in failed.err
+    assert "while it ran fn:f of step 'last'" in failed.err
+    assert "poison_after" in failed.err

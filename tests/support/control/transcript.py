@@ -245,6 +245,8 @@ class Player:
                 return on.SlotFailed(int(index), _failure("external", ["worker", "is", "lost"]))
             case ["failed", index, domain, *text]:
                 return on.SlotFailed(int(index), _failure(domain, text))
+            case ["cause", attempt, domain, *text]:
+                return on.CauseFound(int(attempt), _failure(domain, text))
             case ["input", "ended", index]:
                 return on.SlotInputEnded(int(index))
             case ["released"]:

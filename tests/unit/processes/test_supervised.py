@@ -8,10 +8,10 @@ import socket
 
 import pytest
 
-from headrace.core.errors import ExternalError
+from headrace.core.errors import Domain, ExternalError
 from headrace.processes.child import Child
 from headrace.processes.order import ProcessOrder
-from headrace.processes.supervised import Ending, SupervisedChild
+from headrace.processes.supervised import Ending, SupervisedChild, exited_with
 
 
 class FakeChild:
@@ -95,9 +95,11 @@ def test_a_child_that_cannot_be_started_leaves_no_socket_behind() -> None:
     ("code", "ending"),
     [
         (0, Ending("left", clean=True)),
-        (3, Ending("exited with code 3")),
+        (3, Ending("exited with code 3", domain=Domain.INTERNAL)),
         (-signal.SIGTERM, Ending("killed by signal 15 (SIGTERM)")),
         (-signal.SIGKILL, Ending("killed by signal 9 (SIGKILL; the system kills so when memory runs out)")),
+        (-signal.SIGSEGV, Ending("killed by signal 11 (SIGSEGV)", domain=Domain.INTERNAL)),
+        (-signal.SIGABRT, Ending("killed by signal 6 (SIGABRT)", domain=Domain.INTERNAL)),
         (-63, Ending("killed by signal 63 (unknown)")),
     ],
 )
@@ -110,10 +112,19 @@ def test_an_end_is_explained(code: int, ending: Ending) -> None:
     assert child.ending() == ending
 
 
+@pytest.mark.parametrize("code", [0, 3, -signal.SIGSEGV, -signal.SIGKILL])
+def test_an_end_inside_of_a_function_is_its_users(code: int) -> None:
+    child, process = supervised()
+    process.code = code
+    ending = child.ending(lambda code: exited_with(code, " while it ran f"), " while it ran f")
+    assert ending.domain is Domain.USER
+    assert ending.reason.endswith(" while it ran f")
+
+
 def test_an_exit_code_may_have_a_meaning() -> None:
     child, process = supervised()
     process.code = 3
-    assert child.ending({3: "its lease expired"}.__getitem__) == Ending("its lease expired")
+    assert child.ending({3: Ending("its lease expired")}.__getitem__) == Ending("its lease expired")
 
 
 def test_the_first_reason_of_a_kill_stands() -> None:

@@ -91,6 +91,18 @@ CASES: list[tuple[Callable[[Data], None], list[str]]] = [
         put("restart", {"strategy": "fixed-delay", "failures": 3}),
         ["restart.attempts: missing 'attempts'", "restart.failures: unknown key 'failures'"],
     ),
+    (
+        put("restart", {"poison_after": 0}),
+        ["restart.poison_after: takes a number from 1, or off, not 0"],
+    ),
+    (
+        put("restart", {"poison_after": "never"}),
+        ["restart.poison_after: takes a number from 1, or off, not 'never'"],
+    ),
+    (
+        put("restart", {"strategy": "none", "poison_after": 3}),
+        ["restart.poison_after: unknown key 'poison_after'"],
+    ),
     (put("batch", {"max_delay": "-1s"}), ["batch.max_delay: '-1s' is not a duration"]),
     (put("batch", None), ["batch: 'batch' has no value"]),
     (drop("sources"), ["missing 'sources'", "steps.b.from: there is no node 'a'"]),

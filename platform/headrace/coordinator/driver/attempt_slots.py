@@ -70,6 +70,8 @@ class AttemptSlots:
         self._is_deploying = is_deploying
         self.slots: tuple[PooledSlot, ...] = ()
         self.granted_for = 0
+        self._ended: frozenset[str] = frozenset()
+        """The names of slots that were released last, which may still tell what ended the attempt."""
         self.statuses: dict[int, SlotStatus] = {}
         self.figures = JobFigures()
         self.checkpoints = CheckpointLog()
@@ -126,7 +128,7 @@ class AttemptSlots:
         """Ends the attempt's slots. Posts SlotsReleased once they, and those of `earlier` releases, have exited."""
         self._fleet.cancel_request(self._job)
         slots, attempt = self.slots, self.granted_for
-        self.slots = ()
+        self.slots, self._ended = (), frozenset(each.slot for each in slots)
         if slots and self.deployed:
             await self._fleet.retire(self._job, attempt, slots, cancel=True)
         elif slots:
@@ -137,12 +139,13 @@ class AttemptSlots:
             await asyncio.wait(earlier)
         self._post(on.SlotsReleased())
 
-    def slot_lost(self, attempt: int, slot: str, worker: str, reason: str) -> None:
+    def slot_lost(self, attempt: int, slot: str, failure: Failure) -> None:
         """Called when one of the attempt's slots is gone."""
         index = self._index(slot)
         if index is not None and attempt == self.granted_for:
-            failure = Failure(reason, Domain.EXTERNAL.value, retry=True, worker=worker)
             self._post(on.SlotFailed(index, failure))
+        elif slot in self._ended and attempt == self.granted_for and failure.domain != Domain.EXTERNAL:
+            self._post(on.CauseFound(attempt, failure))
 
     def slot_leaving(self, attempt: int, slot: str, worker: str) -> None:
         """Called when the worker of one of the attempt's slots is going to end."""

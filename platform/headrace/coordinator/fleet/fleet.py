@@ -17,11 +17,12 @@ from typing import Protocol, assert_never
 from headrace.coordinator.fleet.shared_secrets import SharedSecrets
 from headrace.coordinator.fleet.slot_pool import Changed, Demand, Grant, PooledSlot, PoolView, SlotPool
 from headrace.coordinator.provisioning.provisioning import ProvisioningView
-from headrace.core.errors import ExternalError, UserError
+from headrace.core.errors import Domain, ExternalError, UserError
 from headrace.rpc import codec
 from headrace.rpc.messages import (
     CancelSlot,
     DumpStacks,
+    Failure,
     FromWorker,
     Heartbeat,
     KillSlot,
@@ -64,8 +65,8 @@ class SlotHolder(Protocol):
         """Called with an encoded FromSlot message of one of its slots."""
         ...
 
-    def slot_lost(self, attempt: int, slot: str, worker: str, reason: str) -> None:
-        """Called when one of its slots is gone."""
+    def slot_lost(self, attempt: int, slot: str, failure: Failure) -> None:
+        """Called when one of its slots is gone; `failure` names the worker."""
         ...
 
     def slot_leaving(self, attempt: int, slot: str, worker: str) -> None:
@@ -340,9 +341,9 @@ class Fleet:
         match message:
             case SlotUp(info):
                 self._changed(self._pool.slot_up(worker, info), "", worker)
-            case SlotDown(slot, reason, _clean):
+            case SlotDown(slot, reason, _clean, domain):
                 self._gone(slot)
-                self._changed(self._pool.slot_down(slot), f"slot {slot}: {reason}", worker)
+                self._changed(self._pool.slot_down(slot), f"slot {slot}: {reason}", worker, domain)
             case SlotMessage(slot, payload):
                 holder = self._holders.get(self._by_slot.get(slot, ""))
                 if holder is not None:
@@ -371,14 +372,15 @@ class Fleet:
         self._granted(leaving.grants)
         self._demand_changed()
 
-    def _changed(self, changed: Changed, reason: str, worker: str) -> None:
+    def _changed(self, changed: Changed, reason: str, worker: str, domain: str | None = None) -> None:
         for slot in changed.strangers:
             self._server.send(worker, KillSlot(slot))
         for lost in changed.lost:
             self._gone(lost.slot)
             holder = self._holders.get(lost.job)
             if holder is not None:
-                holder.slot_lost(lost.attempt, lost.slot, lost.worker, reason)
+                failure = Failure(reason, domain or Domain.EXTERNAL, retry=True, worker=lost.worker)
+                holder.slot_lost(lost.attempt, lost.slot, failure)
         self._granted(changed.grants)
 
     def _gone(self, slot: str) -> None:

@@ -132,6 +132,17 @@ class SlotFailed:
 
 
 @dataclass(frozen=True, slots=True)
+class CauseFound:
+    """A slot of an attempt that is over has told what ended it, and no outage did.
+
+    The slots beside one that crashes lose their connection to it. Their failure arrives first.
+    """
+
+    attempt: int
+    failure: Failure
+
+
+@dataclass(frozen=True, slots=True)
 class SlotsReleased:
     """Answers ReleaseSlots: every slot of the attempt has exited, was killed, or is lost with its worker."""
 
@@ -303,6 +314,7 @@ Event = (
     | SplitsFound
     | SlotDeployed
     | SlotFailed
+    | CauseFound
     | SlotsReleased
     | SlotInputEnded
     | SlotAcked

@@ -14,9 +14,12 @@ from headrace.checkpoint.manifest import Manifest, OutputTotal, SplitDocument
 from headrace.coordinator.job.config import Beginning, JobConfig
 from headrace.coordinator.job.effects import Alarm, Answer, Effect, ReadJournal, RecordException, ReleaseSlots
 from headrace.coordinator.job.events import JournalRead, Splits
+from headrace.coordinator.job.poison import Position, Positions, RepeatedFailures
 from headrace.coordinator.job.restart import RestartStrategy, may_restart, open_strategy
+from headrace.core.errors import Domain
 from headrace.execution.plan_facts import PlanFacts
 from headrace.rpc.messages import Failure
+from headrace.spec.settings import NoRestart
 
 
 @dataclass(slots=True)
@@ -53,6 +56,7 @@ class Job:
 
     config: JobConfig
     strategy: RestartStrategy
+    repeated: RepeatedFailures
     attempt: int = 0
     epoch: int = 0
     parallelism: int = 1
@@ -74,6 +78,8 @@ class Job:
     hosted: bool = False
     alarm: str | None = None
     restarts: int = 0
+    explained: int = 0
+    """The newest attempt whose failure `repeated` has counted."""
     ran: bool = False
     """Whether an attempt was deployed in this coordinator."""
     stopped: bool = False
@@ -88,7 +94,9 @@ class Job:
     @staticmethod
     def accepted(config: JobConfig) -> Job:
         """Returns the memory of a new job."""
-        return Job(config, open_strategy(config.restart), parallelism=config.parallelism)
+        restart = config.restart
+        after = None if isinstance(restart, NoRestart) else restart.poison_after
+        return Job(config, open_strategy(restart), RepeatedFailures(after), parallelism=config.parallelism)
 
     @property
     def begins_anew(self) -> bool:
@@ -99,6 +107,21 @@ class Job:
     def counted(self) -> dict[str, dict[str, int]]:
         """The counters of earlier attempts, up to the checkpoint that this attempt restored."""
         return self.began_with.counters if self.began_with is not None else {}
+
+    @property
+    def positions(self) -> Positions:
+        """The positions from which the next attempt reads: those of `restored`, else where its splits begin."""
+        if self.restored is None:
+            return frozenset(
+                Position(source, split.topic, split.partition, split.start)
+                for source, splits in self.splits.items()
+                for split in splits
+            )
+        return frozenset(
+            Position(source, split.topic, split.partition, split.position)
+            for source, state in self.restored.sources.items()
+            for split in state.splits
+        )
 
     @property
     def facts(self) -> PlanFacts:
@@ -180,10 +203,18 @@ class Job:
         if request is not None and request.id:
             self.do(Answer(request.id, failure=failure))
 
-    def note(self, failure: Failure, follows: str) -> None:
-        """Records a failure in the job's history."""
+    def note(self, failure: Failure, follows: str, attempt: int | None = None) -> None:
+        """Records a failure of the newest or a given attempt in the job's history."""
         self.failure = failure
-        self.do(RecordException(self.attempt, failure, follows))
+        self.do(RecordException(self.attempt if attempt is None else attempt, failure, follows))
+
+    def count(self, failure: Failure, attempt: int, now_ms: int) -> Failure | None:
+        """Counts what ended an attempt, unless that is an outage. Returns the failure to end the job with, if the same
+        has repeated too often; else None."""
+        if failure.domain == Domain.EXTERNAL or attempt == self.explained:
+            return None
+        self.explained = attempt
+        return self.repeated.on_failure(failure, self.positions, now_ms)
 
     def restart_delay_ms(self, failure: Failure, now_ms: int) -> int | None:
         """Returns the delay before the next attempt; None: no attempt follows."""

@@ -869,28 +869,35 @@ Global___SlotUp: _TypeAlias = SlotUp  # noqa: Y015
 
 @_typing.final
 class SlotDown(_message.Message):
-    """A slot process has ended. reason: text for users, such as `killed by signal 9`; clean: it left on command."""
+    """A slot process has ended. reason: text for users, such as `killed by signal 9`; clean: it left on command;
+    domain: as in Failure, none from earlier versions.
+    """
 
     DESCRIPTOR: _descriptor.Descriptor
 
     SLOT_FIELD_NUMBER: _builtins.int
     REASON_FIELD_NUMBER: _builtins.int
     CLEAN_FIELD_NUMBER: _builtins.int
+    DOMAIN_FIELD_NUMBER: _builtins.int
     slot: _builtins.str
     reason: _builtins.str
     clean: _builtins.bool
+    domain: _builtins.str
     def __init__(
         self,
         *,
         slot: _builtins.str = ...,
         reason: _builtins.str = ...,
         clean: _builtins.bool = ...,
+        domain: _builtins.str | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_domain", b"_domain", "domain", b"domain"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["clean", b"clean", "reason", b"reason", "slot", b"slot"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_domain", b"_domain", "clean", b"clean", "domain", b"domain", "reason", b"reason", "slot", b"slot"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
+    _WhichOneofReturnType__domain: _TypeAlias = _typing.Literal["domain"]  # noqa: Y015
+    _WhichOneofArgType__domain: _TypeAlias = _typing.Literal["_domain", b"_domain"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__domain) -> _WhichOneofReturnType__domain | None: ...
 
 Global___SlotDown: _TypeAlias = SlotDown  # noqa: Y015
 

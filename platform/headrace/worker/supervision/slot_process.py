@@ -7,7 +7,7 @@ import shutil
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from functools import partial
 from pathlib import Path
@@ -145,11 +145,12 @@ class SlotProcess(SupervisedChild):
         doing = f" while it ran {' and '.join(calls)}" if calls else ""
         self._remove_things()
 
-        def explained(code: int) -> str:
+        def explained(code: int) -> Ending:
             # an attempt that fails says so before; a function may exit with the same code
             if code in _EXITS and not (calls and code == FAILED):
-                return _EXITS[code] + seen
-            return exited_with(code) + doing + seen
+                return Ending(_EXITS[code] + seen)
+            ending = exited_with(code, doing)
+            return replace(ending, reason=ending.reason + seen)
 
         return self.ending(explained, doing)
 

@@ -380,7 +380,7 @@ class Supervisor:
         if not clean:
             _log.warning("slot %s: %s", slot.name, reason)
         if slot.info is not None:
-            self._client.send(SlotDown(slot.name, reason, clean))
+            self._client.send(SlotDown(slot.name, reason, clean, ending.domain.value))
         self._backoff.ended(now_s, now_s - slot.started_s, healthy=clean or slot.state is SlotState.BUSY)
         assert self._folder is not None, "slots start after the folder is held"
         prune_logs(self._folder.folders.logs, {each.log.path for each in self._slots.values()})

@@ -8,7 +8,7 @@ from hypothesis import given
 
 from headrace.coordinator.job.restart import JITTER, STABLE_MS, may_restart, open_strategy
 from headrace.rpc.messages import Failure
-from headrace.spec.settings import read_restart
+from headrace.spec.settings import read_restart, restart_dict
 from support.suite.properties import weighted
 
 MIDDLE = 0.5
@@ -73,3 +73,9 @@ def test_none_gives_up_at_once() -> None:
 )
 def test_what_the_user_must_put_right_is_not_tried_again(domain: str, retry: bool, asked: bool) -> None:
     assert may_restart(Failure("text", domain, retry=retry)) is asked
+
+
+@pytest.mark.parametrize("text", [2, "off"])
+def test_poison_after_keeps_its_file_form(text: object) -> None:
+    restart = read_restart({"poison_after": text})
+    assert restart_dict(restart) == {"strategy": "exponential-delay", "poison_after": text}

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+from headrace.coordinator.job.events import CauseFound, Event
 from headrace.coordinator.job.job import Job
 from headrace.coordinator.job.job_state import JobState
 from headrace.coordinator.job.states.shared.leaving import Leaving
 from headrace.coordinator.job.states.transitions import Next, ToFailed
+from headrace.core.errors import Domain
 from headrace.rpc.messages import Failure
 
 
@@ -24,6 +26,13 @@ class Failing(Leaving):
         """Records the failure and ends the slots."""
         job.note(self._failure, "the job fails")
         return super().enter(job, now_ms)
+
+    def on(self, job: Job, event: Event, now_ms: int) -> Next:
+        """As all that leave; the cause of an outage between slots takes its place."""
+        if isinstance(event, CauseFound) and self._failure.domain == Domain.EXTERNAL:
+            self._failure = event.failure
+            job.note(event.failure, "the cause of this failure", event.attempt)
+        return super().on(job, event, now_ms)
 
     def end(self) -> ToFailed:
         """Returns the transition to FAILED."""

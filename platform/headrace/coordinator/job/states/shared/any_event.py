@@ -5,6 +5,7 @@ from __future__ import annotations
 from headrace.coordinator.job.effects import Answer
 from headrace.coordinator.job.events import (
     CancelAsked,
+    CauseFound,
     Event,
     JournalFailed,
     Replaced,
@@ -17,7 +18,7 @@ from headrace.coordinator.job.events import (
 )
 from headrace.coordinator.job.job import Job
 from headrace.coordinator.job.job_state import JobState
-from headrace.coordinator.job.states.shared.after_failure import after_failure
+from headrace.coordinator.job.states.shared.after_failure import after_cause, after_failure
 from headrace.coordinator.job.states.transitions import STAY, Next, ToCancelling, ToSuspended
 from headrace.core.errors import Domain
 from headrace.rpc.messages import Failure
@@ -30,6 +31,8 @@ def on_any(name: JobState, job: Job, event: Event, now_ms: int) -> Next:
             return ToCancelling(request, within_ms)
         case Suspend(reason) | Replaced(reason):
             return ToSuspended(reason)
+        case CauseFound():
+            return after_cause(job, event, now_ms)
         case JournalFailed(failure):
             return after_failure(job, failure, now_ms)
         case SavepointAsked(request) | StopAsked(request) | RescaleAsked(request):

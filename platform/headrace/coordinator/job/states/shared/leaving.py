@@ -23,6 +23,7 @@ from headrace.checkpoint.manifest import CommittableDocument, Manifest
 from headrace.coordinator.job.effects import Commit, Fence, WriteCommitted, WriteFinished
 from headrace.coordinator.job.events import (
     CancelAsked,
+    CauseFound,
     CommitFailed,
     Committed,
     ConnectorHostFailed,
@@ -159,6 +160,8 @@ class Leaving:
                 return self._on_journal_failed(job)
             case CancelAsked(request):
                 self.asked.append(request)
+                return STAY
+            case CauseFound():
                 return STAY
             case Suspend() | Replaced() if self._step is Step.FENCE:
                 # the end is in the journal: a transaction that stays open now only blocks readers until it expires

@@ -258,6 +258,7 @@ class Live:
         assert pending.manifest is not None, "a committed epoch has a manifest"
         # only a committed epoch proves that the job makes progress
         job.strategy.on_stable(now_ms)
+        job.repeated.on_checkpoint(job.positions, now_ms)
         self.attempt.committed(job, now_ms)
         renamed = tuple(Renamed(each.name, each.successor) for each in pending.manifest.committables if each.successor)
         job.do(SendAll(EpochCompleted(pending.epoch, renamed)), Prune(job.config.checkpoint.retained))
