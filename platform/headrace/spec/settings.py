@@ -78,7 +78,8 @@ _STRATEGY = "what follows a failure"
 def _poison_after(data: object) -> object:
     if data == "off":
         return None
-    if not isinstance(data, int) or isinstance(data, bool) or data < 1:
+    # the scalars of a file are texts
+    if isinstance(data, bool) or not str(data).isdecimal() or int(str(data)) < 1:
         raise wrong(
             f"takes a number from 1, or off, not {kind_of(data)}", "write poison_after: 3, or poison_after: off"
         )
