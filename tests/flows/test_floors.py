@@ -148,3 +148,18 @@ def test_all_partitions_idle_and_then_one_after_the_other(parallelism: int) -> N
     live.wait_for_window(270, p1=280)
     found = live.finish()
     check_reruns(live, found)
+
+
+@pytest.mark.parametrize("parallelism", [1, 2, 4])
+def test_all_partitions_idle_at_once(parallelism: int) -> None:
+    """No partition goes on: time stands at the furthest one, and again at another one after a row of that."""
+    script = Script([[(1, 1), (12, 2), (100, 1)], [(5, 11)]], known=2)
+    live = Live(script, parallelism, None)
+    live.wait_for_window(90)
+    script.add(1, (7, 12), (95, 11), (150, 12), (205, 11))
+    live.wait_for_window(190)
+    script.add(0, (110, 2), (195, 1), (300, 1))
+    live.wait_for_window(290)
+    found = live.finish()
+    assert {i for _, i in found[1]} == {12, 2}, "the rows at 7 and 110 ms came after all of their windows"
+    check_reruns(live, found)

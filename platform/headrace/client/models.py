@@ -325,14 +325,24 @@ class CheckpointSubtask(Answer):
 
 class DataWarningState(Answer):
     """Data of a job that looks wrong. node: whose; since: when that was seen, or, of a partition that holds time back,
-    when its last row was.
+    when its last row was, or, of time that stands still, when it moved last.
 
-    kind   null-column, times-in-1970, times-in-future, late-rows, quiet-partition or filter-passes-nothing
+    kind   input, null-column, times-in-1970, times-in-future, late-rows, quiet-partition, standing-time or
+           filter-passes-nothing
     """
 
     node: str
     kind: str
     text: str
+    since: Moment
+
+
+class WaitingState(Answer):
+    """A step with open windows whose event time has not moved for 30 s. on: what it waits for, as text; since: when its
+    time moved last, or its first open window got a row, if that was later."""
+
+    node: str
+    on: str
     since: Moment
 
 
@@ -348,6 +358,7 @@ class JobStatus(Answer):
     checkpoint_complete  the newest complete checkpoint with its figures, if this coordinator has triggered it
     checkpoint_running   the checkpoint in flight; checkpoint_failed: the last that failed, if none was complete since
     warnings     data of this attempt that looks wrong, the oldest first
+    waiting      while it runs: steps whose event time stands still
     """
 
     job_id: str
@@ -376,6 +387,7 @@ class JobStatus(Answer):
     checkpoint_running: CheckpointInfo | None = None
     checkpoint_failed: CheckpointInfo | None = None
     warnings: tuple[DataWarningState, ...] = ()
+    waiting: tuple[WaitingState, ...] = ()
 
 
 class CheckpointInfo(Answer):

@@ -25,7 +25,7 @@ import polars as pl
 from headrace.core.reporting import reporting
 from headrace.core.signals import TIME_MIN, Barrier, EndOfInput, Signal, Watermark
 from headrace.operators.lateness_histogram import LatenessHistogram
-from headrace.operators.operator import LATE, Operator
+from headrace.operators.operator import LATE, Operator, Windowed
 from headrace.state.snapshot import StateSnapshot
 
 MAIN = ""
@@ -80,6 +80,11 @@ class Link:
         self.counters = counters
         self.late = LatenessHistogram()
         """How late the rows of the side output `late` were."""
+
+    @property
+    def windowed(self) -> Windowed | None:
+        """Its operator, if that has windows."""
+        return self._operator if isinstance(self._operator, Windowed) else None
 
     def on_batch(self, batch: pl.DataFrame) -> None:
         """Runs the operator on the rows."""

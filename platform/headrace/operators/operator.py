@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from enum import StrEnum
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 if TYPE_CHECKING:
     import polars as pl
@@ -74,6 +74,21 @@ class Operator(Protocol):
 
     def close(self) -> None:
         """Releases all resources, at the end or after a failure. Idempotent."""
+        ...
+
+
+@runtime_checkable
+class Windowed(Protocol):
+    """An operator whose results wait for event time. Any thread may read its properties."""
+
+    @property
+    def watermark(self) -> int:
+        """The watermark that it has handled last (epoch ms)."""
+        ...
+
+    @property
+    def next_end(self) -> int | None:
+        """End of the first window that has rows and has not fired (epoch ms); None: there is none."""
         ...
 
 

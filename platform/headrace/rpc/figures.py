@@ -134,6 +134,18 @@ class LateFigures(Document):
     buckets: tuple[tuple[int, int], ...] = ()
 
 
+class WindowFigures(Document):
+    """The windows of a node in one subtask that have rows and have not fired; a subtask without them has no entry.
+
+    watermark   that the node has handled last (epoch ms), None before the first
+    next_end    end of the first of these windows (epoch ms)
+    """
+
+    node: str
+    watermark: int | None
+    next_end: int
+
+
 class TransactionFigures(Document):
     """A transaction of a sink that is open. `age_ms`: since its first row; prepared: a barrier has closed it."""
 
@@ -153,6 +165,7 @@ class SlotFigures(Document):
     transactions: tuple[TransactionFigures, ...] = ()
     keys: tuple[KeyFigures, ...] = ()
     late: tuple[LateFigures, ...] = ()
+    windows: tuple[WindowFigures, ...] = ()
 
 
 class SubtaskBarrier(Document):

@@ -51,7 +51,7 @@ def rows(times_ms: Sequence[int], *, column: str = "x") -> list[str]:
 
 
 @pytest.fixture(scope="module")
-def wrong(broker: EmbeddedBroker) -> Wrong:
+def wrong(broker: EmbeddedBroker, tmp_path_factory: pytest.TempPathFactory) -> Wrong:
     topic, now_ms = unique_topic("wrong"), int(time.time() * 1_000)
     topics = {name: f"{topic}-{name}" for name in ("old", "future", "late", "quiet")}
     for name, each in topics.items():
@@ -63,7 +63,15 @@ def wrong(broker: EmbeddedBroker) -> Wrong:
     produce(broker, topics["late"], rows(late_ms))
     produce(broker, topics["quiet"], rows([now_ms + n for n in range(100)]), partition=0)
 
+    # a file that lacks a column of the schema
+    bills = tmp_path_factory.mktemp("bills") / "bills.csv"
+    bills.write_text("id,sum\n1,2\n")
+
     sources = "".join(SOURCE.format(name=name, brokers=broker.bootstrap, topic=each) for name, each in topics.items())
+    sources += (
+        f"  bills: {{files: {{path: {bills}}}, format: {{csv: {{header: true}}}}, "
+        "schema: {id: int64, amount: float64}}\n"
+    )
     text = (
         f"name: {topic}\ncheckpoint: {{interval: 1s}}\nsources:\n{sources}"
         "steps:\n"
@@ -73,15 +81,17 @@ def wrong(broker: EmbeddedBroker) -> Wrong:
         "sinks:\n"
         + "".join(
             f"  {name}_out: {{from: {name}, files: {{path: {topic}-{name}}}, format: json}}\n"
-            for name in ("nobody", "all", "hourly")
+            for name in ("nobody", "all", "hourly", "bills")
         )
     )
     said = {
+        "input": "bills.csv has no column amount: ",
         "null-column": "source old: column x is NULL in all of the first ",
         "times-in-1970": "rows is in 1970 (up to ",
         "times-in-future": f"source future: partition 0 of {topics['future']} has event times in the future",
         "late-rows": "came after their window was closed: half of them by more than",
         "quiet-partition": f"source quiet: partition 1 of {topics['quiet']} holds time back since",
+        "standing-time": "hourly: event time stands still since ",
         "filter-passes-nothing": "filter nobody has let none of its first ",
     }
     assert said.keys() == KINDS

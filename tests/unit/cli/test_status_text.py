@@ -5,7 +5,14 @@ from __future__ import annotations
 import pytest
 
 from headrace.cli.jobs.status_text import Shown, bytes_text, print_status
-from headrace.client.models import CheckpointInfo, CheckpointSubtask, CompletedCheckpoint, JobStatus, moment
+from headrace.client.models import (
+    CheckpointInfo,
+    CheckpointSubtask,
+    CompletedCheckpoint,
+    JobStatus,
+    WaitingState,
+    moment,
+)
 from headrace.core.text.span_text import span_text
 
 
@@ -64,6 +71,15 @@ def test_a_checkpoint_whose_figures_are_not_known(capsys: pytest.CaptureFixture[
 
     printed = capsys.readouterr().out
     assert ", 1,000 bytes, /c" in printed and "took" not in printed
+
+
+def test_time_that_stands_still_says_since_when_and_what_it_waits_for(capsys: pytest.CaptureFixture[str]) -> None:
+    step = WaitingState(node="hourly", on="the next row of source s", since=moment(0))
+
+    print_status(job(waiting=(step,)), failures=(), shown=Shown())
+
+    lines = [line.strip() for line in capsys.readouterr().out.splitlines()]
+    assert "waiting: hourly since 1970-01-01 00:00:00 for the next row of source s" in lines
 
 
 def job(**fields: object) -> JobStatus:

@@ -74,6 +74,8 @@ def _lines(found: JobStatus) -> Iterator[str]:
         yield f"  {typer.style('alarm', bold=True)}: {found.alarm}"
     for each in found.warnings:
         yield f"  {typer.style('warning', bold=True)}: {each.text}"
+    for step in found.waiting:
+        yield f"  {typer.style('waiting', bold=True)}: {step.node} since {time_text(step.since)} for {step.on}"
     yield from _checkpoint_lines(found)
     if found.transactions:
         oldest = found.transactions[0]

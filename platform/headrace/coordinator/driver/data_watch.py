@@ -9,9 +9,10 @@ import logging
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from headrace.coordinator.figures.data_warnings import DataWarning, DataWarnings, WatchedPlan
+from headrace.coordinator.figures.data_warnings import DataWarning, DataWarnings
 from headrace.coordinator.figures.job_figures import JobFigures
-from headrace.coordinator.figures.watched_plan import watched_plan
+from headrace.coordinator.figures.standing_time import Waiting
+from headrace.coordinator.figures.watched_plan import WatchedPlan, watched_plan
 from headrace.core.clock import Clock
 from headrace.rpc.status import SlotStatus
 
@@ -40,6 +41,11 @@ class DataWatch:
     def warnings(self) -> tuple[DataWarning, ...]:
         """The warnings of the attempt, the oldest first."""
         return self._warnings.current
+
+    @property
+    def waiting(self) -> tuple[Waiting, ...]:
+        """The steps whose time stands still."""
+        return self._warnings.waiting
 
     def look(self, figures: JobFigures, statuses: Mapping[int, SlotStatus], reported: int, parallelism: int) -> None:
         """Judges the reports if a look is due, or slot `reported` has read all of its input. `figures`: of the attempt;

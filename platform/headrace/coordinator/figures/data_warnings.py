@@ -1,20 +1,22 @@
 """Warnings about data that looks wrong, from the reports of a job's slots. Pure; no decision about the job reads them.
 
-Each warning is raised once in an attempt. It stays until the attempt ends, except that of a partition that holds time
-back, which is withdrawn when the partition does not any more.
+Each warning is raised once in an attempt. It stays until the attempt ends, except those of time that is held back or
+stands still, which are withdrawn when it moves.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import Literal
 
 from headrace.coordinator.figures.job_figures import JobFigures
 from headrace.coordinator.figures.quiet_partitions import QuietPartition, quiet_partitions
+from headrace.coordinator.figures.standing_time import StandingTime, Waiting
+from headrace.coordinator.figures.watched_plan import WatchedPlan, WatchedSource
 from headrace.core.config import duration_text
 from headrace.core.late_buckets import merged, quantile_ms
+from headrace.core.text.moment_text import moment_text
 from headrace.core.text.span_text import span_text
 from headrace.core.types import UNIT_WORDS, TimestampUnit
 from headrace.rpc.figures import FIRST_ROWS_MAX, FirstRows
@@ -40,34 +42,16 @@ _ROUND_MS = (1_000, 2_000, 5_000, 10_000, 15_000, 30_000, 60_000, 120_000, 300_0
 _HOUR_MS = 3_600_000
 
 Kind = Literal[
-    "input", "null-column", "times-in-1970", "times-in-future", "late-rows", "quiet-partition", "filter-passes-nothing"
+    "input",
+    "null-column",
+    "times-in-1970",
+    "times-in-future",
+    "late-rows",
+    "quiet-partition",
+    "standing-time",
+    "filter-passes-nothing",
 ]
-
-
-@dataclass(frozen=True, slots=True)
-class WatchedSource:
-    """What is known of a source from the plan.
-
-    time_column   the column with the event time; None: it is an expression, or the record's own time
-    unit          how integers of that column are read
-    timed         its rows have an event time
-    """
-
-    name: str
-    timed: bool = False
-    time_column: str | None = None
-    unit: TimestampUnit = "ms"
-    out_of_orderness_ms: int = 0
-    idle_after_ms: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class WatchedPlan:
-    """The nodes that are watched. windows: windowed step -> the sources that its rows come from."""
-
-    sources: tuple[WatchedSource, ...] = ()
-    filters: tuple[str, ...] = ()
-    windows: Mapping[str, tuple[str, ...]] | None = None
+_WITHDRAWN: frozenset[Kind] = frozenset({"quiet-partition", "standing-time"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +71,9 @@ class DataWarnings:
     def __init__(self) -> None:
         self._raised: dict[tuple[str, Kind, str], DataWarning] = {}
         self._told: set[tuple[str, Kind, str]] = set()
+        self._standing = StandingTime()
+        self.waiting: tuple[Waiting, ...] = ()
+        """The steps whose time stands still, as of the last call of `judge`."""
 
     @property
     def current(self) -> tuple[DataWarning, ...]:
@@ -97,12 +84,17 @@ class DataWarnings:
         self, plan: WatchedPlan, figures: JobFigures, statuses: Iterable[SlotStatus], now_ms: int
     ) -> tuple[DataWarning, ...]:
         """Judges the newest reports; returns the warnings that were raised now. `now_ms`: epoch ms."""
-        look = _Look(plan, figures, list(statuses), now_ms)
+        reports = list(statuses)
+        self.waiting = self._standing.look(plan, figures, reports, now_ms)
+        look = _Look(plan, figures, reports, now_ms, self.waiting)
         found = {(each.node, each.kind, each.subject): each for each in _findings(look)}
-        for key in [key for key in self._raised if key[1] == "quiet-partition" and key not in found]:
+        for key in [key for key in self._raised if key[1] in _WITHDRAWN and key not in found]:
             del self._raised[key]
         for key, each in found.items():
-            if key not in self._raised and len(self._raised) < WARNINGS_MAX:
+            # what time waits for may change while it stands
+            if (key in self._raised and each.kind == "standing-time") or (
+                key not in self._raised and len(self._raised) < WARNINGS_MAX
+            ):
                 self._raised[key] = each
         fresh = [key for key in found if key in self._raised and key not in self._told]
         self._told.update(fresh)
@@ -115,6 +107,7 @@ class _Look:
     figures: JobFigures
     statuses: list[SlotStatus]
     now_ms: int
+    waiting: tuple[Waiting, ...]
 
     @property
     def running_ms(self) -> int:
@@ -140,13 +133,18 @@ class _Look:
 
 
 def _findings(look: _Look) -> Iterator[DataWarning]:
+    held: set[str] = set()
     for source in look.plan.sources:
         yield from _remarks(look, source)
         yield from _null_columns(look, source)
         if source.timed:
             yield from _times_in_1970(look, source)
             yield from _times_in_future(look, source)
-            yield from _quiet(look, source)
+            for quiet in _quiet(look, source):
+                held.add(source.name)
+                yield quiet
+    # a source with a quiet partition has a warning of its own
+    yield from (_standing(each) for each in look.waiting if each.source not in held)
     for node, sources in (look.plan.windows or {}).items():
         yield from _late_rows(look, node, sources)
     for node in look.plan.filters:
@@ -193,7 +191,7 @@ def _times_in_1970(look: _Look, source: WatchedSource) -> Iterator[DataWarning]:
         remedy = f"integers are read as {UNIT_WORDS[source.unit]}; {_declared(column, meant)}"
     text = (
         f"source {source.name}: the event time of {early:,} of the first {rows:,} rows is in 1970 "
-        f"(up to {_moment(greatest)}); {remedy}"
+        f"(up to {moment_text(greatest)}); {remedy}"
     )
     yield DataWarning(source.name, "times-in-1970", text, look.now_ms)
 
@@ -234,7 +232,7 @@ def _times_in_future(look: _Look, source: WatchedSource) -> Iterator[DataWarning
         remedy = f"check the zone and the unit of {column or 'its times'}"
     text = (
         f"source {source.name}: partition {partition} of {topic} has event times in the future (up to "
-        f"{_moment(greatest)}), and rows before them count as late; {remedy}"
+        f"{moment_text(greatest)}), and rows before them count as late; {remedy}"
     )
     yield DataWarning(source.name, "times-in-future", text, look.now_ms)
 
@@ -245,13 +243,6 @@ _TYPES: Mapping[TimestampUnit, str] = {"s": "timestamp(s)", "ms": "timestamp", "
 
 def _declared(column: str, unit: TimestampUnit) -> str:
     return f"if they are {UNIT_WORDS[unit]}, declare `{column}: {_TYPES[unit]}`"
-
-
-def _moment(ms: int) -> str:
-    try:
-        return datetime.fromtimestamp(ms / 1_000, UTC).strftime("%Y-%m-%d %H:%M:%S")
-    except (ValueError, OverflowError, OSError):
-        return f"{ms:,} ms since 1970"
 
 
 def _quiet(look: _Look, source: WatchedSource) -> Iterator[DataWarning]:
@@ -271,8 +262,16 @@ def _quiet_text(source: WatchedSource, quiet: QuietPartition, since_ms: int) -> 
     )
     return (
         f"source {source.name}: partition {quiet.partition} of {quiet.topic} holds time back since "
-        f"{_moment(since_ms)}: no row has come from it since, and it {behind}; {remedy}"
+        f"{moment_text(since_ms)}: no row has come from it since, and it {behind}; {remedy}"
     )
+
+
+def _standing(waiting: Waiting) -> DataWarning:
+    text = (
+        f"{waiting.node}: event time stands still since {moment_text(waiting.since_ms)}, and the window that ends at "
+        f"{moment_text(waiting.next_end)} waits for {waiting.on}; {waiting.remedy}"
+    )
+    return DataWarning(waiting.node, "standing-time", text, waiting.since_ms)
 
 
 def _late_rows(look: _Look, node: str, sources: Iterable[str]) -> Iterator[DataWarning]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from headrace.checkpoint.manifest import Manifest
 from headrace.coordinator.figures.slot_series import NodeTotals, Rate, SlotSeries
-from headrace.rpc.figures import LateFigures, SourceFigures, TimeFigures, TransactionFigures
+from headrace.rpc.figures import LateFigures, SourceFigures, TimeFigures, TransactionFigures, WindowFigures
 from headrace.rpc.status import SlotStatus
 
 NO_RATE = Rate()
@@ -76,6 +76,16 @@ class JobFigures:
             for series in self._series.values()
             if series.figures is not None
             for each in series.figures.late
+            if each.node == node
+        ]
+
+    def windows(self, node: str) -> list[WindowFigures]:
+        """The open windows of a node, by subtask with any."""
+        return [
+            each
+            for series in self._series.values()
+            if series.figures is not None
+            for each in series.figures.windows
             if each.node == node
         ]
 

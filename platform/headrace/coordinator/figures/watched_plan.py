@@ -2,12 +2,42 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from headrace.coordinator.figures.data_warnings import WatchedPlan, WatchedSource
+from headrace.core.types import TimestampUnit
 
 if TYPE_CHECKING:
     from headrace.plan.physical import PhysicalPlan, SourceSpec
+
+
+@dataclass(frozen=True, slots=True)
+class WatchedSource:
+    """What is known of a source from the plan.
+
+    time_column   the column with the event time; None: it is an expression, or the record's own time
+    unit          how integers of that column are read
+    timed         its rows have an event time
+    task          the task that reads it
+    """
+
+    name: str
+    timed: bool = False
+    time_column: str | None = None
+    unit: TimestampUnit = "ms"
+    out_of_orderness_ms: int = 0
+    idle_after_ms: int | None = None
+    task: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class WatchedPlan:
+    """The nodes that are watched. windows: windowed step -> the sources that its rows come from."""
+
+    sources: tuple[WatchedSource, ...] = ()
+    filters: tuple[str, ...] = ()
+    windows: Mapping[str, tuple[str, ...]] | None = None
 
 
 def watched_plan(plan: PhysicalPlan) -> WatchedPlan:
@@ -18,20 +48,22 @@ def watched_plan(plan: PhysicalPlan) -> WatchedPlan:
     nodes = [node for task in plan.tasks for node in task.nodes]
     steps = [node for node in nodes if isinstance(node, StepSpec)]
     return WatchedPlan(
-        sources=tuple(_source(node) for node in nodes if isinstance(node, SourceSpec)),
+        sources=tuple(
+            _source(node, task.name) for task in plan.tasks for node in task.nodes if isinstance(node, SourceSpec)
+        ),
         filters=tuple(node.node for node in steps if node.verb == "filter"),
         # only windowed aggregates count late rows
         windows={node.node: _sources_of(plan, node.node) for node in steps if node.verb == "aggregate"},
     )
 
 
-def _source(spec: SourceSpec) -> WatchedSource:
+def _source(spec: SourceSpec, task: str) -> WatchedSource:
     from headrace.core.types import Timestamp
     from headrace.plan.physical import RowTime
 
     time = spec.time
     if time is None:
-        return WatchedSource(spec.node)
+        return WatchedSource(spec.node, task=task)
     column = time.expression if isinstance(time, RowTime) and time.expression in spec.schema else None
     kind = None if column is None else spec.schema.field(column).type
     unit = kind.unit if isinstance(kind, Timestamp) else "ms"
@@ -42,6 +74,7 @@ def _source(spec: SourceSpec) -> WatchedSource:
         unit=unit,
         out_of_orderness_ms=time.out_of_orderness_ms,
         idle_after_ms=time.idle_after_ms,
+        task=task,
     )
 
 

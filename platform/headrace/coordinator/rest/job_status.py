@@ -14,6 +14,7 @@ from headrace.client.models import (
     JobStatus,
     JobSummary,
     TransactionState,
+    WaitingState,
     moment,
 )
 from headrace.coordinator.driver.driver import JobDriver
@@ -128,6 +129,10 @@ def running_status(
             DataWarningState(node=each.node, kind=each.kind, text=each.text, since=moment(each.since_ms))
             for each in driver.data.warnings
         ),
+        waiting=tuple(
+            WaitingState(node=each.node, on=each.on, since=moment(each.since_ms))
+            for each in (driver.data.waiting if view.state is JobState.RUNNING else ())
+        ),
     )
 
 
@@ -172,6 +177,7 @@ def ended_status(last: JobStatus, result: JobResult, history: JobHistory) -> Job
             "alarm": None,
             "ended_by": ended_by(result.state, history),
             "transactions": (),
+            "waiting": (),
             "checkpoint_running": None,
         }
     )
@@ -179,7 +185,7 @@ def ended_status(last: JobStatus, result: JobResult, history: JobHistory) -> Job
 
 def ending_status(last: JobStatus, state: str, message: str, history: JobHistory) -> JobStatus:
     """Returns the status of a job whose end is not durable yet: its last status with the new state."""
-    ended = {"ended_by": ended_by(state, history), "transactions": (), "checkpoint_running": None}
+    ended = {"ended_by": ended_by(state, history), "transactions": (), "waiting": (), "checkpoint_running": None}
     return last.model_copy(update={"state": state, "message": message, "alarm": None, **ended})
 
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from headrace.coordinator.figures.data_warnings import DataWarnings
 from headrace.coordinator.figures.job_figures import JobFigures
+from headrace.coordinator.figures.standing_time import Waiting
 from headrace.coordinator.figures.watched_plan import watched_plan
 from headrace.core.clock import Clock
 from headrace.local.engine.subtask_epochs import SubtaskId
@@ -32,6 +33,11 @@ class SliceWatch:
         self._warnings = DataWarnings()
         self._due_ms = now_ms + LOOK_MS
         self._is_over = False
+
+    @property
+    def waiting(self) -> tuple[Waiting, ...]:
+        """The steps whose time stands still."""
+        return self._warnings.waiting
 
     def look(self, input_left: frozenset[SubtaskId]) -> None:
         """Judges the data if a look is due, or all input has just ended. input_left: subtasks that still have some."""

@@ -17,6 +17,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from headrace.coordinator.figures.standing_time import Waiting
 from headrace.core.clock import Clock, SystemClock
 from headrace.core.errors import ExternalError
 from headrace.core.signals import TIME_MIN
@@ -93,6 +94,8 @@ class Progress:
     running_ms: int = 0
     attempt_in: int = 0
     attempt_out: int = 0
+    waiting: tuple[Waiting, ...] = ()
+    """While it runs: steps whose event time stands still."""
 
 
 class LocalJob:
@@ -276,6 +279,7 @@ class LocalJob:
             running_ms=0 if since_ms is None else self._clock.monotonic_ms() - since_ms,
             attempt_in=totals[0],
             attempt_out=totals[1],
+            waiting=() if self._watch is None or self._tearing_down else self._watch.waiting,
         )
 
     def _waiting_for(self) -> tuple[str, ...]:

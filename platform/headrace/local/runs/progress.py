@@ -35,6 +35,8 @@ class ProgressLine:
         parts += [f"late {count_text(progress.late)}"] if progress.late else []
         parts += [f"bad {count_text(progress.bad)}"] if progress.bad else []
         parts += [f"waiting for {', '.join(progress.waiting_for)}"] if progress.waiting_for else []
+        # steps mostly wait for the same: one is enough in a line
+        parts += [f"waiting: {each.node} for {each.on}" for each in progress.waiting[:1]]
         parts += [progress.doing] if progress.doing else []
         return " | ".join(parts)
 

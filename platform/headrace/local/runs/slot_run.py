@@ -406,6 +406,7 @@ def progress_of(plan: PhysicalPlan, driver: JobDriver, doing: str = "") -> Progr
         running_ms=driver.figures.running_ms,
         attempt_in=attempt_in,
         attempt_out=attempt_out,
+        waiting=driver.data.waiting if driver.machine.state is JobState.RUNNING else (),
     )
 
 

@@ -34,6 +34,13 @@ class DueWindows:
         """Number of runs kept."""
         return len(self._known.firsts) + len(self._due.firsts)
 
+    @property
+    def next_end(self) -> int | None:
+        """End of the first window that `take` has not returned yet; None: there is none. Called by any thread."""
+        # a slice: the list may be emptied between two calls
+        first = self._due.firsts[:1]
+        return first[0][0] if first else None
+
     def add(self, first: Span, last: Span) -> None:
         """Registers the windows from `first` to `last`. A window that is known already does not become due again."""
         for begin, behind in self._known.add(_place(first), _place(self._following(last))):

@@ -60,6 +60,16 @@ class WindowAggregate:
         ]
         self._results = Results(shape, self._layout, errors, around, pl.col(WINDOW_START))
 
+    @property
+    def watermark(self) -> int:
+        """The watermark up to which windows have fired (epoch ms)."""
+        return self._watermark
+
+    @property
+    def next_end(self) -> int | None:
+        """End of the first window with rows that has not fired (epoch ms); None: there is none."""
+        return self._state.next_end
+
     def on_batch(self, batch: pl.DataFrame, out: Collector) -> None:
         """Adds rows to their panes; rows that are late for all their windows go to the side output `late`."""
         self._results.input_ordered = ORDER_COLUMNS[0] in batch.columns

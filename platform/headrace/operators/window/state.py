@@ -176,6 +176,11 @@ class WindowState:
 
     # ------------------------------------------------------------------ windows out
 
+    @property
+    def next_end(self) -> int | None:
+        """End of the first window with rows that `take_due` has not returned yet. Called by any thread."""
+        return self._windows.next_end
+
     def take_due(self, watermark: int) -> list[Span]:
         """Windows with rows that end at `watermark` + 1 or before, each returned once, by end, then start."""
         return self._windows.take(watermark)

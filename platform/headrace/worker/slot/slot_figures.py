@@ -16,6 +16,7 @@ from headrace.rpc.figures import (
     PartitionFigures,
     SourceFigures,
     TransactionFigures,
+    WindowFigures,
 )
 from headrace.worker.slot.slice import OpenSubtask
 from headrace.worker.task.control import PartitionStatus
@@ -61,6 +62,16 @@ def late_figures(opened: OpenSubtask) -> Iterator[LateFigures]:
     for node, link in opened.links.items():
         if buckets := link.late.buckets():
             yield LateFigures(node=node, buckets=buckets)
+
+
+def window_figures(opened: OpenSubtask) -> Iterator[WindowFigures]:
+    """The open windows of each node, of those with any."""
+    for node, link in opened.links.items():
+        windowed = link.windowed
+        next_end = None if windowed is None else windowed.next_end
+        if windowed is not None and next_end is not None:
+            time = windowed.watermark
+            yield WindowFigures(node=node, watermark=None if time == TIME_MIN else time, next_end=next_end)
 
 
 def key_figures(opened: OpenSubtask) -> Iterator[KeyFigures]:

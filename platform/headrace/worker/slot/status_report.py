@@ -18,6 +18,7 @@ from headrace.worker.slot.slot_figures import (
     node_figures,
     source_figures,
     transaction_figures,
+    window_figures,
 )
 from headrace.worker.task.source_task import SourceTask
 
@@ -116,6 +117,7 @@ class StatusReport:
             ),
             keys=tuple(figures for each in opened for figures in key_figures(each)),
             late=tuple(figures for each in opened for figures in late_figures(each)),
+            windows=tuple(figures for each in opened for figures in window_figures(each)),
         )
 
     def _worked_ms(self, opened: OpenSubtask) -> float:

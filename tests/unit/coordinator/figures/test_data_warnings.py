@@ -11,10 +11,9 @@ from headrace.coordinator.figures.data_warnings import (
     ROWS_MIN,
     DataWarning,
     DataWarnings,
-    WatchedPlan,
-    WatchedSource,
 )
 from headrace.coordinator.figures.job_figures import JobFigures
+from headrace.coordinator.figures.watched_plan import WatchedPlan, WatchedSource
 from headrace.core.types import TimestampUnit
 from headrace.rpc.figures import (
     FIRST_ROWS_MAX,

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from headrace.coordinator.figures.data_warnings import WatchedSource
-from headrace.coordinator.figures.watched_plan import watched_plan
+from headrace.coordinator.figures.watched_plan import WatchedSource, watched_plan
 from headrace.execution.planning import plan_pipeline
 
 GENERATOR = {"rate": 1, "columns": {"n": {"sequence": {}}}}
@@ -41,9 +40,9 @@ PIPELINE: dict[str, Any] = {
 def test_what_is_watched() -> None:
     found = watched_plan(plan_pipeline(PIPELINE))
     assert set(found.sources) == {
-        WatchedSource("plain", True, "at", "s", 5_000, 30_000),
-        WatchedSource("computed", True),
-        WatchedSource("timeless"),
+        WatchedSource("plain", True, "at", "s", 5_000, 30_000, task="plain"),
+        WatchedSource("computed", True, task="computed"),
+        WatchedSource("timeless", task="timeless"),
     }
     assert set(found.filters) == {"some", "kept"}
     windows = dict(found.windows or {})

@@ -1,7 +1,10 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
+from headrace.coordinator.figures.standing_time import Waiting
 from headrace.core.signals import TIME_MAX, TIME_MIN
 from headrace.local.engine.job import Progress
 from headrace.local.runs.number_text import count_text, watermark_text
@@ -43,6 +46,14 @@ def test_rows_of_an_earlier_run_are_no_rate() -> None:
     lines = [line.text(progress(500 * n, 0, 0, earlier=70_000)) for n in range(60)]
 
     assert {text.split(" | ")[0] for text in lines} == {"in 0 rows/s (70.0 k)"}
+
+
+def test_time_that_stands_still_has_its_reason_in_the_line() -> None:
+    waiting = tuple(
+        Waiting(node, "the next row of source s", "", since_ms=0, next_end=0, source="s") for node in ("a", "b")
+    )
+    text = ProgressLine().text(replace(progress(1000, 1, 1), waiting=waiting))
+    assert text.endswith("| queued 12 | waiting: a for the next row of source s")
 
 
 def test_another_attempt_begins_anew() -> None:

@@ -38,6 +38,10 @@ class Model:
         self._waiting -= due
         return sorted(due, key=lambda window: (window[1], window[0]))
 
+    @property
+    def next_end(self) -> int | None:
+        return min((window[1] for window in self._waiting), default=None)
+
     def forget(self, watermark: int) -> None:
         self._known = {window for window in self._known if window[1] - 1 > watermark}
 
@@ -54,6 +58,7 @@ def test_each_window_with_rows_is_due_once(window: Window, steps: list[tuple[int
         windows = windows[min(skipped, len(windows) - 1) :]
         kept.add(windows[0], windows[-1])
         model.add(windows)
+        assert kept.next_end == model.next_end
         watermark += passed * unit
         assert kept.take(watermark) == model.take(watermark)
         kept.forget(watermark - 2 * unit)
