@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from headrace.core.errors import DataError, ExternalError, UserError
 from headrace.core.types import schema_of
 from headrace.testing.source_conformance import read_to_end
 from headrace_connectors.files import FilesSinkConfig, FilesSourceConfig
-from headrace_connectors.files.csv_header import CsvDialect
+from headrace_connectors.files.csv_dialect import CsvDialect
 from headrace_connectors.files.lines import LineFile
 
 SCHEMA = schema_of({"id": "int64", "name": "string"})
@@ -48,26 +49,26 @@ def lines_of(pattern: Path, format_name: str = "json", **options: Any) -> list[b
 def test_lines(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, block: int, content: bytes, expected: list[bytes]
 ) -> None:
-    monkeypatch.setattr("headrace_connectors.files.lines.BLOCK_BYTES", block)
+    monkeypatch.setattr("headrace_connectors.files.text_blocks.BLOCK_BYTES", block)
     path = tmp_path / "f"
     path.write_bytes(content)
     for skip in range(len(expected) + 2):
-        with LineFile(path, skip=skip) as file:
+        with closing(LineFile(path, skip=skip)) as file:
             read: list[bytes] = []
-            while lines := file.read_lines(2):
+            while lines := file.read_records(2)[0]:
                 read += lines
             assert read == expected[skip:]
             assert file.next_line == len(expected)
 
 
 def test_a_line_without_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("headrace_connectors.files.lines.LINE_BYTES_MAX", 1 << 20)
+    monkeypatch.setattr("headrace_connectors.files.text_blocks.LINE_BYTES_MAX", 1 << 20)
     path = tmp_path / "f"
     path.write_bytes(b"ok\n" + b"x" * (3 << 20))
-    with LineFile(path) as file:
-        assert file.read_lines(10) == [b"ok"]
+    with closing(LineFile(path)) as file:
+        assert file.read_records(10)[0] == [b"ok"]
         with pytest.raises(DataError, match="line 2 is longer than 1 MiB"):
-            file.read_lines(10)
+            file.read_records(10)
 
 
 def test_positions_for_people(tmp_path: Path) -> None:
