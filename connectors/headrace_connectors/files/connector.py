@@ -15,7 +15,7 @@ from headrace_connectors.files.paths import noted_files, place_of
 
 
 class FilesSourceConfig(FilesSourceSettings, SourceConfig):
-    """Reads the files that `path` matches, line by line or, for Parquet, row by row, and ends."""
+    """Reads the files that `path` matches, record by record, and ends."""
 
     def describe_position(self, split: SplitId, position: int) -> str:
         """`data/a.json line 17`, counted from 1."""

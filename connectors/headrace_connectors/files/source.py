@@ -12,7 +12,7 @@ from headrace.connect.source import MessageBatch, Polled, RowBatch, SourceContex
 from headrace.core.errors import ExternalError
 from headrace_connectors.files.config import FilesSourceSettings
 from headrace_connectors.files.parquet_rows import ParquetRows
-from headrace_connectors.files.paths import matching_files, note_files, place_of, position_of
+from headrace_connectors.files.paths import note_files, place_of, position_of, source_files
 from headrace_connectors.files.text_rows import TextRows
 
 PARQUET = "parquet"
@@ -50,7 +50,7 @@ class FilesEnumerator:
             raise gone(self._node, missing)
         files |= {split.id: list(split.detail) for split in self._before}
         dealt = {file for mine in files.values() for file in mine}
-        fresh = [str(file) for file in matching_files(self._config.path) if str(file) not in dealt]
+        fresh = [str(file) for file in source_files(self._config.path) if str(file) not in dealt]
         for number, file in enumerate(fresh, start=len(dealt)):
             files[SplitId(self._node, number % self._config.partitions)].append(file)
         stops = stops_of(self._config.stop, {split: position_of(len(mine), 0) for split, mine in files.items()})

@@ -1,10 +1,11 @@
-"""Reads a text file in blocks of whole lines. Knows nothing of the lines' content."""
+"""Reads a text file, which may be compressed, in blocks of whole lines. Knows nothing of the lines' content."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 from headrace.core.errors import DataError
+from headrace.core.files.unpacked_file import UnpackedFile
 
 BLOCK_BYTES = 1 << 20
 LINE_BYTES_MAX = 16 << 20
@@ -16,7 +17,7 @@ class TextBlocks:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._file = path.open("rb")
+        self._file = UnpackedFile(path)
         self._begun = False
         self._tail = b""
 
