@@ -22,7 +22,10 @@ class FilesSourceSettings(Config):
     takes_format: ClassVar[Literal["required", "optional", "no"]] = "required"
     files: ClassVar[bool] = True
 
-    path: str = Field(min_length=1, description="a file, or a glob such as data/*.json")
+    path: str = Field(
+        min_length=1,
+        description="a file, or, if none has this name, a glob such as data/*.json; gzip and zstd are unpacked",
+    )
     partitions: int = Field(
         default=1, ge=1, le=10_000, description="number of partitions that the files are distributed over, by name"
     )

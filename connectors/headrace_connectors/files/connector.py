@@ -15,7 +15,7 @@ from headrace_connectors.files.paths import noted_files, place_of
 
 
 class FilesSourceConfig(FilesSourceSettings, SourceConfig):
-    """Reads the files that `path` matches, line by line or, for Parquet, row by row, and ends."""
+    """Reads the files that `path` matches, record by record, and ends."""
 
     def describe_position(self, split: SplitId, position: int) -> str:
         """`data/a.json line 17`, counted from 1."""
@@ -60,12 +60,12 @@ class FilesSinkConfig(FilesSinkSettings, SinkConfig):
         return FilesPublisher(self, context, share)
 
     def open_check(self, context: SinkContext, encode: Encode | None) -> RowCheck | None:
-        """Rejects rows that are not one line of text; Parquet accepts every row."""
-        from headrace_connectors.files.parts.part_files import encoder_of
+        """Rejects rows that are not one line of text; CSV quotes line breaks, and Parquet accepts every row."""
+        from headrace_connectors.files.parts.part_files import QUOTING, encoder_of
         from headrace_connectors.files.row_check import LinesCheck
 
         encoder = encoder_of(context)
-        return None if encoder is None else LinesCheck(context, encoder)
+        return None if encoder is None or context.format in QUOTING else LinesCheck(context, encoder)
 
     def prepare(self, context: SinkContext) -> None:
         """Creates the folder. Raises UserError if that fails."""

@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 
 from headrace.connect.source import RowBatch, Run, SplitId
 from headrace.core.errors import UserError
+from headrace.core.files.unpacked_file import packing_of
 from headrace.core.types import Schema
 from headrace.formats.parquet import fit_to_schema
 from headrace_connectors.files.file_columns import remark_on_columns
@@ -28,6 +29,11 @@ class ParquetRows:
         try:
             self._file = pq.ParquetFile(path)
         except pa.ArrowInvalid as cause:
+            packing = packing_of(path)
+            if packing is not None:
+                raise UserError(
+                    f"{path} is packed with {packing}", remedy="unpack it: Parquet files are compressed inside"
+                ) from cause
             raise UserError(f"{path} is no Parquet file: {cause}") from cause
         self.next_line = min(skip, self._file.metadata.num_rows)
         there = self._file.schema_arrow.names

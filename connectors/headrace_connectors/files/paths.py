@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-import glob
 from collections.abc import Sequence
 from pathlib import Path
 
 from headrace.core.errors import UserError
+from headrace.core.files.matching_files import has_pattern, matching_files
 
 LINE_BITS = 40
 """A position is (file number within the partition << 40) | (line or row in the file), both from 0."""
 _LINE_MASK = (1 << LINE_BITS) - 1
 
 
-def matching_files(pattern: str) -> list[Path]:
-    """Files that the glob matches, sorted by name. Raises UserError if there are none."""
-    found = sorted(path for name in glob.glob(pattern, recursive=True) if (path := Path(name)).is_file())  # noqa: PTH207 - Path.glob takes no absolute patterns
+def source_files(pattern: str) -> list[Path]:
+    """The file of this name, or those that the glob matches, sorted by name. Raises UserError if there are none."""
+    found = matching_files(pattern)
     if not found:
         folder = Path(pattern).parent
-        if not glob.has_magic(str(folder)) and not folder.is_dir():
+        if not has_pattern(str(folder)) and not folder.is_dir():
             raise UserError(f"no file matches {pattern}: there is no folder {folder}", remedy="correct `path:`")
         raise UserError(
             f"no file matches {pattern}",
@@ -44,7 +44,7 @@ def note_files(pattern: str, partition: int, files: tuple[Path, ...]) -> None:
 def noted_files(pattern: str, partition: int, partitions: int) -> Sequence[Path]:
     """The files of a partition, for messages: the recorded ones, or else the glob's current matches."""
     noted = _read_here.get((pattern, partition))
-    return files_of(matching_files(pattern), partition, partitions) if noted is None else noted
+    return files_of(source_files(pattern), partition, partitions) if noted is None else noted
 
 
 def position_of(file: int, line: int) -> int:

@@ -6,18 +6,14 @@ import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-import numpy as np
-import polars as pl
-
 from headrace.connect.offsets_by_partition import stops_of
 from headrace.connect.restored import gone
-from headrace.connect.source import MessageBatch, Polled, RowBatch, Run, SourceContext, Split, SplitId
+from headrace.connect.source import MessageBatch, Polled, RowBatch, SourceContext, Split, SplitId
 from headrace.core.errors import ExternalError
 from headrace_connectors.files.config import FilesSourceSettings
-from headrace_connectors.files.csv_header import CsvDialect, HeaderFit, fit_header
-from headrace_connectors.files.lines import LineFile
 from headrace_connectors.files.parquet_rows import ParquetRows
-from headrace_connectors.files.paths import matching_files, note_files, place_of, position_of
+from headrace_connectors.files.paths import note_files, place_of, position_of, source_files
+from headrace_connectors.files.text_rows import TextRows
 
 PARQUET = "parquet"
 
@@ -54,7 +50,7 @@ class FilesEnumerator:
             raise gone(self._node, missing)
         files |= {split.id: list(split.detail) for split in self._before}
         dealt = {file for mine in files.values() for file in mine}
-        fresh = [str(file) for file in matching_files(self._config.path) if str(file) not in dealt]
+        fresh = [str(file) for file in source_files(self._config.path) if str(file) not in dealt]
         for number, file in enumerate(fresh, start=len(dealt)):
             files[SplitId(self._node, number % self._config.partitions)].append(file)
         stops = stops_of(self._config.stop, {split: position_of(len(mine), 0) for split, mine in files.items()})
@@ -137,7 +133,7 @@ class _Partition:
         self._split = split
         self._files = files
         self._context = context
-        self._current: _TextRows | ParquetRows | None = None
+        self._current: TextRows | ParquetRows | None = None
         self.remarks: list[str] = []
         """What users should know of its files, until the next poll."""
 
@@ -163,8 +159,12 @@ class _Partition:
             self.close()
             self.position = position_of(file + 1, 0)
         else:
-            self.position = position_of(file, self._current.next_line)
+            # a record that begins before the stop may end behind it
+            self.position = self._not_past_stop(position_of(file, self._current.next_line))
         return batch if batch is not None and len(batch) else None
+
+    def _not_past_stop(self, position: int) -> int:
+        return position if self._split.stop is None else min(position, self._split.stop)
 
     def _rows_max(self, file: int, line: int) -> int:
         """The row limit of a read, which a `stop` inside of the file reduces."""
@@ -172,11 +172,11 @@ class _Partition:
         rows_max = self._context.poll_rows_max
         return min(rows_max, stop_line - line) if stop_file == file else rows_max
 
-    def _open(self, path: Path, line: int) -> _TextRows | ParquetRows:
+    def _open(self, path: Path, line: int) -> TextRows | ParquetRows:
         try:
             if self._context.format == PARQUET:
                 return ParquetRows(path, self._context.schema, skip=line)
-            return _TextRows(path, self._context, line)
+            return TextRows(path, self._context, line)
         except OSError as cause:
             raise ExternalError(f"{path} cannot be read: {cause.strerror or cause}") from cause
 
@@ -184,49 +184,3 @@ class _Partition:
         if self._current is not None:
             self._current.close()
             self._current = None
-
-
-class _TextRows:
-    """Lines of one file as messages. Blank lines are skipped in JSON and CSV files, and are messages in raw ones."""
-
-    def __init__(self, path: Path, context: SourceContext, line: int) -> None:
-        self._keep_blank = context.format == "raw"
-        self._fit = HeaderFit()
-        if context.format == "csv" and _is_true(context.format_options.get("header")):
-            dialect = CsvDialect.from_options(context.format_options)
-            with LineFile(path) as top:
-                header = top.read_lines(1)
-            if header:
-                self._fit = fit_header(path, header[0], context.schema, dialect)
-            line = max(line, 1)
-        self._lines = LineFile(path, skip=line)
-
-    @property
-    def next_line(self) -> int:
-        return self._lines.next_line
-
-    @property
-    def remark(self) -> str | None:
-        return self._fit.remark
-
-    def read(self, split: SplitId, file: int, rows_max: int) -> MessageBatch | None:
-        """The next lines as a batch; None at the end of the file."""
-        first = self._lines.next_line
-        lines = self._lines.read_lines(rows_max)
-        if not lines:
-            return None
-        positions = np.arange(first, first + len(lines), dtype=np.int64) + position_of(file, 0)
-        if not self._keep_blank and any(not line.strip() for line in lines):
-            full = [index for index, line in enumerate(lines) if line.strip()]
-            lines, positions = [lines[index] for index in full], positions[full]
-        if self._fit.reorder is not None:
-            lines = self._fit.reorder(lines)
-        values = pl.Series(lines, dtype=pl.Binary).to_arrow(compat_level=pl.CompatLevel.newest())
-        return MessageBatch(values, positions, (Run(split, 0, len(lines)),))
-
-    def close(self) -> None:
-        self._lines.close()
-
-
-def _is_true(option: object) -> bool:
-    return option is True or str(option).lower() == "true"

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import bz2
+import gzip
 import json
 import subprocess
 import sys
 from pathlib import Path
 
 import polars as pl
+import pyarrow as pa
 import pytest
 
 from headrace.connect.registry import connector_names
@@ -127,6 +130,23 @@ def test_infer_reads_csv_and_parquet(headrace: Headrace, tmp_path: Path) -> None
     assert (csv["out_of_orderness_ms"], csv["late"]) == (0, 0)
     assert (csv["rows"], csv["time"]) == (2, "at")
     assert parquet["schema"] == {"id": "int64", "tags": ["string"], "small": "int32"}
+
+
+def test_infer_reads_compressed_files_and_files_of_any_name(headrace: Headrace, tmp_path: Path) -> None:
+    (tmp_path / "a[1] #%20.json.gz").write_bytes(gzip.compress(b'\xef\xbb\xbf{"id":1}\n'))
+    (tmp_path / "a1 #%20.json.gz").write_text('{"other":1}\n')
+    (tmp_path / "b.csv.zst").write_bytes(pa.compress(b'id,text\n1,"two\nlines"\n', codec="zstd", asbytes=True))
+    pl.DataFrame({"id": [1]}).write_parquet(tmp_path / "*.parquet")
+    (tmp_path / "other.parquet").write_text("")
+    (tmp_path / "c.json.bz2").write_bytes(bz2.compress(b"{}"))
+
+    for name in ("a[1] #%20.json.gz", "*.parquet"):
+        assert json.loads(headrace("infer", str(tmp_path / name), "--json").stdout)["schema"].keys() == {"id"}
+    csv = json.loads(headrace("infer", str(tmp_path / "b.csv.zst"), "--json").stdout)
+    assert (csv["schema"].keys(), csv["rows"]) == ({"id", "text"}, 1)
+    refused = headrace("infer", str(tmp_path / "c.json.bz2"), "--format", "json")
+    assert refused.exit_code == 2
+    assert "is packed with bzip2" in refused.stderr
 
 
 @pytest.mark.parametrize(

@@ -20,6 +20,8 @@ from headrace.core.errors import DataError
 from headrace_connectors.files.parts.part_names import WriterName, open_name
 
 PARQUET = "parquet"
+QUOTING = frozenset({"csv"})
+"""Formats whose messages may have several lines in a file, because quotes hold them together."""
 FILE_BYTES_MAX = 256 << 20
 """A file of this size is closed, and the epoch continues in another."""
 CHECKSUM_BYTES = 16
@@ -63,7 +65,7 @@ class EpochFiles:
         file = _NewFile(path, checked=self._checked)
         if self._encoder is None:
             return _ParquetFile(file, self._context.schema.empty().to_arrow().schema)
-        return _LinesFile(file, self._encoder)
+        return _TextFile(file, self._encoder, quotes=self._context.format in QUOTING)
 
     def _close_current(self) -> None:
         if self._current is not None:
@@ -142,12 +144,13 @@ class _OpenFile(Protocol):
     def close(self) -> None: ...
 
 
-class _LinesFile:
-    """One message per line."""
+class _TextFile:
+    """Messages with a line end behind each: one a line, or, with quotes, as many as it has."""
 
-    def __init__(self, file: _NewFile, encoder: Encoder) -> None:
+    def __init__(self, file: _NewFile, encoder: Encoder, *, quotes: bool) -> None:
         self.file = file
         self._encoder = encoder
+        self._quotes = quotes
         file.write(encoder.file_header())
 
     def write(self, rows: pl.DataFrame) -> None:
@@ -155,7 +158,7 @@ class _LinesFile:
         assert isinstance(messages, pl.Series)
         lines = messages.cast(pl.Binary).to_list()
         text = b"\n".join(lines) + b"\n"
-        if text.count(b"\n") != len(lines):
+        if not self._quotes and text.count(b"\n") != len(lines):
             raise DataError("a message has a line break, so it cannot be one line of a file", remedy="write it as json")
         self.file.write(text)
 

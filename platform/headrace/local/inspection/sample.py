@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import glob
+import io
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -13,6 +13,8 @@ from typing import Literal
 import polars as pl
 
 from headrace.core.errors import UserError
+from headrace.core.files.matching_files import matching_files
+from headrace.core.files.unpacked_file import SUFFIXES, UnpackedFile
 from headrace.core.types import TIMESTAMP, DataType, Decimal, Field, ListOf, Primitive, Schema, Struct, Timestamp
 from headrace.formats.json.unreadable import readable
 from headrace.local.inspection.csv_messages import CsvSample, file_sample, message_sample
@@ -28,6 +30,7 @@ _BY_SUFFIX: dict[str, SampleFormat] = {
     ".tsv": "csv",
     ".parquet": "parquet",
 }
+_BUFFER_BYTES = 1 << 16
 _FILE_LIKE = ("/", "*", *_BY_SUFFIX)
 
 
@@ -42,7 +45,7 @@ def infer_file(target: str, form: SampleFormat | None, rows_max: int, *, header:
     header: whether a CSV file's first line names the columns; None: found in the data.
     """
     path = _first_file(target)
-    chosen = form or _BY_SUFFIX.get(path.suffix.lower())
+    chosen = form or _BY_SUFFIX.get(_plain_suffix(path))
     match chosen:
         case None:
             raise UserError(f"{path}: the format cannot be detected", remedy="write --format json or --format csv")
@@ -118,7 +121,7 @@ def _objects(messages: Iterable[bytes], where: str) -> Iterator[Mapping[str, obj
 
 def _of_parquet(path: Path, rows_max: int) -> Inferred:
     try:
-        rows = pl.scan_parquet(path).head(rows_max).collect()
+        rows = pl.scan_parquet(path, glob=False).head(rows_max).collect()
     except (pl.exceptions.PolarsError, OSError) as error:
         raise UserError(f"{path} is not a Parquet file: {error}") from error
     notes: dict[str, str] = {}
@@ -170,10 +173,15 @@ def _first_file(target: str) -> Path:
         raise UserError(f"{path} is a folder", remedy=f"name a file in it, or a glob such as '{path}/*.jsonl'")
     if path.exists():
         return path
-    found = sorted(glob.glob(target, recursive=True))  # noqa: PTH207 - Path.glob takes no absolute pattern
+    found = matching_files(target)
     if not found:
         raise UserError(f"there is no file {target}", remedy="for a Kafka topic, write its name and --brokers")
-    return Path(found[0])
+    return found[0]
+
+
+def _plain_suffix(path: Path) -> str:
+    """The end of the file's name without that of compression."""
+    return (path.with_suffix("") if path.suffix.lower() in SUFFIXES else path).suffix.lower()
 
 
 def _opened(path: Path) -> _Lines:
@@ -188,9 +196,10 @@ class _Lines:
 
     def __enter__(self) -> Iterator[str]:
         try:
-            self._file = self._path.open(encoding="utf-8-sig", newline="")
+            content = io.BufferedReader(UnpackedFile(self._path), _BUFFER_BYTES)
         except OSError as error:
             raise UserError(f"{self._path} cannot be read: {error.strerror}") from error
+        self._file = io.TextIOWrapper(content, encoding="utf-8-sig", newline="")
         return self._checked()
 
     def __exit__(self, *_: object) -> None:

@@ -1,11 +1,15 @@
 from __future__ import annotations
 
+import bz2
+import gzip
 import json
 from collections.abc import Mapping
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import polars as pl
+import pyarrow as pa
 import pytest
 
 from headrace.connect.format import Decoded
@@ -17,7 +21,7 @@ from headrace.core.errors import DataError, ExternalError, UserError
 from headrace.core.types import schema_of
 from headrace.testing.source_conformance import read_to_end
 from headrace_connectors.files import FilesSinkConfig, FilesSourceConfig
-from headrace_connectors.files.csv_header import CsvDialect
+from headrace_connectors.files.csv_dialect import CsvDialect
 from headrace_connectors.files.lines import LineFile
 
 SCHEMA = schema_of({"id": "int64", "name": "string"})
@@ -48,26 +52,26 @@ def lines_of(pattern: Path, format_name: str = "json", **options: Any) -> list[b
 def test_lines(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, block: int, content: bytes, expected: list[bytes]
 ) -> None:
-    monkeypatch.setattr("headrace_connectors.files.lines.BLOCK_BYTES", block)
+    monkeypatch.setattr("headrace_connectors.files.text_blocks.BLOCK_BYTES", block)
     path = tmp_path / "f"
     path.write_bytes(content)
     for skip in range(len(expected) + 2):
-        with LineFile(path, skip=skip) as file:
+        with closing(LineFile(path, skip=skip)) as file:
             read: list[bytes] = []
-            while lines := file.read_lines(2):
+            while lines := file.read_records(2)[0]:
                 read += lines
             assert read == expected[skip:]
             assert file.next_line == len(expected)
 
 
 def test_a_line_without_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("headrace_connectors.files.lines.LINE_BYTES_MAX", 1 << 20)
+    monkeypatch.setattr("headrace_connectors.files.text_blocks.LINE_BYTES_MAX", 1 << 20)
     path = tmp_path / "f"
     path.write_bytes(b"ok\n" + b"x" * (3 << 20))
-    with LineFile(path) as file:
-        assert file.read_lines(10) == [b"ok"]
+    with closing(LineFile(path)) as file:
+        assert file.read_records(10)[0] == [b"ok"]
         with pytest.raises(DataError, match="line 2 is longer than 1 MiB"):
-            file.read_lines(10)
+            file.read_records(10)
 
 
 def test_positions_for_people(tmp_path: Path) -> None:
@@ -156,6 +160,55 @@ def test_csv_header_that_lacks_a_column_is_remarked_once_a_file(tmp_path: Path) 
         polls.append(reader.poll(5))
     (remark,) = [remark for poll in polls for remark in poll.remarks]
     assert remark == f"{tmp_path / 'a.csv'} has no column amount: NULL in all of its rows; it has id"
+
+
+@pytest.mark.parametrize("name", ["a b.json", "x#1%20.json", "data[1].json", "*.json"])
+def test_a_file_of_any_name(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).write_text("1\n2\n")
+    (tmp_path / "data1.json").write_text("3\n")
+    assert lines_of(tmp_path / name, "raw") == [b"1", b"2"]
+    config = FilesSourceConfig(path=str(tmp_path / name))
+    assert config.describe_position(SplitId("elsewhere", 0), 1) == f"{tmp_path / name} line 2"
+
+
+@pytest.mark.parametrize("form", ["json", "raw", "csv"])
+def test_compressed_files_are_read_from_any_line_on(tmp_path: Path, form: str) -> None:
+    (tmp_path / "a.gz").write_bytes(gzip.compress(b"1\n2\n3\n"))
+    (tmp_path / "b.zst").write_bytes(pa.compress(b"4\r\n5", codec="zstd", asbytes=True))
+    assert lines_of(tmp_path / "*", form) == [b"1", b"2", b"3", b"4", b"5"]
+    context = SourceContext("p", "n", SCHEMA, form)
+    config = FilesSourceConfig(path=str(tmp_path / "*"))
+    (split,) = config.open_enumerator(context).discover()
+    reader = config.open_reader(context)
+    reader.assign([split.starting_at(2)])
+    assert [row for rows in read_to_end(reader, [split]).rows.values() for row in rows] == [b"3", b"4", b"5"]
+
+
+@pytest.mark.parametrize(
+    ("form", "content", "message"),
+    [
+        ("json", bz2.compress(b"{}"), r"f is packed with bzip2\n  unpack it, or pack it with gzip or zstd"),
+        ("csv", gzip.compress(b"1,a\n" * 1_000)[:-9], r"f is damaged, or not complete: .*\n  copy it anew"),
+        ("parquet", gzip.compress(b"PAR1"), r"f is packed with gzip\n  unpack it: Parquet files are compressed inside"),
+    ],
+)
+def test_files_that_cannot_be_unpacked(tmp_path: Path, form: str, content: bytes, message: str) -> None:
+    (tmp_path / "f").write_bytes(content)
+    with pytest.raises(UserError, match=message):
+        lines_of(tmp_path / "f", form)
+
+
+def test_parquet_of_any_name(tmp_path: Path) -> None:
+    path = tmp_path / "a b[1]#%41*.parquet"
+    pl.DataFrame({"id": [1, 2]}).write_parquet(path)
+    context = SourceContext("p", "n", SCHEMA, "parquet")
+    config = FilesSourceConfig(path=str(path))
+    reader = config.open_reader(context)
+    reader.assign(config.open_enumerator(context).discover())
+    batch = reader.poll(5).batch
+    reader.close()
+    assert isinstance(batch, RowBatch)
+    assert batch.rows["id"].to_list() == [1, 2]
 
 
 def test_parquet_types_and_missing_columns(tmp_path: Path) -> None:

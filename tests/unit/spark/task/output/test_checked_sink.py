@@ -30,6 +30,7 @@ def pipeline(folder: Path, sink: dict[str, Any], rows: list[dict[str, Any]]) -> 
                     "schema": {"k": "string", "n": "int64"},
                 }
             },
+            "steps": {"texts": {"from": "rows", "select": ["k"]}},
             "sinks": {"out": {"from": "rows", **sink}},
         }
     )
@@ -51,13 +52,13 @@ def sql(folder: Path) -> dict[str, Any]:
     return {"sql": {**place, "mode": "upsert", "key": ["k"]}}
 
 
-def csv(folder: Path) -> dict[str, Any]:
-    return {"files": {"path": str(folder / "out")}, "format": "csv"}
+def raw(folder: Path) -> dict[str, Any]:
+    return {"from": "texts", "files": {"path": str(folder / "out")}, "format": "raw"}
 
 
 @pytest.mark.parametrize(
     ("sink", "bad", "message"),
-    [(sql, None, "a row has no key \\(k is NULL\\)"), (csv, "two\nlines", "column k has a line break")],
+    [(sql, None, "a row has no key \\(k is NULL\\)"), (raw, "two\nlines", "column k has a line break")],
 )
 def test_nothing_is_decided_that_could_not_be_published(
     tmp_path: Path, sink: Any, bad: str | None, message: str
@@ -78,7 +79,7 @@ def test_nothing_is_decided_that_could_not_be_published(
 
 
 def test_who_only_looks_at_the_rows_gets_all_of_them(tmp_path: Path) -> None:
-    model = pipeline(tmp_path, csv(tmp_path), [{"k": "two\nlines", "n": 1}])
+    model = pipeline(tmp_path, raw(tmp_path), [{"k": "two\nlines", "n": 1}])
     assert replay(tmp_path, model, publish=False) == 1
 
 
