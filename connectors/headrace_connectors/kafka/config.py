@@ -166,16 +166,7 @@ class KafkaSourceSettings(Config):
         self, topic: str, *, exactly_once: bool = False, commit_within_ms: int | None = None
     ) -> tuple[str, dict[str, Any]] | None:
         """A Kafka sink on the same brokers, with the same login."""
-        fields: dict[str, Any] = {
-            "brokers": self.brokers,
-            "topic": topic,
-            "properties": connection_settings(self.properties),
-        }
-        if exactly_once:
-            fields["delivery"] = "exactly-once"
-            if commit_within_ms is not None:
-                fields["transaction_timeout"] = commit_within_ms
-        return "kafka", fields
+        return _dead_letter_sink(self, topic, commit_within_ms, exactly_once=exactly_once)
 
 
 class CreateTopic(Config):
@@ -195,6 +186,8 @@ class CreateTopic(Config):
 
 class KafkaSinkSettings(Config):
     """The fields of a Kafka sink."""
+
+    refuses: ClassVar[Literal["never", "in_write", "in_flush"]] = "in_write"
 
     brokers: Brokers
     topic: Topic = Field(description="the topic that is written")
@@ -278,6 +271,12 @@ class KafkaSinkSettings(Config):
         """Columns of key and headers."""
         return tuple(dict.fromkeys((*(self.key or ()), *self.headers.values())))
 
+    def dead_letter_sink(
+        self, topic: str, *, exactly_once: bool = False, commit_within_ms: int | None = None
+    ) -> tuple[str, dict[str, Any]] | None:
+        """A Kafka sink on the same brokers, with the same login."""
+        return _dead_letter_sink(self, topic, commit_within_ms, exactly_once=exactly_once)
+
     @property
     def exactly_once(self) -> bool:
         """Whether rows become visible when their transaction is committed."""
@@ -305,3 +304,18 @@ class KafkaSinkSettings(Config):
     def publishes_once(self) -> bool:
         """Always true, whatever `delivery` a live job uses."""
         return True
+
+
+def _dead_letter_sink(
+    beside: KafkaSourceSettings | KafkaSinkSettings, topic: str, commit_within_ms: int | None, *, exactly_once: bool
+) -> tuple[str, dict[str, Any]]:
+    fields: dict[str, Any] = {
+        "brokers": beside.brokers,
+        "topic": topic,
+        "properties": connection_settings(beside.properties),
+    }
+    if exactly_once:
+        fields["delivery"] = "exactly-once"
+        if commit_within_ms is not None:
+            fields["transaction_timeout"] = commit_within_ms
+    return "kafka", fields

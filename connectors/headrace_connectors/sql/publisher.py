@@ -15,7 +15,7 @@ from headrace_connectors.sql.config import SqlSinkSettings
 from headrace_connectors.sql.share_progress import ShareProgress
 from headrace_connectors.sql.tables.target import DELETE
 from headrace_connectors.sql.writing.direct_writer import DirectWriter
-from headrace_connectors.sql.writing.row_buffer import refuse_null_keys
+from headrace_connectors.sql.writing.row_buffer import with_keys
 
 
 class SqlPublisher(DirectWriter):
@@ -46,7 +46,7 @@ class SqlPublisher(DirectWriter):
         if not rows.height:
             return
         if self._key is not None:
-            refuse_null_keys(rows, self._key, self._context.node, dialect=self._dialect)
+            rows = with_keys(self._context, rows, self._key, dialect=self._dialect)
         self._database.run(lambda connection, number: self._put(connection, rows, again=number > 0))
         self._published += rows.height
 

@@ -14,7 +14,7 @@ from headrace_connectors.sql.tables.statements import delete_all, upsert_all
 from headrace_connectors.sql.tables.tables import plain
 from headrace_connectors.sql.tables.target import DELETE, Target
 from headrace_connectors.sql.writing.load import load
-from headrace_connectors.sql.writing.row_buffer import RowBuffer, refuse_null_keys
+from headrace_connectors.sql.writing.row_buffer import RowBuffer, with_keys
 
 _ARRIVED = Target("__headrace_rows")
 """A temporary table, for this connection only, that receives the rows of an upsert."""
@@ -47,7 +47,7 @@ class DirectWriter:
             plain_rows = rows.drop(DELETE)
             self._database.run(lambda connection, _: self._append(connection, plain_rows))
             return
-        refuse_null_keys(rows, self._key, self._context.node, dialect=self._dialect)
+        rows = with_keys(self._context, rows, self._key, dialect=self._dialect)
         last = rows.unique(subset=list(self._key), keep="last", maintain_order=True)
         self._database.run(lambda connection, _: self._upsert(connection, last))
 

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 import polars as pl
 
-from headrace.connect.row_check import refused_row
-from headrace.connect.sink import SinkBatch
+from headrace.connect.row_check import Refusal, Refused
+from headrace.connect.sink import SinkBatch, SinkContext
 from headrace.core.batch import OP
 from headrace_connectors.sql.tables.target import DELETE
 
@@ -54,21 +54,23 @@ class RowBuffer:
         return rows
 
 
-def refuse_null_keys(rows: pl.DataFrame, key: Sequence[str], node: str, *, dialect: str) -> None:
-    """Raises DataError for the first row with a NULL in its key: no unique constraint would ever match it. SQLite
-    stores NaN as NULL; for PostgreSQL all NaN are one value."""
-    lacks = {name: _is_null(rows, name, dialect) for name in key}
-    lacking = rows.filter(pl.any_horizontal(lacks.values()))
-    if lacking.height:
-        column = next(name for name in key if lacking[:1].select(lacks[name]).item())
-        value = lacking.get_column(column)[0]
-        what = "NULL" if value is None else "NaN, which SQLite stores as NULL"
-        raise refused_row(
-            node,
-            f"a row has no key ({column} is {what}), and mode: upsert needs one",
-            lacking[0],
-            "filter such rows out before the sink, or write with mode: append",
-        )
+def with_keys(context: SinkContext, rows: pl.DataFrame, key: Sequence[str], *, dialect: str) -> pl.DataFrame:
+    """The rows without those that `null_keys` names, which are refused."""
+    refused = null_keys(rows, key, dialect=dialect)
+    context.refuse_rows(rows, refused)
+    return rows.filter(~pl.int_range(rows.height, eager=True).is_in(list(refused))) if refused else rows
+
+
+def null_keys(rows: pl.DataFrame, key: Sequence[str], *, dialect: str) -> Refused:
+    """The rows with a NULL in their key: no unique constraint would ever match it. SQLite stores NaN as NULL; for
+    PostgreSQL all NaN are one value."""
+    found: dict[int, Refusal] = {}
+    for name in key:
+        for row in rows.select(_is_null(rows, name, dialect)).to_series().arg_true():
+            what = "NULL" if rows.get_column(name)[row] is None else "NaN, which SQLite stores as NULL"
+            why = f"a row has no key ({name} is {what}), and mode: upsert needs one"
+            found.setdefault(row, Refusal(why, "filter such rows out before the sink, or write with mode: append"))
+    return found
 
 
 def _is_null(rows: pl.DataFrame, name: str, dialect: str) -> pl.Expr:

@@ -18,7 +18,7 @@ from headrace_connectors.sql.tables.statements import is_part
 from headrace_connectors.sql.tables.tables import plain_staged
 from headrace_connectors.sql.tables.target import DELETE, PART_COLUMNS, SEQUENCE
 from headrace_connectors.sql.writing.load import load
-from headrace_connectors.sql.writing.row_buffer import RowBuffer, refuse_null_keys
+from headrace_connectors.sql.writing.row_buffer import RowBuffer, with_keys
 from headrace_connectors.sql.writing.staged_parts import StagedBy, StagedPart
 
 
@@ -72,7 +72,7 @@ class StagingWriter:
         if not rows.height:
             return
         if self._config.key is not None:
-            refuse_null_keys(rows, self._config.key, self._context.node, dialect=self._config.dialect)
+            rows = with_keys(self._context, rows, self._config.key, dialect=self._config.dialect)
         staged = rows.select(
             *(pl.lit(value).alias(name) for name, value in zip(PART_COLUMNS, self._part.values, strict=True)),
             pl.int_range(self._rows, self._rows + rows.height, dtype=pl.Int64).alias(SEQUENCE),

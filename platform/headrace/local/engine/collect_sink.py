@@ -71,6 +71,8 @@ class CollectSink(SinkConfig):
     model_config = ConfigDict(arbitrary_types_allowed=True)
     takes: ClassVar[Literal["messages", "rows"]] = "rows"
     takes_format: ClassVar[Literal["required", "optional", "no"]] = "no"
+    refuses: ClassVar[Literal["never", "in_write", "in_flush"]] = "in_write"
+    """In place of a sink it has that sink's output `bad`, which stays empty: every row can be collected."""
 
     collection: RowTaker
 
