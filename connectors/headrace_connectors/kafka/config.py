@@ -187,8 +187,6 @@ class CreateTopic(Config):
 class KafkaSinkSettings(Config):
     """The fields of a Kafka sink."""
 
-    refuses: ClassVar[Literal["never", "in_write", "in_flush"]] = "in_write"
-
     brokers: Brokers
     topic: Topic = Field(description="the topic that is written")
     key: tuple[str, ...] | None = Field(
@@ -245,6 +243,16 @@ class KafkaSinkSettings(Config):
         if message := refused(self.properties, OWNED_BY_SINK):
             raise ValueError(message)
         return self
+
+    @property
+    def refuses(self) -> Literal["never", "in_write", "in_flush"]:
+        """Rows are checked before they are queued."""
+        return "in_write"
+
+    @property
+    def refusals_depend_on(self) -> str | None:
+        """The clock, with the rows' own times. The cleanup policy of a topic is part of its purpose."""
+        return "the clock and the topic's limits of times" if self.timestamp == "event" else None
 
     @property
     def accepts_updates(self) -> bool:

@@ -13,7 +13,6 @@ from headrace.connect.sink import SinkContext
 from headrace_connectors.sql.client import Database
 from headrace_connectors.sql.config import SqlSinkSettings
 from headrace_connectors.sql.share_progress import ShareProgress
-from headrace_connectors.sql.tables.target import DELETE
 from headrace_connectors.sql.writing.direct_writer import DirectWriter
 from headrace_connectors.sql.writing.row_buffer import with_keys
 
@@ -55,8 +54,5 @@ class SqlPublisher(DirectWriter):
         if again and self._progress.is_at(connection, after):
             # the previous try was committed, and its answer was lost
             return
-        if self._key is None:
-            self._append(connection, rows.drop(DELETE))
-        else:
-            self._upsert(connection, rows.unique(subset=list(self._key), keep="last", maintain_order=True))
+        self._table.put(connection, rows)
         self._progress.advance(connection, self._published, after)

@@ -317,9 +317,12 @@ class SinkConfig(Config):
 
     files: ClassVar[bool] = False
     """Whether the sink writes whole files, and so accepts formats that are `file_only`."""
-    refuses: ClassVar[Literal["never", "in_write", "in_flush"]] = "never"
-    """Where the writer calls `SinkContext.refuse_rows`: only in the `write` that brought the row, or also in a later
-    call. Only sinks that do have `on_error:`; with `never` every row that cannot be written fails the job."""
+
+    @property
+    def refuses(self) -> Literal["never", "in_write", "in_flush"]:
+        """Where the writer calls `SinkContext.refuse_rows`: only in the `write` that brought the row, or also in a
+        later call. With `never` the sink has no `on_error:`, and a row that cannot be written fails the job."""
+        return "never"
 
     @property
     def accepts_updates(self) -> bool:
@@ -349,6 +352,12 @@ class SinkConfig(Config):
     def transactions(self, context: SinkContext) -> tuple[str, ...]:
         """The names under which this writer (subtask, attempt) may leave output open; empty for none. Pure."""
         return ()
+
+    @property
+    def refusals_depend_on(self) -> str | None:
+        """What decides beside the rows which of them are refused: a sink with `on_error` is then not replayable. None:
+        `open_check` finds all of these rows."""
+        return None
 
     def dead_letter_sink(
         self, topic: str, *, exactly_once: bool = False, commit_within_ms: int | None = None

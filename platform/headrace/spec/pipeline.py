@@ -163,7 +163,7 @@ class SinkFields(FileModel):
     )
     format: FormatField | None = Field(default=None, description="how rows are encoded: a name, or {name: options}")
     on_error: ErrorRuleField = Field(
-        default=OnError.FAIL, description="what happens to a row that this sink cannot write; only for kafka"
+        default=OnError.FAIL, description="what happens to a row that this sink cannot write; only for kafka and sql"
     )
     parallelism: Parallelism | None = Field(default=None, description="default: the pipeline's")
     partition: PartitionField | None = Field(default=None, description="how rows are spread over the subtasks")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -75,7 +76,7 @@ def test_each_row_is_once_in_the_output_or_once_in_the_dead_letters(cluster: Clu
     require_none_open(broker, job.job)
 
 
-def row_of(record: Record) -> dict[str, object] | None:
+def row_of(record: Record) -> dict[str, Any] | None:
     value = record.value or b""
     return json.loads(value) if value.startswith(b"{") else None
 

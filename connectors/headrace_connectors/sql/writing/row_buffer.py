@@ -9,7 +9,7 @@ import polars as pl
 
 from headrace.connect.row_check import Refusal, Refused
 from headrace.connect.sink import SinkBatch, SinkContext
-from headrace.core.batch import OP
+from headrace.core.batch import OP, concat_batches, hidden_columns
 from headrace_connectors.sql.tables.target import DELETE
 
 ROWS_MAX = 50_000
@@ -19,10 +19,13 @@ LINGER_S = 1.0
 
 
 class RowBuffer:
-    """Buffers the columns `names`, and `DELETE`."""
+    """Buffers the columns `names`, and `DELETE`.
 
-    def __init__(self, names: Sequence[str]) -> None:
-        self._names = list(names)
+    whole   and all hidden columns, for a row that is refused later
+    """
+
+    def __init__(self, names: Sequence[str], *, whole: bool) -> None:
+        self._names, self._whole = list(names), whole
         self._frames: list[pl.DataFrame] = []
         self._rows = 0
         self._bytes = 0
@@ -33,7 +36,8 @@ class RowBuffer:
         if not len(batch):
             return
         deletes = pl.col(OP).fill_null(value=False) if OP in batch.rows.columns else pl.lit(value=False)
-        frame = batch.rows.select(*self._names, deletes.alias(DELETE))
+        hidden = hidden_columns(batch.rows) if self._whole else []
+        frame = batch.rows.select(*self._names, *hidden, deletes.alias(DELETE))
         if not self._frames:
             self._since = time.monotonic()
         self._frames.append(frame)
@@ -48,7 +52,7 @@ class RowBuffer:
 
     def taken(self) -> pl.DataFrame:
         """Removes and returns all rows, in order."""
-        rows = pl.concat(self._frames) if self._frames else pl.DataFrame()
+        rows = concat_batches(self._frames) if self._frames else pl.DataFrame()
         self._frames.clear()
         self._rows = self._bytes = 0
         return rows
@@ -57,7 +61,17 @@ class RowBuffer:
 def with_keys(context: SinkContext, rows: pl.DataFrame, key: Sequence[str], *, dialect: str) -> pl.DataFrame:
     """The rows without those that `null_keys` names, which are refused."""
     refused = null_keys(rows, key, dialect=dialect)
-    context.refuse_rows(rows, refused)
+    refuse(context, rows, refused)
+    return without(rows, refused)
+
+
+def refuse(context: SinkContext, rows: pl.DataFrame, refused: Refused) -> None:
+    """Passes on buffered rows that are refused."""
+    context.refuse_rows(rows.drop(DELETE), refused)
+
+
+def without(rows: pl.DataFrame, refused: Refused) -> pl.DataFrame:
+    """The rows that are not refused."""
     return rows.filter(~pl.int_range(rows.height, eager=True).is_in(list(refused))) if refused else rows
 
 

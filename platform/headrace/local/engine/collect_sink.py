@@ -71,10 +71,13 @@ class CollectSink(SinkConfig):
     model_config = ConfigDict(arbitrary_types_allowed=True)
     takes: ClassVar[Literal["messages", "rows"]] = "rows"
     takes_format: ClassVar[Literal["required", "optional", "no"]] = "no"
-    refuses: ClassVar[Literal["never", "in_write", "in_flush"]] = "in_write"
-    """In place of a sink it has that sink's output `bad`, which stays empty: every row can be collected."""
 
     collection: RowTaker
+
+    @property
+    def refuses(self) -> Literal["never", "in_write", "in_flush"]:
+        """In place of a sink it has that sink's output `bad`, which stays empty: every row can be collected."""
+        return "in_write"
 
     @property
     def accepts_updates(self) -> bool:

@@ -67,7 +67,7 @@ def plan_sink(name: str, node: SinkNode, stream: Stream, pipeline: Pipeline, pro
         outputs={BAD: Stream(bad_schema(stream.schema), timed=False)} if policy is OnError.DIVERT else {},
         parallelism=parallelism,
         partitioning=partitioning,
-        not_replayable=spread_reasons(partitioning),
+        not_replayable=(*spread_reasons(partitioning), *_refusal_reasons(node)),
         needs_time=node.config.uses_event_time,
     )
 
@@ -76,10 +76,17 @@ def _check_on_error(path: Path, node: SinkNode, problems: Problems) -> None:
     if node.on_error is not OnError.FAIL and node.config.refuses == "never":
         raise problems.refuse(
             (*path, "on_error"),
-            f"{node.connector} sinks have no on_error: they leave out no row, and one that cannot be written fails the "
-            "job",
-            "filter such rows out before the sink; kafka sinks have on_error",
+            f"this {node.connector} sink has no on_error: a row that it cannot write fails the job",
+            "filter such rows out before the sink; on_error is for kafka sinks, and for sql sinks of PostgreSQL and "
+            "SQLite",
         )
+
+
+def _refusal_reasons(node: SinkNode) -> tuple[str, ...]:
+    depends = node.config.refusals_depend_on
+    if node.on_error is OnError.FAIL or depends is None:
+        return ()
+    return (f"on_error: which rows are left out depends on {depends}",)
 
 
 def _check_kind(path: Path, node: SinkNode, stream: Stream, problems: Problems) -> None:

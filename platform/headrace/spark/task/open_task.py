@@ -120,12 +120,13 @@ class OpenTask:
         order = self.order
         sink = StagedSink(spec, self.store, counters, attempt=order.attempt, epoch=order.epoch, subtask=self.index)
         self._sinks.append(sink)
-        if not order.publish and spec.on_error is OnError.FAIL:
+        # who only looks at the rows gets all of them, but for those that leave by `on_error`
+        if not order.publish and spec.on_error is OnError.FAIL and not spec.implicit:
             return sink
         context = sink_context(
             spec, order.job, self.index, parallelism=self.width, terms=self.plan.checkpoint, attempt=order.attempt
         )
-        return CheckedSink(open_checks(spec, context), sink, refused)
+        return CheckedSink(spec, open_checks(spec, context), sink, refused)
 
     def take_ready(self) -> Iterator[Envelope]:
         """Returns the complete blobs."""

@@ -80,7 +80,7 @@ def test_a_policy_is_part_of_the_plan_and_its_absence_is_not() -> None:
 def test_sinks_that_leave_out_no_row_refuse_the_word(connector: str, settings: dict[str, Any]) -> None:
     found = problems({"out": out("skip", connector=connector, settings=settings)})
     message, remedy = found["sinks", "out", "on_error"]
-    assert message.startswith(f"{connector} sinks have no on_error")
+    assert message.startswith(f"this {connector} sink has no on_error")
     assert remedy is not None
 
 

@@ -120,13 +120,17 @@ def test_a_lease_that_holds_lets_rows_through() -> None:
 class Refusing(Log):
     """A sink whose writer refuses odd numbers."""
 
-    refuses: ClassVar[Literal["never", "in_write", "in_flush"]] = "in_write"
+    @property
+    def refuses(self) -> Literal["never", "in_write", "in_flush"]:
+        return "in_write"
 
 
 class RefusingLate(Log):
     """As `Refusing`; the writer refuses them when it is flushed."""
 
-    refuses: ClassVar[Literal["never", "in_write", "in_flush"]] = "in_flush"
+    @property
+    def refuses(self) -> Literal["never", "in_write", "in_flush"]:
+        return "in_flush"
 
 
 class RefusingWriter(LogWriter):
