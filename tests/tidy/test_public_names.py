@@ -33,7 +33,9 @@ NAMES = {
     "headrace.connect.publisher": "Publisher Share",
     "headrace.connect.registry": "Connector Format connector format_named",
     "headrace.connect.restored": "gone restored",
-    "headrace.connect.row_check": "Encode EncodeCheck RowCheck ValueCheck columns_holding leaves refused_row",
+    "headrace.connect.row_check": """
+        Encode EncodeCheck Refusal Refuse Refused RowCheck ValueCheck columns_holding leaves refused_row
+    """,
     "headrace.connect.share_marker": "ShareMarker",
     "headrace.connect.sink": """
         AuditedCommitter CheckpointTerms Committable CommittedWriter Committer OpenTransaction OutputAudit OutputSeen

@@ -5,7 +5,7 @@ from __future__ import annotations
 import polars as pl
 
 from headrace.connect.format import Encoder
-from headrace.connect.row_check import leaves, refused_row
+from headrace.connect.row_check import Refusal, Refused, leaves
 from headrace.connect.sink import SinkContext
 
 
@@ -13,27 +13,24 @@ class LinesCheck:
     """`connect.row_check.RowCheck` for text files. Encodes rows only if a value of theirs has a line break."""
 
     def __init__(self, context: SinkContext, encoder: Encoder) -> None:
-        self._node, self._encoder = context.node, encoder
+        self._encoder = encoder
         self._names = list(context.schema.names)
 
-    def require(self, rows: pl.DataFrame) -> None:
+    def refused(self, rows: pl.DataFrame) -> Refused:
         """See RowCheck."""
         visible = rows.select(self._names)
         suspected = [name for name in self._names if _breaks(visible.get_column(name))]
         if not suspected:
-            return
+            return {}
         messages = pl.from_arrow(self._encoder.encode(visible))
         assert isinstance(messages, pl.Series)
         broken = messages.cast(pl.Binary).bin.contains(b"\n")
-        if broken.any():
-            row = visible[int(broken.arg_true()[0])]
-            column = next(name for name in suspected if _breaks(row.get_column(name)))
-            raise refused_row(
-                self._node,
-                f"column {column} has a line break, so the row cannot be one line of a file",
-                row,
-                "write it as json",
-            )
+        found: dict[int, Refusal] = {}
+        for number in broken.arg_true():
+            column = next(name for name in suspected if _breaks(visible.get_column(name).slice(number, 1)))
+            why = f"column {column} has a line break, so the row cannot be one line of a file"
+            found[number] = Refusal(why, "write it as json")
+        return found
 
 
 def _breaks(column: pl.Series) -> bool:

@@ -166,16 +166,7 @@ class KafkaSourceSettings(Config):
         self, topic: str, *, exactly_once: bool = False, commit_within_ms: int | None = None
     ) -> tuple[str, dict[str, Any]] | None:
         """A Kafka sink on the same brokers, with the same login."""
-        fields: dict[str, Any] = {
-            "brokers": self.brokers,
-            "topic": topic,
-            "properties": connection_settings(self.properties),
-        }
-        if exactly_once:
-            fields["delivery"] = "exactly-once"
-            if commit_within_ms is not None:
-                fields["transaction_timeout"] = commit_within_ms
-        return "kafka", fields
+        return _dead_letter_sink(self, topic, commit_within_ms, exactly_once=exactly_once)
 
 
 class CreateTopic(Config):
@@ -254,6 +245,16 @@ class KafkaSinkSettings(Config):
         return self
 
     @property
+    def refuses(self) -> Literal["never", "in_write", "in_flush"]:
+        """Rows are checked before they are queued."""
+        return "in_write"
+
+    @property
+    def refusals_depend_on(self) -> str | None:
+        """The clock, with the rows' own times. The cleanup policy of a topic is part of its purpose."""
+        return "the clock and the topic's limits of times" if self.timestamp == "event" else None
+
+    @property
     def accepts_updates(self) -> bool:
         """Whether the sink accepts updating rows: by key, or as plain rows if configured."""
         return self.mode == "upsert" or self.updates == "as_rows"
@@ -277,6 +278,12 @@ class KafkaSinkSettings(Config):
     def referenced_columns(self) -> tuple[str, ...]:
         """Columns of key and headers."""
         return tuple(dict.fromkeys((*(self.key or ()), *self.headers.values())))
+
+    def dead_letter_sink(
+        self, topic: str, *, exactly_once: bool = False, commit_within_ms: int | None = None
+    ) -> tuple[str, dict[str, Any]] | None:
+        """A Kafka sink on the same brokers, with the same login."""
+        return _dead_letter_sink(self, topic, commit_within_ms, exactly_once=exactly_once)
 
     @property
     def exactly_once(self) -> bool:
@@ -305,3 +312,18 @@ class KafkaSinkSettings(Config):
     def publishes_once(self) -> bool:
         """Always true, whatever `delivery` a live job uses."""
         return True
+
+
+def _dead_letter_sink(
+    beside: KafkaSourceSettings | KafkaSinkSettings, topic: str, commit_within_ms: int | None, *, exactly_once: bool
+) -> tuple[str, dict[str, Any]]:
+    fields: dict[str, Any] = {
+        "brokers": beside.brokers,
+        "topic": topic,
+        "properties": connection_settings(beside.properties),
+    }
+    if exactly_once:
+        fields["delivery"] = "exactly-once"
+        if commit_within_ms is not None:
+            fields["transaction_timeout"] = commit_within_ms
+    return "kafka", fields

@@ -107,6 +107,17 @@ class SqlSinkSettings(Config):
         return Target(table=table, schema=schema or None)
 
     @property
+    def refuses(self) -> Literal["never", "in_write", "in_flush"]:
+        """Rows are stored when the buffer is full, and at the barrier. Dialects without full support may have no
+        savepoints."""
+        return "in_flush" if self.dialect in _DRIVERS else "never"
+
+    @property
+    def refusals_depend_on(self) -> str | None:
+        """The constraints of the table."""
+        return "the constraints and the rows of the table"
+
+    @property
     def accepts_updates(self) -> bool:
         """Whether the sink accepts updating rows: by key, or as plain rows if configured."""
         return self.mode == "upsert" or self.updates == "as_rows"

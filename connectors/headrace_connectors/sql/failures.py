@@ -84,8 +84,8 @@ _REFUSED_ROW = "filter or correct such rows before the sink, or change the table
 
 def _of_postgres(cause: psycopg.Error, state: str, what: str) -> HeadraceError:
     said = _said(cause)
-    # integrity constraint violation, data exception
-    if state.startswith(("23", "22")):
+    # integrity constraint violation, data exception, an index entry too large, a trigger that raises
+    if state.startswith(("23", "22")) or state in {"54000", "P0001"}:
         return DataError(f"{what}: the table refuses a row: {said}", remedy=_REFUSED_ROW)
     # invalid authorization specification
     if state.startswith("28"):

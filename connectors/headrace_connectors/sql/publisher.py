@@ -13,9 +13,8 @@ from headrace.connect.sink import SinkContext
 from headrace_connectors.sql.client import Database
 from headrace_connectors.sql.config import SqlSinkSettings
 from headrace_connectors.sql.share_progress import ShareProgress
-from headrace_connectors.sql.tables.target import DELETE
 from headrace_connectors.sql.writing.direct_writer import DirectWriter
-from headrace_connectors.sql.writing.row_buffer import refuse_null_keys
+from headrace_connectors.sql.writing.row_buffer import with_keys
 
 
 class SqlPublisher(DirectWriter):
@@ -46,7 +45,7 @@ class SqlPublisher(DirectWriter):
         if not rows.height:
             return
         if self._key is not None:
-            refuse_null_keys(rows, self._key, self._context.node, dialect=self._dialect)
+            rows = with_keys(self._context, rows, self._key, dialect=self._dialect)
         self._database.run(lambda connection, number: self._put(connection, rows, again=number > 0))
         self._published += rows.height
 
@@ -55,8 +54,5 @@ class SqlPublisher(DirectWriter):
         if again and self._progress.is_at(connection, after):
             # the previous try was committed, and its answer was lost
             return
-        if self._key is None:
-            self._append(connection, rows.drop(DELETE))
-        else:
-            self._upsert(connection, rows.unique(subset=list(self._key), keep="last", maintain_order=True))
+        self._table.put(connection, rows)
         self._progress.advance(connection, self._published, after)

@@ -5,13 +5,13 @@ from __future__ import annotations
 
 import polars as pl
 
-from headrace.connect.row_check import RowCheck, ValueCheck, columns_holding
+from headrace.connect.row_check import Refused, RowCheck, ValueCheck, columns_holding, first_of
 from headrace.connect.sink import SinkContext
 from headrace.core.time_range import YEAR_1_DAY, YEAR_9999_DAY
 from headrace.core.types import Primitive
 from headrace.formats.writable_times import TEXT_DAYS, times_check
 from headrace_connectors.sql.config import SqlSinkSettings
-from headrace_connectors.sql.writing.row_buffer import refuse_null_keys
+from headrace_connectors.sql.writing.row_buffer import null_keys
 
 _YEARS_1_TO_9999 = (YEAR_1_DAY, YEAR_9999_DAY + 1)
 """First day, and the day after the last one, in days since the epoch."""
@@ -21,28 +21,25 @@ class SqlRowCheck:
     """`connect.row_check.RowCheck` for tables."""
 
     def __init__(self, config: SqlSinkSettings, context: SinkContext) -> None:
-        self._key, self._dialect, self._node = config.key, config.dialect, context.node
+        self._key, self._dialect = config.key, config.dialect
         self._checks = _value_checks(config, context)
 
-    def require(self, rows: pl.DataFrame) -> None:
+    def refused(self, rows: pl.DataFrame) -> Refused:
         """See RowCheck."""
-        if self._key is not None:
-            refuse_null_keys(rows, self._key, self._node, dialect=self._dialect)
-        for check in self._checks:
-            check.require(rows)
+        keyless = {} if self._key is None else null_keys(rows, self._key, dialect=self._dialect)
+        return first_of((keyless, *(check.refused(rows) for check in self._checks)))
 
 
 def _value_checks(config: SqlSinkSettings, context: SinkContext) -> list[RowCheck]:
     checks: list[RowCheck] = []
     days = TEXT_DAYS if config.dialect == "sqlite" else _YEARS_1_TO_9999
-    times = times_check(context.schema, context.node, days=days, why="holds a time that the database has no form for")
+    times = times_check(context.schema, days=days, why="holds a time that the database has no form for")
     if times is not None:
         checks.append(times)
     texts = columns_holding(context.schema, lambda dtype: dtype is Primitive.STRING)
     if texts and config.dialect == "postgresql":
         checks.append(
             ValueCheck(
-                context.node,
                 texts,
                 _has_nul,
                 "holds the character NUL, which no text in PostgreSQL may have",

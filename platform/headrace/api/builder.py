@@ -321,17 +321,21 @@ class Stream:
         format: str | Mapping[str, object] | None = None,  # noqa: A002 - the word of the file
         parallelism: int | None = None,
         partition: str | Mapping[str, Sequence[str]] | None = None,
+        on_error: str | Mapping[str, str] | None = None,
         **connector: Mapping[str, object],
-    ) -> None:
-        """Writes these rows. The connector is named by its keyword: `files={"path": ..}`."""
+    ) -> Stream:
+        """Writes these rows. The connector is named by its keyword: `files={"path": ..}`. Of the stream that it returns
+        only `bad` has rows: those that the sink could not write (`on_error="divert"`).
+        """
         fields: dict[str, object] = {
             "from": self.reference,
             **connector,
             "format": format,
             "parallelism": parallelism,
             "partition": partition,
+            "on_error": on_error,
         }
-        self.pipeline._add("sinks", name, fields)
+        return self.pipeline._add("sinks", name, fields)
 
     def _step(self, name: str, fields: Mapping[str, object]) -> Stream:
         return self.pipeline._add("steps", name, {"from": self.reference, **fields})

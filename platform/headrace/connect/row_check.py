@@ -1,19 +1,20 @@
-"""Checks rows before they are staged: can they be written once they are decided?
+"""Rows that a format or a sink cannot write: each is found before it is written, with its reason.
 
 An engine that decides first and publishes afterwards (`connect.publisher`) cannot take a decision back. A row that the
 format or the sink then rejects would block the decided job forever. So formats and sinks report beforehand, from
-columns and without I/O, the errors they would raise for a row.
+columns and without I/O, the rows that they would reject.
 
     rows ─> the format's check, the sink's check ─> staged ─> decision ─> encoded, published
 
-Limits known only to the external system (a table's constraints, the brokers' limits) are not checked here.
+Limits known only to the external system (a table's constraints, the brokers' limits) are not checked here. Writers that
+learn of them refuse rows as well: `SinkContext.refuse`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Protocol, TypeAlias, TypeVar
 
 from headrace.core.errors import DataError
 from headrace.core.types import DataType, ListOf, Schema, Struct
@@ -27,13 +28,28 @@ Encode: TypeAlias = "Callable[[pl.DataFrame], pa.Array]"
 
 
 _SHOWN_MAX = 200
+_Failure = TypeVar("_Failure")
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """Why a row cannot be written, and what to do about such rows."""
+
+    why: str
+    remedy: str
+
+
+Refused = Mapping[int, Refusal]
+"""Number of a row within its frame -> why it cannot be written."""
+Refuse: TypeAlias = "Callable[[pl.DataFrame, Refused], None]"
+"""Takes rows that a sink leaves out: a frame, and the refused ones of its rows."""
 
 
 class RowCheck(Protocol):
     """Checks rows; used by one thread."""
 
-    def require(self, rows: pl.DataFrame) -> None:
-        """Raises DataError for the first row that cannot be written: node, column, remedy.
+    def refused(self, rows: pl.DataFrame) -> Refused:
+        """Returns every row that cannot be written.
 
         `rows`: visible columns, and the hidden `__ts` and `__op`, as `connect.sink.SinkBatch` has them.
         """
@@ -49,36 +65,79 @@ class ValueCheck:
     why       the reason: `... is a day that JSON has no form for`
     """
 
-    node: str
     columns: tuple[str, ...]
     refuses: Callable[[pl.Series], bool]
     why: str
     remedy: str
 
-    def require(self, rows: pl.DataFrame) -> None:
+    def refused(self, rows: pl.DataFrame) -> Refused:
         """See RowCheck."""
-        for name in self.columns:
-            column = rows.get_column(name)
-            if self._refused(column):
-                # the batch has at least one such value: only now search row by row
-                index = next(at for at in range(len(column)) if self._refused(column[at : at + 1]))
-                raise refused_row(self.node, f"column {name} {self.why}", rows[index], self.remedy)
+        return first_of(self._refused_in(name, rows.get_column(name)) for name in self.columns)
 
-    def _refused(self, column: pl.Series) -> bool:
-        return any(self.refuses(leaf) for leaf in leaves(column))
+    def _refused_in(self, name: str, column: pl.Series) -> Refused:
+        refusal = Refusal(f"column {name} {self.why}", self.remedy)
+
+        def tried(begin: int, length: int) -> Refusal | None:
+            return refusal if any(self.refuses(leaf) for leaf in leaves(column.slice(begin, length))) else None
+
+        return failing_rows(len(column), tried)
 
 
 @dataclass(frozen=True, slots=True)
 class EncodeCheck:
-    """Encodes rows and discards the messages: for formats that do not report what they reject. Raises the encoder's
-    errors."""
+    """Encodes rows and discards the messages: for formats that do not report what they reject."""
 
     encode: Encode
     columns: tuple[str, ...]
 
-    def require(self, rows: pl.DataFrame) -> None:
+    def refused(self, rows: pl.DataFrame) -> Refused:
         """See RowCheck."""
-        self.encode(rows.select(self.columns))
+        visible = rows.select(self.columns)
+
+        def tried(begin: int, length: int) -> Refusal | None:
+            try:
+                self.encode(visible.slice(begin, length))
+            except DataError as error:
+                return Refusal(error.message, error.remedy or "filter such rows out before the sink")
+            return None
+
+        return failing_rows(rows.height, tried)
+
+
+def failing_rows(count: int, tried: Callable[[int, int], _Failure | None]) -> dict[int, _Failure]:
+    """Every row that fails alone, found by halves, in order.
+
+    tried   (first row, number of rows) -> how they fail together, None: they do not. It is called again for both
+            halves of rows that fail, the first half first; no row is tried again after it was part of a success
+    """
+    found: dict[int, _Failure] = {}
+    waiting = [(0, count)] if count else []
+    while waiting:
+        begin, length = waiting.pop()
+        failure = tried(begin, length)
+        if failure is None:
+            continue
+        if length == 1:
+            found[begin] = failure
+            continue
+        half = length // 2
+        waiting += [(begin + half, length - half), (begin, half)]
+    return found
+
+
+def first_of(several: Iterable[Refused]) -> Refused:
+    """All refused rows, each with the first refusal that it has."""
+    found: dict[int, Refusal] = {}
+    for refused in several:
+        found |= {row: refusal for row, refusal in refused.items() if row not in found}
+    return found
+
+
+def raise_refused(node: str, rows: pl.DataFrame, refused: Refused) -> None:
+    """Raises DataError for the first refused row, if there is one: node, reason, row, remedy."""
+    if refused:
+        first = min(refused)
+        raise refused_row(node, refused[first].why, rows[first], refused[first].remedy)
 
 
 def refused_row(node: str, what: str, row: pl.DataFrame, remedy: str) -> DataError:

@@ -29,10 +29,13 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, runtime_checkable
 
 from headrace.connect.access import AccessCheck
+from headrace.connect.row_check import Refuse, Refused, raise_refused
 from headrace.connect.sink_batch import SinkBatch
 from headrace.core.config import Config
 
 if TYPE_CHECKING:
+    import polars as pl
+
     from headrace.connect.publisher import Publisher, Share
     from headrace.connect.row_check import Encode, RowCheck
     from headrace.core.types import Schema
@@ -106,6 +109,7 @@ class SinkContext:
     format           name of the format beside the connector, or None; `format_options` its options
     attempt          number of the job's (re)start that this writer belongs to; 0: none yet
     checkpoint       checkpoint settings; None: the sink is opened without an engine
+    refuse           takes the rows that a writer leaves out; None: the first one fails the job
     """
 
     job: str
@@ -118,6 +122,20 @@ class SinkContext:
     format_options: dict[str, Any] = field(default_factory=dict)
     attempt: int = 0
     checkpoint: CheckpointTerms | None = None
+    refuse: Refuse | None = None
+
+    def refuse_rows(self, rows: pl.DataFrame, refused: Refused) -> None:
+        """Called by a writer, in `write` or `flush`, for rows that the external system refuses for themselves: they are
+        not written, and leave by the sink's `on_error`. Raises DataError for the first one if that is `fail`.
+
+        rows   with all columns that `SinkBatch.rows` had
+        """
+        if not refused:
+            return
+        if self.refuse is None:
+            raise_refused(self.node, rows, refused)
+        else:
+            self.refuse(rows, refused)
 
 
 @dataclass(frozen=True, slots=True)
@@ -301,6 +319,12 @@ class SinkConfig(Config):
     """Whether the sink writes whole files, and so accepts formats that are `file_only`."""
 
     @property
+    def refuses(self) -> Literal["never", "in_write", "in_flush"]:
+        """Where the writer calls `SinkContext.refuse_rows`: only in the `write` that brought the row, or also in a
+        later call. With `never` the sink has no `on_error:`, and a row that cannot be written fails the job."""
+        return "never"
+
+    @property
     def accepts_updates(self) -> bool:
         """Whether the sink accepts updating rows: upsert by key, or plain rows by the user's choice."""
         return False
@@ -328,6 +352,19 @@ class SinkConfig(Config):
     def transactions(self, context: SinkContext) -> tuple[str, ...]:
         """The names under which this writer (subtask, attempt) may leave output open; empty for none. Pure."""
         return ()
+
+    @property
+    def refusals_depend_on(self) -> str | None:
+        """What decides beside the rows which of them are refused: a sink with `on_error` is then not replayable. None:
+        `open_check` finds all of these rows."""
+        return None
+
+    def dead_letter_sink(
+        self, topic: str, *, exactly_once: bool = False, commit_within_ms: int | None = None
+    ) -> tuple[str, dict[str, Any]] | None:
+        """As `SourceConfig.dead_letter_sink`, for rows that this sink refuses. None: they go where those of a step do,
+        to the cluster of the source above."""
+        return None
 
     @property
     def commit_within_ms(self) -> int | None:

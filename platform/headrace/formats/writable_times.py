@@ -14,15 +14,12 @@ TEXT_DAYS = (-96_465_292, 95_026_237)
 _NO_TEXT = "holds a time that cannot be written (years are between -262143 and 262142)"
 
 
-def times_check(
-    schema: Schema, node: str, *, days: tuple[int, int] = TEXT_DAYS, why: str = _NO_TEXT
-) -> RowCheck | None:
+def times_check(schema: Schema, *, days: tuple[int, int] = TEXT_DAYS, why: str = _NO_TEXT) -> RowCheck | None:
     """Rejects times outside of [first day, end day); None if the columns hold no times."""
     columns = columns_holding(schema, is_time)
     if not columns:
         return None
     return ValueCheck(
-        node,
         columns,
         lambda values: _is_outside(values, *days),
         why,

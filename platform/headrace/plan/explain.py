@@ -21,7 +21,7 @@ from headrace.operators.chain import MAIN
 from headrace.operators.explode import ExplodeConfig
 from headrace.operators.filter import FilterConfig
 from headrace.operators.map import MapConfig
-from headrace.operators.operator import OperatorConfig
+from headrace.operators.operator import OnError, OperatorConfig
 from headrace.operators.project import ProjectConfig
 from headrace.operators.rename import DropConfig, RenameConfig
 from headrace.operators.union import UnionConfig
@@ -111,6 +111,8 @@ def _task_node(node: TaskNode) -> dict[str, Any]:
                 "encoded": list(node.encoded.names),
                 "update_key": None if node.update_key is None else list(node.update_key),
                 "implicit": node.implicit,
+                # written only if it is set: the hash of a plan without it stays the same
+                **({} if node.on_error is OnError.FAIL else {"on_error": node.on_error.value}),
             }
 
 

@@ -95,12 +95,13 @@ def _plan_nodes(pipeline: Pipeline, problems: Problems) -> dict[str, LogicalNode
         with walk.planning(name):
             walk.add(plan_source(name, source, pipeline, problems))
     for name in _flow_order(pipeline):
-        step = pipeline.steps[name]
         with walk.planning(name):
-            walk.add(plan_step(name, step, walk.inputs(step.inputs), pipeline, problems))
-    for name, sink in pipeline.sinks.items():
-        with walk.planning(name):
-            walk.add(plan_sink(name, sink, walk.inputs((sink.from_,))[0], pipeline, problems))
+            if name in pipeline.steps:
+                step = pipeline.steps[name]
+                walk.add(plan_step(name, step, walk.inputs(step.inputs), pipeline, problems))
+            else:
+                sink = pipeline.sinks[name]
+                walk.add(plan_sink(name, sink, walk.inputs((sink.from_,))[0], pipeline, problems))
     for node in dead_letter_sinks(pipeline, walk.nodes, problems):
         walk.add(node)
     _check_forward(walk)
@@ -124,14 +125,15 @@ def _check_forward(walk: _Walk) -> None:
 
 
 def _flow_order(pipeline: Pipeline) -> list[str]:
-    """Steps with inputs before their readers; ties in file order. Leaves out steps below a missing node or a cycle."""
+    """Steps and sinks with inputs before their readers; else steps first, in file order. Leaves out nodes below a
+    missing one or a cycle."""
+    inputs = {name: step.inputs for name, step in pipeline.steps.items()}
+    inputs |= {name: (sink.from_,) for name, sink in pipeline.sinks.items()}
     done = set(pipeline.sources)
     order: list[str] = []
-    left = list(pipeline.steps)
+    left = list(inputs)
     while left:
-        ready = next(
-            (name for name in left if all(reference(text)[0] in done for text in pipeline.steps[name].inputs)), None
-        )
+        ready = next((name for name in left if all(reference(text)[0] in done for text in inputs[name])), None)
         if ready is None:
             break
         left.remove(ready)

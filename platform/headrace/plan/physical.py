@@ -91,6 +91,7 @@ class SinkSpec:
     encoded   the columns that the format encodes: all of them, or the `value` of a dead letter
     update_key   key of an updating edge, or None
     implicit  made by the plan (dead letters), not by the user
+    on_error  the policy for rows that cannot be written
     """
 
     node: str
@@ -101,6 +102,7 @@ class SinkSpec:
     encoded: Schema
     update_key: tuple[str, ...] | None
     implicit: bool = False
+    on_error: OnError = OnError.FAIL
 
 
 TaskNode = SourceSpec | StepSpec | SinkSpec

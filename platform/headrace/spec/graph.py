@@ -109,7 +109,7 @@ def _check_reference(reference: str, path: Path, nodes: Mapping[str, GraphNode])
         readable = [item.name for item in nodes.values() if item.group != "sinks" and item.path != path[:2]]
         near = did_you_mean(name, readable)
         return Finding(f"there is no node {name!r}", joined(near, f"nodes: {', '.join(readable) or 'none'}"), path)
-    if node.group == "sinks":
+    if node.group == "sinks" and output is None:
         feed = node.inputs[0][0] if node.inputs else None
         return Finding(f"{name!r} is a sink: nothing can read it", f"read {feed!r} as it does" if feed else None, path)
     if output is None or (output == BAD and node.diverts) or (output == LATE and node.windowed):
@@ -132,7 +132,9 @@ def _upstream(node: GraphNode, nodes: Mapping[str, GraphNode]) -> list[GraphNode
 
 def _cycles(nodes: Mapping[str, GraphNode]) -> list[Finding]:
     """One finding per cycle, at the reference by which its first node (in file order) reads it."""
-    nodes = {name: node for name, node in nodes.items() if node.group == "steps"}
+    nodes = {
+        name: node for name, node in nodes.items() if node.group == "steps" or (node.group == "sinks" and node.diverts)
+    }
     findings: list[Finding] = []
     done: set[str] = set()
     for cycle in (cycle for start in nodes.values() for cycle in _find_cycles(start, nodes, done)):
@@ -170,7 +172,7 @@ def _find_cycles(start: GraphNode, nodes: Mapping[str, GraphNode], done: set[str
 def _dead_letters(nodes: Mapping[str, GraphNode]) -> list[Finding]:
     findings: list[Finding] = []
     for node in nodes.values():
-        if not node.dead_letter or node.group == "sinks":
+        if not node.dead_letter or (node.group == "sinks" and node.kafka):
             continue
         strangers = sorted(source.name for source in _sources_of(node, nodes) if not source.kafka)
         if strangers:

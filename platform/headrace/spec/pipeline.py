@@ -162,6 +162,9 @@ class SinkFields(FileModel):
         description="the node that rows come from, or one of its side outputs: name.late, name.bad",
     )
     format: FormatField | None = Field(default=None, description="how rows are encoded: a name, or {name: options}")
+    on_error: ErrorRuleField = Field(
+        default=OnError.FAIL, description="what happens to a row that this sink cannot write; only for kafka and sql"
+    )
     parallelism: Parallelism | None = Field(default=None, description="default: the pipeline's")
     partition: PartitionField | None = Field(default=None, description="how rows are spread over the subtasks")
 
@@ -177,6 +180,8 @@ class SinkNode(SinkFields):
         data: dict[str, Any] = {"from": self.from_, self.connector: config_dict(self.config)}
         if self.format is not None:
             data["format"] = format_form(self.format)
+        if self.on_error is not OnError.FAIL:
+            data["on_error"] = error_rule_form(self.on_error)
         return data | _placement(self.parallelism, self.partition)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import polars as pl
@@ -11,6 +12,7 @@ import pyarrow as pa
 import pytest
 from confluent_kafka.admin._config import AlterConfigOpType, ConfigEntry, ConfigResource
 
+from headrace.connect.row_check import Refuse, Refused
 from headrace.connect.sink import CheckpointTerms, SinkBatch, SinkContext, Writer
 from headrace.core.batch import TS
 from headrace.core.errors import DataError
@@ -40,10 +42,13 @@ def opened() -> Iterator[list[Writer]]:
         writer.close()
 
 
-def open_writer(broker: EmbeddedBroker, opened: list[Writer], topic: str, **fields: Any) -> Writer:
+def open_writer(
+    broker: EmbeddedBroker, opened: list[Writer], topic: str, *, refuse: Refuse | None = None, **fields: Any
+) -> Writer:
     config = KafkaSinkConfig.model_validate({"brokers": broker.bootstrap, "topic": topic} | fields)
     terms = CheckpointTerms(1_000, 60_000, aligned=True, tolerable_failures=0, restart_delay_ms=1_000)
     context = SinkContext(unique_topic("job"), "out", 0, 1, SCHEMA, format="json", attempt=1, checkpoint=terms)
+    context = replace(context, refuse=refuse)
     writer = config.open_writer(context)
     opened.append(writer)
     return writer
@@ -154,3 +159,33 @@ def test_other_times_around_the_epoch_are_kept(broker: EmbeddedBroker, opened: l
     writer.write(batch(["a", "b"], ["1", "2"], [1, 1_000]))
     writer.flush(1)
     assert [record.timestamp for record in consume_all(broker, topic)] == [1, 1_000]
+
+
+def test_refused_rows_are_left_out_with_their_reasons_and_the_others_written(
+    broker: EmbeddedBroker, opened: list[Writer]
+) -> None:
+    topic = create_topic(broker, unique_topic("left"), 1)
+    set_topic(broker, topic, "cleanup.policy", "compact")
+    set_topic(broker, topic, "message.timestamp.after.max.ms", "3600000")
+    refused: dict[int, str] = {}
+
+    def refuse(rows: pl.DataFrame, bad: Refused) -> None:
+        refused.update({rows.get_column("n")[row]: refusal.why for row, refusal in bad.items()})
+
+    writer = open_writer(broker, opened, topic, refuse=refuse, key="k", timestamp="event")
+    now = round(time.time() * 1000)
+    keys = ["a", None, "c", "d", "e", "f", None]
+    values = ["0", "1", "2", "3" * 1_800_000, "4", "5", "6"]
+    times: list[int | None] = [now, now, now + 3 * DAY_MS, now, None, now, None]
+    writer.write(batch(keys, values, times))
+    writer.write(batch([None], ["all refused"], [now]))
+    writer.flush(1)
+    assert [record.value for record in consume_all(broker, topic)] == [b"0", b"5"]
+    assert {n: why.split(",")[0].split(" is ")[0] for n, why in refused.items()} == {
+        0: "a row has no key",
+        1: "a row has no key",
+        2: "the event time of a row",
+        3: "the record of a row has 1",
+        4: "a row has no event time",
+        6: "a row has no event time",
+    }

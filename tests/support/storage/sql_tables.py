@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import polars as pl
 import sqlalchemy as sa
 
+from headrace.connect.row_check import Refuse
 from headrace.connect.sink import CheckpointTerms, Committable, Committer, SinkBatch, SinkContext, Writer
 from headrace.core.batch import OP
 from headrace.core.types import Schema
@@ -66,8 +68,8 @@ class Sink:
         self.config.prepare(self.context())
         return self
 
-    def writer(self, attempt: int = 1, subtask: int = 0) -> Writer:
-        return self.config.open_writer(self.context(attempt, subtask, subtask + 1))
+    def writer(self, attempt: int = 1, subtask: int = 0, refuse: Refuse | None = None) -> Writer:
+        return self.config.open_writer(replace(self.context(attempt, subtask, subtask + 1), refuse=refuse))
 
     def committer(self, attempt: int = 1) -> Committer:
         committer = self.config.open_committer(self.context(attempt))

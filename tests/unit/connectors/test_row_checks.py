@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import polars as pl
 import pytest
 from confluent_kafka import KafkaException, Producer
+from hypothesis import given
+from hypothesis import strategies as st
 
-from headrace.connect.row_check import Encode, RowCheck
+from headrace.connect.row_check import Encode, Refused, RowCheck, raise_refused
 from headrace.connect.sink import SinkBatch, SinkConfig, SinkContext
 from headrace.core.batch import TS
 from headrace.core.errors import DataError
@@ -18,7 +22,10 @@ from headrace.core.types import schema_of
 from headrace.formats.json.encode import encode_json_object
 from headrace_connectors.files import FilesSinkConfig
 from headrace_connectors.kafka import KafkaSinkConfig
+from headrace_connectors.kafka.clients.topic_limits import TopicLimits
+from headrace_connectors.kafka.sink.accepted import AcceptedRecords
 from headrace_connectors.kafka.sink.record_sender import RecordSender
+from headrace_connectors.kafka.sink.refusals import RefusedRecords
 from headrace_connectors.kafka.sink.row_check import KafkaRowCheck
 from headrace_connectors.sql import SqlSinkConfig
 
@@ -37,7 +44,7 @@ def made(k: str | None = "a", n: int | None = 1, texts: list[str] | None = None,
 
 def refused(check: RowCheck, rows: pl.DataFrame) -> str | None:
     try:
-        check.require(rows)
+        raise_refused("out", rows, check.refused(rows))
     except DataError as error:
         assert error.node == "out"
         return str(error)
@@ -116,12 +123,67 @@ class TestKafka:
         assert f"most of them of column {column}, and message.max.bytes is 2,000" in told
         assert len(told) < 1_000, "the row is not shown whole"
 
+    @given(
+        st.lists(
+            st.tuples(
+                st.sampled_from([None, "", "k", "k" * 500]),
+                st.sampled_from([0, 1, LIMIT // 2, LIMIT - 100, LIMIT]),
+                st.sampled_from([None, 0, -1, 1, 1_700_000_000_000]),
+            ),
+            max_size=20,
+        ),
+        st.booleans(),
+        st.booleans(),
+    )
+    def test_every_bad_row_is_named_and_no_other(
+        self, drawn: list[tuple[str | None, int, int | None]], upserts: bool, stamped: bool
+    ) -> None:
+        config = self.config(key="k", mode="upsert" if upserts else "append", timestamp="event" if stamped else "wall")
+        schema = schema_of({"k": "string", "text": "string"})
+
+        def as_texts(rows: pl.DataFrame) -> object:
+            return encode_json_object(rows, schema.names)
+
+        rows = pl.DataFrame(
+            {
+                "k": [k for k, _, _ in drawn],
+                "text": ["x" * length for _, length, _ in drawn],
+                TS: [at for *_, at in drawn],
+            },
+            {"k": pl.String, "text": pl.String, TS: pl.Int64},
+        )
+        expected = {}
+        for number, (k, length, at) in enumerate(drawn):
+            size = len(k or "") + len(json.dumps({"k": k, "text": "x" * length}, separators=(",", ":"))) + 36
+            if upserts and k is None:
+                expected[number] = "a row has no key"
+            elif stamped and at is None:
+                expected[number] = "a row has no event time"
+            elif stamped and at in (0, -1):
+                expected[number] = f"a row has the event time {at} ms"
+            elif size > LIMIT:
+                expected[number] = f"the record of a row has {size:,} bytes"
+        told = context(schema=schema, format="json")
+        check = config.open_check(told, as_texts)
+        assert check is not None
+        found = check.refused(rows)
+        assert {number: refusal.why[: len(expected.get(number, ""))] for number, refusal in found.items()} == expected
+        # the writer refuses the same rows
+        written: list[Refused] = []
+        accepted = AcceptedRecords(
+            config, replace(told, refuse=lambda _, refused: written.append(refused)), RecordSender(config, told)
+        )
+        accepted._refused = RefusedRecords(config, TopicLimits)
+        records = accepted.of(SinkBatch(rows, as_texts(rows)))
+        assert sum(map(len, written)) == len(expected)
+        assert (0 if records is None else len(records)) == len(drawn) - len(expected)
+
     def test_rows_that_cannot_be_large_are_not_encoded(self) -> None:
         def never(_rows: pl.DataFrame) -> object:
             raise AssertionError("encoded")
 
         check = KafkaRowCheck(self.config(), context(format="json"), never)
-        check.require(made("x" * 200, 1, ["y" * 20], "z"))
+        assert not check.refused(made("x" * 200, 1, ["y" * 20], "z"))
 
 
 @pytest.mark.parametrize("form", ["csv", "raw", "json", "parquet"])

@@ -1,7 +1,7 @@
 """Record keys from columns: raw bytes of a single text or binary column, else a compact JSON object.
 
 Distinct groups have distinct keys, and a group has one key: -0.0 is written as 0.0, to which it is equal; NaN and the
-infinities, for which JSON has no numbers, are written as texts. Inside of lists and structs they are rejected.
+infinities, for which JSON has no numbers, are written as texts. Inside of lists and structs they are refused.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 import polars as pl
 import pyarrow as pa
 
-from headrace.connect.row_check import ValueCheck, columns_holding, refused_row
+from headrace.connect.row_check import Refusal, Refused, ValueCheck, columns_holding
 from headrace.core.types import DataType, ListOf, Primitive, Schema, Struct
 
 KeyEncoder = Callable[[pl.DataFrame], pl.Series]
@@ -21,31 +21,20 @@ _RAW = (Primitive.STRING, Primitive.BINARY)
 _FLOATS = {Primitive.FLOAT32: pl.Float32, Primitive.FLOAT64: pl.Float64}
 
 
-def key_encoder(columns: tuple[str, ...], schema: Schema, node: str) -> KeyEncoder:
-    """The encoder for these key columns. It raises DataError for NaN or an infinity in a list or struct.
-
-    node   the sink's name, for errors
-    """
+def key_encoder(columns: tuple[str, ...], schema: Schema) -> KeyEncoder:
+    """The encoder for these key columns, for rows that `key_check` accepts."""
     if len(columns) == 1 and schema.field(columns[0]).type in _RAW:
         return lambda rows: rows.get_column(columns[0]).cast(pl.Binary)
     fields = [schema.field(name) for name in columns]
     plain = [field.name for field in fields if field.type in _FLOATS]
-    nested = [field for field in fields if field.type not in _FLOATS and columns_holding(Schema((field,)), _is_float)]
+    nested = _nested_floats(columns, schema)
     zeros = [
         _without_negative_zero(pl.col(field.name), field.type).alias(field.name)
         for field in fields
-        if field.type in _FLOATS or field in nested
+        if field.type in _FLOATS or field.name in nested
     ]
-    check = ValueCheck(
-        node,
-        tuple(field.name for field in nested),
-        _has_no_number,
-        "of the key holds NaN or an infinity, which JSON cannot tell from NULL in a list or struct",
-        "filter such rows out before the sink, or make the key of plain columns",
-    )
 
     def as_object(rows: pl.DataFrame) -> pl.Series:
-        check.require(rows)
         keys = _encoded(rows.select(columns).with_columns(zeros), columns, plain)
         column = rows.get_column(columns[0])
         if len(columns) > 1 or not column.null_count():
@@ -54,6 +43,33 @@ def key_encoder(columns: tuple[str, ...], schema: Schema, node: str) -> KeyEncod
         return pl.select(pl.when(column.is_not_null()).then(keys).alias(column.name)).to_series()
 
     return as_object
+
+
+def key_check(columns: tuple[str, ...], schema: Schema) -> ValueCheck:
+    """Refuses rows whose key holds NaN or an infinity in a list or struct."""
+    return ValueCheck(
+        _nested_floats(columns, schema),
+        _has_no_number,
+        "of the key holds NaN or an infinity, which JSON cannot tell from NULL in a list or struct",
+        "filter such rows out before the sink, or make the key of plain columns",
+    )
+
+
+def rows_without_key(columns: tuple[str, ...], rows: pl.DataFrame) -> Refused:
+    """The rows without a key: in upsert mode they could never be replaced. Among several key columns NULL is a
+    value."""
+    if len(columns) > 1:
+        return {}
+    refusal = Refusal(
+        f"a row has no key ({columns[0]} is NULL), and mode: upsert needs one",
+        "filter such rows out before the sink, or write with mode: append",
+    )
+    return dict.fromkeys(rows.get_column(columns[0]).is_null().arg_true(), refusal)
+
+
+def _nested_floats(columns: tuple[str, ...], schema: Schema) -> tuple[str, ...]:
+    fields = [schema.field(name) for name in columns]
+    return columns_holding(Schema(tuple(field for field in fields if field.type not in _FLOATS)), _is_float)
 
 
 def _encoded(rows: pl.DataFrame, columns: tuple[str, ...], floats: Sequence[str]) -> pl.Series:
@@ -107,16 +123,3 @@ def _series(column: pa.Array) -> pl.Series:
     series = pl.from_arrow(column)
     assert isinstance(series, pl.Series)
     return series
-
-
-def refuse_null_keys(keys: pl.Series, rows: pl.DataFrame, sink: str) -> None:
-    """Raises DataError for the first row without a key: in upsert mode it could never be replaced."""
-    if keys.null_count() == 0:
-        return
-    index = int(keys.is_null().arg_true()[0])
-    raise refused_row(
-        sink,
-        f"a row has no key ({keys.name} is NULL), and mode: upsert needs one",
-        rows[index],
-        "filter such rows out before the sink, or write with mode: append",
-    )

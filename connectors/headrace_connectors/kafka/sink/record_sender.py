@@ -16,9 +16,8 @@ from headrace.core.errors import ExternalError
 from headrace_connectors.kafka.clients.client import LOG
 from headrace_connectors.kafka.config import KafkaSinkSettings
 from headrace_connectors.kafka.sink.headers import header_columns
-from headrace_connectors.kafka.sink.keys import KeyEncoder, key_encoder, refuse_null_keys
+from headrace_connectors.kafka.sink.keys import KeyEncoder, key_encoder
 from headrace_connectors.kafka.sink.records import RecordQueue, Records
-from headrace_connectors.kafka.sink.refusals import require_event_times
 
 SPREAD_ROWS = 4_000
 """Rows without a key go to one partition in runs of at most this length: full batches, even partitions."""
@@ -37,7 +36,7 @@ class RecordSender:
 
     def __init__(self, config: KafkaSinkSettings, context: SinkContext, *, transactional: bool = False) -> None:
         self._config, self._node = config, context.node
-        self._key: KeyEncoder | None = key_encoder(config.key, context.schema, context.node) if config.key else None
+        self._key: KeyEncoder | None = key_encoder(config.key, context.schema) if config.key else None
         # a linger time in the pipeline is the user's own choice between latency and load
         self._hurries = not transactional and _LINGER_SETTINGS.isdisjoint(config.properties)
         self._sent_at = 0.0
@@ -47,8 +46,7 @@ class RecordSender:
         self._turn = context.subtask
 
     def records(self, batch: SinkBatch) -> Records:
-        """One record per row, in order. Raises DataError for a row without a key in upsert mode, and for one without a
-        time for `timestamp: event`."""
+        """One record per row, in order. Of rows that `refusals.UnwritableRows` accepts."""
         assert batch.messages is not None, "a Kafka sink needs encoded messages"
         rows, config = batch.rows, self._config
         values = batch.messages
@@ -57,19 +55,13 @@ class RecordSender:
         keys = self._keys(rows)
         stamps: list[int] | None = None
         if config.timestamp == "event" and TS in rows.columns:
-            require_event_times(rows, self._node)
             # only a tombstone may have none: 0 is the time of writing
             stamps = rows.get_column(TS).fill_null(0).to_list()
         headers = header_columns(rows, config.headers) if config.headers else None
         return Records(_large_binary(values), keys, stamps, headers)
 
     def _keys(self, rows: pl.DataFrame) -> pa.Array | None:
-        if self._key is None:
-            return None
-        keys = self._key(rows)
-        if self._config.mode == "upsert":
-            refuse_null_keys(keys, rows, self._node)
-        return keys.to_arrow()
+        return None if self._key is None else self._key(rows).to_arrow()
 
     def send(self, queue: RecordQueue, records: Records) -> None:
         """Queues the records; blocks while the bounded queue is full."""

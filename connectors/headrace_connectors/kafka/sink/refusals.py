@@ -1,7 +1,7 @@
-"""Rejects rows that Kafka refuses for themselves, before their records are sent: the broker refuses a whole batch, and
+"""Finds rows that Kafka refuses for themselves, before their records are sent: the broker refuses a whole batch, and
 names no record of it.
 
-Exact, not complete: a row is rejected here only if its record is refused for certain. Refusals that depend on
+Exact, not complete: a row is refused here only if its record is refused for certain. Refusals that depend on
 compression or on the broker's clock remain the broker's answer (`records.delivery_failed`), which names no row.
 """
 
@@ -9,16 +9,17 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import NoReturn
 
 import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from headrace.connect.row_check import refused_row
+from headrace.connect.row_check import Refusal, Refused, first_of
 from headrace.core.batch import OP, TS
+from headrace.core.types import Schema
 from headrace_connectors.kafka.clients.topic_limits import TopicLimits, read_topic_limits
 from headrace_connectors.kafka.config import KafkaSinkSettings
+from headrace_connectors.kafka.sink.keys import key_check, rows_without_key
 from headrace_connectors.kafka.sink.records import Records
 
 RECORD_BYTES_MAX = 1_000_000
@@ -32,95 +33,120 @@ UNSENDABLE_TIMES_MS = (0, -1)
 _VARINT_BITS = 7
 
 
-class RowRefusals:
-    """The checks of one writer. `read_limits` asks the brokers; it is called only when a row is in doubt."""
+class UnwritableRows:
+    """Finds rows for which there is no record: no key in upsert mode, a key that JSON cannot tell apart, no time for
+    `timestamp: event`. Needs only the rows."""
 
-    def __init__(self, config: KafkaSinkSettings, node: str, read_limits: Callable[[], TopicLimits]) -> None:
-        self._topic, self._node, self._read_limits = config.topic, node, read_limits
+    def __init__(self, config: KafkaSinkSettings, schema: Schema) -> None:
+        self._key, self._upserts, self._stamps = config.key, config.mode == "upsert", config.timestamp == "event"
+        self._check = None if config.key is None else key_check(config.key, schema)
+
+    def refused(self, rows: pl.DataFrame) -> Refused:
+        """See RowCheck."""
+        found: list[Refused] = []
+        if self._key is not None and self._upserts:
+            found.append(rows_without_key(self._key, rows))
+        if self._check is not None:
+            found.append(self._check.refused(rows))
+        if self._stamps and TS in rows.columns:
+            found.append(without_event_time(rows))
+        return first_of(found)
+
+
+class RefusedRecords:
+    """Finds records that are too large for the client, or refused by the topic's settings.
+
+    `read_limits` asks the brokers; it is called only when a row is in doubt.
+    """
+
+    def __init__(self, config: KafkaSinkSettings, read_limits: Callable[[], TopicLimits]) -> None:
+        self._topic, self._read_limits = config.topic, read_limits
         self._bytes_max = bytes_max(config)
         self._limits: TopicLimits | None = None
 
-    def require(self, rows: pl.DataFrame, records: Records) -> None:
-        """Raises DataError for a row whose record is too large for the client, or refused by the topic's settings."""
-        require_small(rows, records, self._bytes_max, self._node)
+    def refused(self, rows: pl.DataFrame, records: Records) -> Refused:
+        """The refused ones of the records of these rows."""
+        large = too_large(rows, records, self._bytes_max)
         if records.timestamps is None and records.keys is not None and not records.keys.null_count:
-            return
+            return large
         if self._limits is None:
             self._limits = self._read_limits()
-        if self._refused_by(self._limits, records) is None:
-            return
-        # the topic may have been changed meanwhile
-        self._limits = self._read_limits()
-        if (refused := self._refused_by(self._limits, records)) is not None:
-            self._refuse(rows, *refused)
+        found = self._refused_by(self._limits, records)
+        if found:
+            # the topic may have been changed meanwhile
+            self._limits = self._read_limits()
+            found = self._refused_by(self._limits, records)
+        return first_of((large, found))
 
-    def _refused_by(self, limits: TopicLimits, records: Records) -> tuple[int, str, str] | None:
-        """(row, reason, remedy) of the first row that the topic refuses."""
-        if limits.compacted and (row := _first_without_key(records)) is not None:
+    def _refused_by(self, limits: TopicLimits, records: Records) -> Refused:
+        found: dict[int, Refusal] = {}
+        if limits.compacted:
             why = f"a row has no key, and topic {self._topic!r} has cleanup.policy=compact"
-            return row, why, "set `key:` to columns without NULLs, or filter such rows out before the sink"
+            remedy = "set `key:` to columns without NULLs, or filter such rows out before the sink"
+            found |= dict.fromkeys(_without_key(records), Refusal(why, remedy))
         if records.timestamps is None or limits.assigns_times:
-            return None
+            return found
         ages = round(time.time() * 1000) - pl.Series(records.timestamps, dtype=pl.Int64)
         for setting, allowed_ms, by in (("after", limits.after_max_ms, -ages), ("before", limits.before_max_ms, ages)):
-            if allowed_ms is not None and (late := (by > allowed_ms + CLOCK_TOLERANCE_MS).arg_true()).len():
-                side = "ahead of" if setting == "after" else "behind"
-                name = f"message.timestamp.{setting}.max.ms"
+            if allowed_ms is None:
+                continue
+            side = "ahead of" if setting == "after" else "behind"
+            name = f"message.timestamp.{setting}.max.ms"
+            remedy = f"filter such rows out before the sink, raise {name}, or write `timestamp: wall`"
+            for row in (by > allowed_ms + CLOCK_TOLERANCE_MS).arg_true():
                 why = (
-                    f"the event time of a row is {by[late[0]]:,} ms {side} the clock, and {name} of topic "
+                    f"the event time of a row is {by[row]:,} ms {side} the clock, and {name} of topic "
                     f"{self._topic!r} is {allowed_ms:,}"
                 )
-                return late[0], why, f"filter such rows out before the sink, raise {name}, or write `timestamp: wall`"
-        return None
-
-    def _refuse(self, rows: pl.DataFrame, row: int, why: str, remedy: str) -> NoReturn:
-        raise refused_row(self._node, why, rows[row], remedy)
+                found.setdefault(row, Refusal(why, remedy))
+        return found
 
 
-def open_refusals(config: KafkaSinkSettings, node: str) -> RowRefusals:
+def open_refused_records(config: KafkaSinkSettings) -> RefusedRecords:
     """The checks of a writer, with the limits of its topic."""
-    return RowRefusals(config, node, lambda: read_topic_limits(config.brokers, config.topic, config.properties))
+    return RefusedRecords(config, lambda: read_topic_limits(config.brokers, config.topic, config.properties))
 
 
-def require_event_times(rows: pl.DataFrame, node: str) -> None:
-    """Raises DataError for the first row whose event time cannot be the timestamp of a record. Deletes may have none:
-    a tombstone without one carries the time of writing."""
+def without_event_time(rows: pl.DataFrame) -> Refused:
+    """The rows whose event time cannot be the timestamp of a record. Deletes may have none: a tombstone without one
+    carries the time of writing."""
     times = rows.get_column(TS)
     bad = times.is_in(UNSENDABLE_TIMES_MS).fill_null(value=False)
     lacking = times.is_null()
     if OP in rows.columns:
         lacking = lacking & ~rows.get_column(OP).fill_null(value=False)
-    if not (bad | lacking).any():
-        return
-    row = int((bad | lacking).arg_true()[0])
-    what = "no event time" if times[row] is None else f"the event time {times[row]} ms, which no record can carry"
-    raise refused_row(
-        node,
+    return {row: _no_time(times[row]) for row in (bad | lacking).arg_true()}
+
+
+def _no_time(time_ms: int | None) -> Refusal:
+    what = "no event time" if time_ms is None else f"the event time {time_ms} ms, which no record can carry"
+    return Refusal(
         f"a row has {what}, and `timestamp: event` needs one",
-        rows[row],
         "filter such rows out before the sink, or write `timestamp: wall`",
     )
 
 
-def require_small(rows: pl.DataFrame, records: Records, bytes_max: int, node: str) -> None:
-    """Raises DataError for the first row whose record exceeds the client's limit.
+def too_large(rows: pl.DataFrame, records: Records, bytes_max: int) -> Refused:
+    """The rows whose record exceeds the client's limit.
 
     bytes_max   as `bytes_max` returns it
     """
     if records.headers is None and _longest(records.values) + _longest(records.keys) + OVERHEAD_BYTES <= bytes_max:
-        return
+        return {}
     sizes = _sizes(records)
-    large = (sizes + OVERHEAD_BYTES > bytes_max).arg_true()
-    if large.len():
-        row = large[0]
-        widest = max(rows.columns, key=lambda name: rows.get_column(name)[row : row + 1].estimated_size())
-        raise refused_row(
-            node,
-            f"the record of a row has {sizes[row] + OVERHEAD_BYTES:,} bytes, most of them of column {widest}, and "
-            f"message.max.bytes is {bytes_max:,}",
-            rows[row],
-            "raise the topic's max.message.bytes and `properties: {message.max.bytes: ..}`, or write less per row",
-        )
+    return {
+        row: _large(rows[row], sizes[row] + OVERHEAD_BYTES, bytes_max)
+        for row in (sizes + OVERHEAD_BYTES > bytes_max).arg_true()
+    }
+
+
+def _large(row: pl.DataFrame, size: int, bytes_max: int) -> Refusal:
+    widest = max(row.columns, key=lambda name: row.get_column(name).estimated_size())
+    return Refusal(
+        f"the record of a row has {size:,} bytes, most of them of column {widest}, and message.max.bytes is "
+        f"{bytes_max:,}",
+        "raise the topic's max.message.bytes and `properties: {message.max.bytes: ..}`, or write less per row",
+    )
 
 
 def bytes_max(config: KafkaSinkSettings) -> int:
@@ -129,10 +155,10 @@ def bytes_max(config: KafkaSinkSettings) -> int:
     return int(given) if given.isdecimal() else RECORD_BYTES_MAX
 
 
-def _first_without_key(records: Records) -> int | None:
+def _without_key(records: Records) -> pl.Series:
     if records.keys is None:
-        return 0
-    return int(pl.Series(records.keys.is_null()).arg_true()[0]) if records.keys.null_count else None
+        return pl.int_range(len(records), eager=True)
+    return pl.Series(records.keys.is_null()).arg_true()
 
 
 def _sizes(records: Records) -> pl.Series:

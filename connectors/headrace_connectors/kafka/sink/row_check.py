@@ -1,5 +1,5 @@
-"""Rejects rows that a Kafka sink cannot write: those without a key in upsert mode or without a time for their
-timestamp, and those whose record exceeds the client's limit (`message.max.bytes`).
+"""Finds rows that a Kafka sink cannot write: those without a record (`refusals.UnwritableRows`), and those whose record
+exceeds the client's limit (`message.max.bytes`).
 
 Lengths of texts, bytes and lists bound the size of a record; only rows above the limit by that bound are encoded.
 """
@@ -8,14 +8,12 @@ from __future__ import annotations
 
 import polars as pl
 
-from headrace.connect.row_check import Encode
+from headrace.connect.row_check import Encode, Refused, first_of
 from headrace.connect.sink import SinkBatch, SinkContext
-from headrace.core.batch import TS
 from headrace.core.types import DataType, ListOf, Primitive, Struct
 from headrace_connectors.kafka.config import KafkaSinkSettings
-from headrace_connectors.kafka.sink.keys import refuse_null_keys
 from headrace_connectors.kafka.sink.record_sender import RecordSender
-from headrace_connectors.kafka.sink.refusals import OVERHEAD_BYTES, bytes_max, require_event_times, require_small
+from headrace_connectors.kafka.sink.refusals import OVERHEAD_BYTES, UnwritableRows, bytes_max, too_large
 
 _PLAIN_BYTES = 48
 """Longest text of a plain value: 38 digits with sign and point, a time in quotes."""
@@ -29,7 +27,8 @@ class KafkaRowCheck:
     """`connect.row_check.RowCheck` for Kafka."""
 
     def __init__(self, config: KafkaSinkSettings, context: SinkContext, encode: Encode) -> None:
-        self._config, self._node, self._encode = config, context.node, encode
+        self._encode = encode
+        self._unwritable = UnwritableRows(config, context.schema)
         self._sender = RecordSender(config, context)
         self._limit = bytes_max(config) - OVERHEAD_BYTES
         used = (*context.schema.names, *(config.key or ()), *config.headers.values())
@@ -39,23 +38,20 @@ class KafkaRowCheck:
         self._fixed = names + sum(part for part in parts if isinstance(part, int))
         self._never_large = self._fixed <= self._limit and all(isinstance(part, int) for part in parts)
 
-    def require(self, rows: pl.DataFrame) -> None:
+    def refused(self, rows: pl.DataFrame) -> Refused:
         """See RowCheck."""
-        key = self._config.key
-        if self._config.mode == "upsert" and key is not None and len(key) == 1:
-            # among several key columns NULL is a value
-            refuse_null_keys(rows.get_column(key[0]), rows, self._node)
-        if self._config.timestamp == "event" and TS in rows.columns:
-            require_event_times(rows, self._node)
+        found = self._unwritable.refused(rows)
         if self._never_large:
-            return
-        doubtful = rows.filter(self._bytes_max.fill_null(0) + self._fixed > self._limit)
-        if doubtful.height:
-            self._require_small(doubtful)
+            return found
+        doubtful = rows.select(self._bytes_max.fill_null(0) + self._fixed > self._limit).to_series()
+        numbers = [row for row in doubtful.arg_true() if row not in found]
+        return first_of((found, self._too_large(rows, numbers))) if numbers else found
 
-    def _require_small(self, rows: pl.DataFrame) -> None:
-        records = self._sender.records(SinkBatch(rows, self._encode(rows)))
-        require_small(rows, records, self._limit + OVERHEAD_BYTES, self._node)
+    def _too_large(self, rows: pl.DataFrame, numbers: list[int]) -> Refused:
+        doubtful = rows[numbers]
+        records = self._sender.records(SinkBatch(doubtful, self._encode(doubtful)))
+        large = too_large(doubtful, records, self._limit + OVERHEAD_BYTES)
+        return {numbers[row]: refusal for row, refusal in large.items()}
 
 
 def _bytes_max(value: pl.Expr, dtype: DataType) -> pl.Expr | int:

@@ -23,10 +23,10 @@ from headrace.core.config import duration_text
 from headrace.core.errors import ExternalError
 from headrace_connectors.kafka.config import KafkaSinkSettings
 from headrace_connectors.kafka.librdkafka.tested_versions import version_of
+from headrace_connectors.kafka.sink.accepted import AcceptedRecords
 from headrace_connectors.kafka.sink.producers import open_transactional_producer
 from headrace_connectors.kafka.sink.record_sender import RecordSender
 from headrace_connectors.kafka.sink.records import TransactionalQueue
-from headrace_connectors.kafka.sink.refusals import open_refusals
 from headrace_connectors.kafka.sink.running_digest import RunningDigest
 from headrace_connectors.kafka.sink.spare_producer import RENEWED_AFTER_S, SpareProducer
 from headrace_connectors.kafka.transactions.protocol import protocol_of_library, recorded
@@ -57,7 +57,7 @@ class TransactionalWriter:
         self._config, self._context = config, context
         self._producer = _producer_record()
         self._sender = RecordSender(config, context, transactional=True)
-        self._refusals = open_refusals(config, context.node)
+        self._accepted = AcceptedRecords(config, context, self._sender)
         self._patience_s = message_timeout_ms(config.properties, config.transaction_timeout_ms) / 1000
         self._open: _Transaction | None = None
         self._begun_s: dict[str, float] = {}
@@ -75,11 +75,11 @@ class TransactionalWriter:
         self._keep_a_spare()
 
     def write(self, batch: SinkBatch) -> None:
-        """Queues rows in the open transaction; blocks while the bounded queue is full, or no name is free."""
-        if not len(batch):
+        """Queues rows that Kafka does not refuse in the open transaction; blocks while the bounded queue is full, or no
+        name is free."""
+        records = self._accepted.of(batch) if len(batch) else None
+        if records is None:
             return
-        records = self._sender.records(batch)
-        self._refusals.require(batch.rows, records)
         with self._in_use:
             opened = self._open or self._begin()
             self._sender.send(opened.queue, records)

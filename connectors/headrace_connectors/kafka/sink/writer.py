@@ -9,9 +9,9 @@ from collections.abc import Sequence
 
 from headrace.connect.sink import Committable, SinkBatch, SinkContext
 from headrace_connectors.kafka.config import KafkaSinkSettings
+from headrace_connectors.kafka.sink.accepted import AcceptedRecords
 from headrace_connectors.kafka.sink.producers import open_producer
 from headrace_connectors.kafka.sink.record_sender import RecordSender
-from headrace_connectors.kafka.sink.refusals import open_refusals
 
 
 class KafkaWriter:
@@ -20,13 +20,12 @@ class KafkaWriter:
     def __init__(self, config: KafkaSinkSettings, context: SinkContext) -> None:
         self._queue = open_producer(config)
         self._sender = RecordSender(config, context)
-        self._refusals = open_refusals(config, context.node)
+        self._accepted = AcceptedRecords(config, context, self._sender)
 
     def write(self, batch: SinkBatch) -> None:
-        """Queues rows; blocks while the bounded queue is full. Raises DataError for a row that Kafka refuses."""
-        if len(batch):
-            records = self._sender.records(batch)
-            self._refusals.require(batch.rows, records)
+        """Queues rows that Kafka does not refuse; blocks while the bounded queue is full."""
+        records = self._accepted.of(batch) if len(batch) else None
+        if records is not None:
             self._sender.send(self._queue, records)
 
     def flush(self, epoch: int) -> Sequence[Committable]:

@@ -7,26 +7,23 @@ from collections.abc import Sequence
 import polars as pl
 import sqlalchemy as sa
 
+from headrace.connect.row_check import Refused
 from headrace.connect.sink import Committable, SinkBatch, SinkContext
 from headrace_connectors.sql.client import Database
 from headrace_connectors.sql.config import SqlSinkSettings
-from headrace_connectors.sql.tables.statements import delete_all, upsert_all
-from headrace_connectors.sql.tables.tables import plain
-from headrace_connectors.sql.tables.target import DELETE, Target
-from headrace_connectors.sql.writing.load import load
-from headrace_connectors.sql.writing.row_buffer import RowBuffer, refuse_null_keys
-
-_ARRIVED = Target("__headrace_rows")
-"""A temporary table, for this connection only, that receives the rows of an upsert."""
+from headrace_connectors.sql.writing.halves import put_by_halves
+from headrace_connectors.sql.writing.row_buffer import RowBuffer, refuse, with_keys
+from headrace_connectors.sql.writing.table_rows import TableRows
 
 
 class DirectWriter:
     """Writes the rows of one subtask."""
 
     def __init__(self, config: SqlSinkSettings, context: SinkContext, database: Database) -> None:
-        self._target, self._key, self._dialect = config.target, config.key, config.dialect
+        self._key, self._dialect = config.key, config.dialect
+        self._table = TableRows(config, context.schema)
         self._context, self._database = context, database
-        self._buffer = RowBuffer(context.schema.names)
+        self._buffer = RowBuffer(context.schema.names, whole=context.refuse is not None)
 
     def write(self, batch: SinkBatch) -> None:
         """Buffers rows; stores them when the buffer is due."""
@@ -43,37 +40,19 @@ class DirectWriter:
         rows = self._buffer.taken()
         if not rows.height:
             return
-        if self._key is None:
-            plain_rows = rows.drop(DELETE)
-            self._database.run(lambda connection, _: self._append(connection, plain_rows))
-            return
-        refuse_null_keys(rows, self._key, self._context.node, dialect=self._dialect)
-        last = rows.unique(subset=list(self._key), keep="last", maintain_order=True)
-        self._database.run(lambda connection, _: self._upsert(connection, last))
+        if self._key is not None:
+            rows = with_keys(self._context, rows, self._key, dialect=self._dialect)
+        refused = self._database.run(lambda connection, _: self._stored(connection, rows))
+        refuse(self._context, rows, refused)
 
-    def _append(self, connection: sa.Connection, rows: pl.DataFrame) -> None:
-        load(connection, self._target, rows, self._context.schema)
-
-    def _upsert(self, connection: sa.Connection, rows: pl.DataFrame) -> None:
-        assert self._key is not None
-        schema, dialect = self._context.schema, connection.dialect.name
-        table, arrived = plain(self._target, schema.names), plain(_ARRIVED, (*schema.names, DELETE))
-        connection.exec_driver_sql(_temporary(connection, table))
-        load(connection, _ARRIVED, rows, schema)
-        if rows.get_column(DELETE).any():
-            connection.execute(delete_all(table, arrived, self._key))
-        connection.execute(upsert_all(dialect, table, arrived, schema.names, key=self._key))
-        connection.execute(sa.delete(arrived))
+    def _stored(self, connection: sa.Connection, rows: pl.DataFrame) -> Refused:
+        """Stores rows; returns those that the table refuses, if they may be left out."""
+        if self._context.refuse is None:
+            self._table.put(connection, rows)
+            return {}
+        return put_by_halves(connection, rows, self._table.put, self._database.what, keep=True)
 
     def close(self) -> None:
         """Discards rows that were not flushed."""
         self._buffer.taken()
         self._database.close()
-
-
-def _temporary(connection: sa.Connection, table: sa.TableClause) -> str:
-    """The statement that creates the temporary table, with the types of the user's table."""
-    columns = sa.select(*table.c, sa.true().label(DELETE)).where(sa.false())
-    options = " ON COMMIT DELETE ROWS" if connection.dialect.name == "postgresql" else ""
-    select = columns.compile(dialect=connection.dialect, compile_kwargs={"literal_binds": True})
-    return f'CREATE TEMPORARY TABLE IF NOT EXISTS "{_ARRIVED.table}"{options} AS {select}'

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 import polars as pl
 import sqlalchemy as sa
 
+from headrace.connect.row_check import Refused
 from headrace.connect.sink import Committable, SinkBatch, SinkContext
 from headrace_connectors.sql.client import Database
 from headrace_connectors.sql.config import SqlSinkSettings
@@ -18,8 +19,9 @@ from headrace_connectors.sql.tables.statements import is_part
 from headrace_connectors.sql.tables.tables import plain_staged
 from headrace_connectors.sql.tables.target import DELETE, PART_COLUMNS, SEQUENCE
 from headrace_connectors.sql.writing.load import load
-from headrace_connectors.sql.writing.row_buffer import RowBuffer, refuse_null_keys
+from headrace_connectors.sql.writing.row_buffer import RowBuffer, refuse, with_keys, without
 from headrace_connectors.sql.writing.staged_parts import StagedBy, StagedPart
+from headrace_connectors.sql.writing.trial import Trial
 
 
 class StagingWriter:
@@ -27,7 +29,8 @@ class StagingWriter:
 
     def __init__(self, config: SqlSinkSettings, context: SinkContext, database: Database) -> None:
         self._config, self._context, self._database = config, context, database
-        self._buffer = RowBuffer(context.schema.names)
+        self._buffer = RowBuffer(context.schema.names, whole=context.refuse is not None)
+        self._trial = Trial(config, context.schema, database.what)
         self._part = StagedPart(StagedBy.of(context), 0, uuid.uuid4().hex[:16])
         self._rows = 0
         self._deletes = 0
@@ -72,19 +75,33 @@ class StagingWriter:
         if not rows.height:
             return
         if self._config.key is not None:
-            refuse_null_keys(rows, self._config.key, self._context.node, dialect=self._config.dialect)
+            rows = with_keys(self._context, rows, self._config.key, dialect=self._config.dialect)
+        # a try with an unknown outcome may still succeed while the next one runs: its rows are then duplicates
+        refused = self._database.run(
+            lambda connection, number: self._staged(connection, rows, again=number > 0),
+            again=lambda error: is_transient(error) or is_duplicate(error),
+        )
+        refuse(self._context, rows, refused)
+        staged = without(rows, refused)
+        self._rows += staged.height
+        self._deletes += int(staged.get_column(DELETE).sum())
+
+    def _staged(self, connection: sa.Connection, rows: pl.DataFrame, *, again: bool) -> Refused:
+        """Stages rows; returns those that the table will refuse, if they may be left out."""
+        refused: Refused = {}
+        if self._context.refuse is not None:
+            refused = self._trial.refused(connection, rows)
+            rows = without(rows, refused)
+        if not rows.height:
+            return refused
         staged = rows.select(
             *(pl.lit(value).alias(name) for name, value in zip(PART_COLUMNS, self._part.values, strict=True)),
             pl.int_range(self._rows, self._rows + rows.height, dtype=pl.Int64).alias(SEQUENCE),
-            *rows.columns,
+            *self._context.schema.names,
+            DELETE,
         )
-        # a try with an unknown outcome may still succeed while the next one runs: its rows are then duplicates
-        self._database.run(
-            lambda connection, number: self._load(connection, staged, again=number > 0),
-            again=lambda error: is_transient(error) or is_duplicate(error),
-        )
-        self._rows += rows.height
-        self._deletes += int(rows.get_column(DELETE).sum())
+        self._load(connection, staged, again=again)
+        return refused
 
     def _load(self, connection: sa.Connection, rows: pl.DataFrame, *, again: bool) -> None:
         if again:

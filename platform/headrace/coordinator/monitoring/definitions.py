@@ -112,7 +112,7 @@ TRANSACTION_AGE = _gauge(
 ROWS_IN = _counter("node_rows_in", Subject.NODE, "Rows that the node has received; at a source: messages read")
 ROWS_OUT = _counter("node_rows_out", Subject.NODE, "Rows that the node has sent on; at a sink: rows written")
 LATE = _counter("node_late_rows", Subject.NODE, "Rows that came after their window was closed")
-BAD = _counter("node_bad_rows", Subject.NODE, "Rows that could not be decoded or computed")
+BAD = _counter("node_bad_rows", Subject.NODE, "Rows that could not be decoded, computed or written")
 BYTES_IN = _counter(
     "node_received_bytes", Subject.NODE, "Bytes that entered the subtask at the node; absent inside of a task"
 )

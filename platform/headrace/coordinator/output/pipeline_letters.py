@@ -3,6 +3,7 @@
 <source>.bad   whole messages that could not be decoded: they may be resent to their topic unchanged
 <step>.bad     rows that failed in a step: they must be resent to another topic, because in the source's topic they
                would pass the steps before that one a second time
+<sink>.bad     rows that the sink could not write: as those of a step
 """
 
 from __future__ import annotations
@@ -92,7 +93,7 @@ class PipelineLetters:
             raise UserError(f"node {node!r} keeps no dead letters", remedy=hint)
         raise UserError(
             f"pipeline {self._plan.pipeline!r} keeps no dead letters",
-            remedy="give a source or step `on_error: {dead_letter: <topic>}`",
+            remedy="give a source, step or sink `on_error: {dead_letter: <topic>}`",
         )
 
     def _opened(self, holder: _Holder) -> DeadLetters:

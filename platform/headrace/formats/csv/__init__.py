@@ -83,7 +83,7 @@ class CsvFormat(FormatConfig):
         """Rejects times beyond the calendar."""
         from headrace.formats.writable_times import times_check
 
-        return times_check(schema, node)
+        return times_check(schema)
 
     @property
     def _dialect(self) -> Dialect:

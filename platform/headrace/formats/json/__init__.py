@@ -56,7 +56,7 @@ class JsonFormat(FormatConfig):
         """Rejects times beyond the calendar."""
         from headrace.formats.writable_times import times_check
 
-        return times_check(schema, node)
+        return times_check(schema)
 
 
 FORMAT = Format("json", "one JSON object a message", JsonFormat, example="format: {json: {timestamps: epoch_ms}}\n")

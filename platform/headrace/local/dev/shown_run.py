@@ -22,6 +22,7 @@ from headrace.local.engine.compile import compile_loaded, compile_pipeline
 from headrace.local.engine.job import JobOptions, JobState, LocalJob, Progress
 from headrace.local.inspection.quiet_source import quiet_source
 from headrace.local.pipeline_file import Loaded
+from headrace.operators.operator import OnError
 from headrace.plan.error_policy import policy_of
 from headrace.spec.fields import DeadLetter
 from headrace.spec.pipeline import Pipeline, SinkNode
@@ -65,18 +66,24 @@ def _shown(pipeline: Pipeline, screen: _Screen, *, write: bool) -> Pipeline:
     steps = {
         name: node.model_copy(update={"on_error": policy_of(node.on_error)}) for name, node in pipeline.steps.items()
     }
-    sinks = dict(pipeline.sinks) if write else {}
+    sinks = {
+        name: node.model_copy(update={"on_error": policy_of(node.on_error)})
+        for name, node in (pipeline.sinks.items() if write else ())
+    }
     taken = {*sources, *steps, *pipeline.sinks}
     for name, node in pipeline.sinks.items():
-        sinks[_free(name, taken)] = SinkNode(
+        # in place of a sink it has the sink's name: another node may read its output `bad`, which stays empty
+        sinks[_free(name, taken) if write else name] = SinkNode(
             from_=node.from_,
             connector="collect",
             config=CollectSink(collection=_ShownSink(screen, name)),
             parallelism=node.parallelism,
             partition=node.partition,
+            on_error=OnError.FAIL if write else policy_of(node.on_error),
         )
     rules = {name: source.on_error for name, source in pipeline.sources.items()}
     rules |= {name: step.on_error for name, step in pipeline.steps.items()}
+    rules |= {name: sink.on_error for name, sink in pipeline.sinks.items()}
     for name, rule in rules.items():
         if isinstance(rule, DeadLetter):
             bad = f"{name}.bad"

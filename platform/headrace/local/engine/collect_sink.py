@@ -75,6 +75,11 @@ class CollectSink(SinkConfig):
     collection: RowTaker
 
     @property
+    def refuses(self) -> Literal["never", "in_write", "in_flush"]:
+        """In place of a sink it has that sink's output `bad`, which stays empty: every row can be collected."""
+        return "in_write"
+
+    @property
     def accepts_updates(self) -> bool:
         """True: updates are kept one by one; `Collection.latest` merges them."""
         return True

@@ -5,7 +5,7 @@ Callers check the original pipeline first: a collection accepts rows that the re
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import polars as pl
 
@@ -15,6 +15,7 @@ from headrace.core.ids import split_output
 from headrace.core.types import Field, Schema, polars_type
 from headrace.local.engine.collect_sink import Collection, CollectSink
 from headrace.local.engine.rows_source import RowsSource, StampedRowsSource
+from headrace.operators.operator import BAD, OnError
 from headrace.plan.error_policy import policy_of
 from headrace.spec.pipeline import Pipeline, SinkNode, SourceNode, StepNode
 from headrace.spec.rows import PARTITION_KEY, TIMESTAMP_KEY
@@ -101,13 +102,15 @@ def with_taps(
 ) -> tuple[Pipeline, Taps]:
     """The pipeline with collecting sinks: one at each reference (a node, a sink, or `node.late`, `node.bad`).
 
-    With `keep_sinks` every sink is collected, also without a reference. Raises UserError for a reference to an unknown
-    node; an unknown side output is only found in planning (`rows_run.compile_tapped`).
+    With `keep_sinks` every sink is collected, also without a reference. A sink whose output `bad` is read is collected
+    too, and that output stays empty. Raises UserError for a reference to an unknown node; an unknown side output is
+    only found in planning (`rows_run.compile_tapped`).
     """
     sinks: dict[str, SinkNode] = {}
     taps: dict[str, tuple[str, Collection]] = {}
+    read = {split_output(each)[0] for each in (*references, *_inputs(pipeline))}
     for name, node in pipeline.sinks.items():
-        if keep_sinks or name in references:
+        if keep_sinks or name in read:
             taps[name] = (name, Collection(rows_max))
             sinks[name] = _collecting(node.from_, taps[name][1], node)
     for reference in dict.fromkeys(references):
@@ -123,6 +126,12 @@ def with_taps(
         "sinks": sinks,
     }
     return pipeline.model_copy(update=changed), taps
+
+
+def _inputs(pipeline: Pipeline) -> Iterator[str]:
+    for step in pipeline.steps.values():
+        yield from step.inputs
+    yield from (sink.from_ for sink in pipeline.sinks.values())
 
 
 def _diverting(node: SourceNode) -> SourceNode:
@@ -142,6 +151,7 @@ def _collecting(reference: str, collection: Collection, node: SinkNode | None = 
         config=CollectSink(collection=collection),
         parallelism=None if node is None else node.parallelism,
         partition=None if node is None else node.partition,
+        on_error=OnError.FAIL if node is None else policy_of(node.on_error),
     )
 
 
@@ -153,5 +163,9 @@ def check_reference(pipeline: Pipeline, reference: str) -> None:
         hint = did_you_mean(node, names)
         valid = f"nodes: {', '.join(names)}"
         raise UserError(f"there is no node {node!r}", remedy=f"{hint} {valid}" if hint else valid)
-    if output is not None and node in pipeline.sinks:
+    if output is not None and node in pipeline.sinks and not _diverts(pipeline.sinks[node], output):
         raise UserError(f"{node} is a sink and has no output {output!r}")
+
+
+def _diverts(sink: SinkNode, output: str) -> bool:
+    return output == BAD and policy_of(sink.on_error) is OnError.DIVERT

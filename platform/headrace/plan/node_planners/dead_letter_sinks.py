@@ -1,13 +1,14 @@
 """Where bad rows go: plans the sink `<node>.bad` of every node with `on_error: {dead_letter: TOPIC}`. Pure.
 
-A source's bad messages are stored whole, with key and position, so that they can be sent to their topic again. A step's
-bad rows are stored as JSON, with the position of the message that they come from.
+A source's bad messages are stored whole, with key and position, so that they can be sent to their topic again. The bad
+rows of steps and sinks are stored as JSON, with the position of the message that they come from; those of a sink have
+the sink's key, so that the rows of one key stay in order.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, TypedDict
 
 from headrace.connect import registry
 from headrace.connect.sink import SinkConfig
@@ -17,10 +18,15 @@ from headrace.operators.operator import BAD, REASON
 from headrace.plan.checkpoint_terms import checkpoint_terms
 from headrace.plan.contexts import sink_context
 from headrace.plan.nodes import LogicalNode
-from headrace.plan.physical import FormatSpec, SinkSpec, SourceSpec
+from headrace.plan.physical import FormatSpec, SinkSpec, SourceSpec, TaskNode
 from headrace.plan.problems import Problems
 from headrace.spec.fields import DeadLetter
 from headrace.spec.pipeline import Pipeline
+
+
+class _Terms(TypedDict):
+    exactly_once: bool
+    commit_within_ms: int | None
 
 
 def dead_letter_sinks(
@@ -33,15 +39,17 @@ def dead_letter_sinks(
     exact = [sink.config for sink in pipeline.sinks.values() if sink.config.exactly_once]
     # the shortest one: all of them have been checked against the checkpoints
     commit_within_ms = min((each.commit_within_ms for each in exact if each.commit_within_ms is not None), default=None)
-    for group, members in (("sources", pipeline.sources), ("steps", pipeline.steps)):
+    groups = (("sources", pipeline.sources), ("steps", pipeline.steps), ("sinks", pipeline.sinks))
+    for group, members in groups:
         for name, member in members.items():
             if isinstance(member.on_error, DeadLetter) and name in nodes:
                 path = (group, name, "on_error")
                 origin = _first_source(name, nodes)
                 if origin is None:
                     continue
-                made = origin.config.dead_letter_sink(
-                    member.on_error.topic, exactly_once=bool(exact), commit_within_ms=commit_within_ms
+                terms: _Terms = {"exactly_once": bool(exact), "commit_within_ms": commit_within_ms}
+                made = _beside(nodes[name], member.on_error.topic, terms) or origin.config.dead_letter_sink(
+                    member.on_error.topic, **terms
                 )
                 remedy = f"use `divert`, and a sink that reads from {name}.bad"
                 if made is None:
@@ -61,6 +69,11 @@ def dead_letter_sinks(
                 yield node
 
 
+def _beside(node: LogicalNode, topic: str, terms: _Terms) -> tuple[str, dict[str, Any]] | None:
+    """The sink of a sink's dead letters on its own cluster."""
+    return node.spec.config.dead_letter_sink(topic, **terms) if isinstance(node.spec, SinkSpec) else None
+
+
 def _check_made(node: LogicalNode, pipeline: Pipeline) -> list[str]:
     assert isinstance(node.spec, SinkSpec)
     terms = checkpoint_terms(pipeline)
@@ -74,6 +87,12 @@ def _first_source(name: str, nodes: Mapping[str, LogicalNode]) -> SourceSpec | N
     return node.spec if node is not None and isinstance(node.spec, SourceSpec) else None
 
 
+def _key_of(spec: TaskNode) -> dict[str, Any]:
+    keys = spec.config.key_columns if isinstance(spec, SinkSpec) else None
+    # a column `reason` is replaced by the reason
+    return {"key": list(keys)} if keys and REASON not in keys else {}
+
+
 def _dead_letter_node(
     name: str, node: LogicalNode, connector: str, sink: type[SinkConfig], fields: dict[str, Any]
 ) -> LogicalNode:
@@ -84,7 +103,7 @@ def _dead_letter_node(
         encoded, format_name = Schema((schema.field("value"),)), "raw"
     else:
         headers = {"topic": O_TEXT, "partition": O_MAJOR, "offset": O_MINOR, "reason": REASON}
-        extra = {}
+        extra = _key_of(node.spec)
         encoded, format_name = Schema(tuple(field for field in schema if field.name != REASON)), "json"
         # a writer receives only its schema's columns, and the headers need the row's source position
         place = (Field(O_TEXT, Primitive.STRING), Field(O_MAJOR, Primitive.INT64), Field(O_MINOR, Primitive.INT64))

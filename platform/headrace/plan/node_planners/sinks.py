@@ -6,9 +6,11 @@ from collections.abc import Sequence
 
 from headrace.connect.sink import SinkContext
 from headrace.core.types import Schema
+from headrace.operators.operator import BAD, OnError
 from headrace.plan.checkpoint_terms import checkpoint_terms
+from headrace.plan.error_policy import policy_of
 from headrace.plan.node_planners.sources import file_only
-from headrace.plan.node_planners.steps import partitioning_of, require_column, spread_reasons
+from headrace.plan.node_planners.steps import bad_schema, partitioning_of, require_column, spread_reasons
 from headrace.plan.nodes import LogicalNode, reference
 from headrace.plan.partitioning import Partitioning
 from headrace.plan.physical import FormatSpec, SinkSpec
@@ -30,6 +32,8 @@ def plan_sink(name: str, node: SinkNode, stream: Stream, pipeline: Pipeline, pro
         with check():
             _check_kind(connector_path, node, stream, problems)
         with check():
+            _check_on_error(path, node, problems)
+        with check():
             format_spec = _format(path, node, stream.schema, problems)
         with check():
             partitioning = partitioning_of(node.partition, stream, path, problems)
@@ -45,17 +49,44 @@ def plan_sink(name: str, node: SinkNode, stream: Stream, pipeline: Pipeline, pro
         checkpoint=checkpoint_terms(pipeline),
     )
     _refuse_all(connector_path, node.config.check(context), problems)
-    spec = SinkSpec(name, node.connector, node.config, format_spec, stream.schema, stream.schema, stream.update_key)
+    policy = policy_of(node.on_error)
+    spec = SinkSpec(
+        name,
+        node.connector,
+        node.config,
+        format_spec,
+        stream.schema,
+        stream.schema,
+        stream.update_key,
+        on_error=policy,
+    )
     return LogicalNode(
         name=name,
         spec=spec,
         inputs=(reference(node.from_),),
-        outputs={},
+        outputs={BAD: Stream(bad_schema(stream.schema), timed=False)} if policy is OnError.DIVERT else {},
         parallelism=parallelism,
         partitioning=partitioning,
-        not_replayable=spread_reasons(partitioning),
+        not_replayable=(*spread_reasons(partitioning), *_refusal_reasons(node)),
         needs_time=node.config.uses_event_time,
     )
+
+
+def _check_on_error(path: Path, node: SinkNode, problems: Problems) -> None:
+    if node.on_error is not OnError.FAIL and node.config.refuses == "never":
+        raise problems.refuse(
+            (*path, "on_error"),
+            f"this {node.connector} sink has no on_error: a row that it cannot write fails the job",
+            "filter such rows out before the sink; on_error is for kafka sinks, and for sql sinks of PostgreSQL and "
+            "SQLite",
+        )
+
+
+def _refusal_reasons(node: SinkNode) -> tuple[str, ...]:
+    depends = node.config.refusals_depend_on
+    if node.on_error is OnError.FAIL or depends is None:
+        return ()
+    return (f"on_error: which rows are left out depends on {depends}",)
 
 
 def _check_kind(path: Path, node: SinkNode, stream: Stream, problems: Problems) -> None:

@@ -18,6 +18,7 @@ from headrace.checkpoint.stores.store import ObjectStore
 from headrace.core.clock import SystemClock
 from headrace.core.source_state import SourceState
 from headrace.operators.chain import Receiver
+from headrace.operators.operator import OnError
 from headrace.plan.contexts import sink_context
 from headrace.plan.physical import PhysicalPlan, SinkSpec, Task
 from headrace.spark.levels.envelope import Envelope, Kind
@@ -33,6 +34,7 @@ from headrace.worker.state.restore import NodeStates
 from headrace.worker.state.snapshots import SubtaskSnapshots
 from headrace.worker.task.build import ChainBuilder, SubtaskContext
 from headrace.worker.task.control import SubtaskSnapshot
+from headrace.worker.task.refused_rows import RefusedRows
 from headrace.worker.task.source_task import SourceTiming
 
 
@@ -114,16 +116,17 @@ class OpenTask:
         """Partitions of the task."""
         return self.levels.stations[self.task.name].width
 
-    def _open_sink(self, spec: SinkSpec, counters: Counter[str]) -> Receiver:
+    def _open_sink(self, spec: SinkSpec, counters: Counter[str], refused: RefusedRows) -> Receiver:
         order = self.order
         sink = StagedSink(spec, self.store, counters, attempt=order.attempt, epoch=order.epoch, subtask=self.index)
         self._sinks.append(sink)
-        if not order.publish:
+        # who only looks at the rows gets all of them, but for those that leave by `on_error`
+        if not order.publish and spec.on_error is OnError.FAIL and not spec.implicit:
             return sink
         context = sink_context(
             spec, order.job, self.index, parallelism=self.width, terms=self.plan.checkpoint, attempt=order.attempt
         )
-        return CheckedSink(open_checks(spec, context), sink)
+        return CheckedSink(spec, open_checks(spec, context), sink, refused)
 
     def take_ready(self) -> Iterator[Envelope]:
         """Returns the complete blobs."""

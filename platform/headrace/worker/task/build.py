@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
+from headrace.connect.row_check import Refuse
 from headrace.connect.sink import CheckpointTerms, Writer
 from headrace.connect.source import Reader
 from headrace.core.clock import Clock
@@ -24,7 +25,8 @@ from headrace.worker.state.snapshots import SubtaskSnapshots
 from headrace.worker.task.ingest import open_ingest
 from headrace.worker.task.node_time import NodeTime, TimedReceiver
 from headrace.worker.task.read_ahead import ReadAhead
-from headrace.worker.task.sink_task import SinkTask, open_encoder
+from headrace.worker.task.refused_rows import RefusedRows
+from headrace.worker.task.sink_task import SinkTask
 from headrace.worker.task.source_progress import SourceProgress
 from headrace.worker.task.source_task import SourceTask, SourceTiming
 
@@ -35,8 +37,8 @@ FindOutlet = Callable[[str, int, int], Outlet]
 
 Resume = Callable[[str, Operator], bool]
 """(node, its operator) -> whether this call has restored the operator: then its share of the states is not."""
-OpenSink = Callable[[SinkSpec, Counter[str]], Receiver]
-"""(sink, its counters) -> the receiver of the sink's rows in place of a SinkTask."""
+OpenSink = Callable[[SinkSpec, Counter[str], RefusedRows], Receiver]
+"""(sink, its counters, where its refused rows go) -> the receiver of the sink's rows in place of a SinkTask."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,8 +186,6 @@ class ChainBuilder:
         match spec:
             case StepSpec():
                 return self._open_step(spec)
-            case SinkSpec() if self._open_other_sink is not None:
-                return self._open_other_sink(spec, self.counters(spec.node))
             case SinkSpec():
                 return self._open_sink(spec)
             case SourceSpec():
@@ -206,6 +206,23 @@ class ChainBuilder:
         return link
 
     def _open_sink(self, spec: SinkSpec) -> Receiver:
+        counters = self.counters(spec.node)
+        refused = RefusedRows(spec, self._receivers(spec.node, BAD), counters)
+        if self._open_other_sink is not None:
+            return self._open_other_sink(spec, counters, refused)
+        sink = SinkTask(
+            spec,
+            open_writer=lambda refuse: self._opened_writer(spec, refuse),
+            refused=refused,
+            snapshots=self._context.snapshots,
+            counters=counters,
+            lease=self._context.lease,
+            traffic=self.traffic(spec.node),
+        )
+        self.sinks[spec.node] = sink
+        return sink
+
+    def _opened_writer(self, spec: SinkSpec, refuse: Refuse | None) -> Writer:
         context = self._context
         told = sink_context(
             spec,
@@ -215,19 +232,9 @@ class ChainBuilder:
             terms=context.terms,
             attempt=context.attempt,
         )
-        writer = spec.config.open_writer(told)
+        writer = spec.config.open_writer(replace(told, refuse=refuse))
         self.opened.append(writer)
-        sink = SinkTask(
-            spec,
-            writer=writer,
-            encoder=open_encoder(spec),
-            snapshots=context.snapshots,
-            counters=self.counters(spec.node),
-            lease=context.lease,
-            traffic=self.traffic(spec.node),
-        )
-        self.sinks[spec.node] = sink
-        return sink
+        return writer
 
     def _outputs(self, node: str) -> dict[str, list[Receiver]]:
         outputs = {edge.output for edge in self._task.edges if edge.source == node}

@@ -10,15 +10,18 @@ from typing import ClassVar, Literal
 import polars as pl
 import pytest
 
+from headrace.connect.row_check import Refusal, Refuse
 from headrace.connect.sink import Committable, SinkBatch, SinkConfig, SinkContext, Writer
-from headrace.core.batch import TS
+from headrace.core.batch import O_MINOR, TS
 from headrace.core.errors import ExternalError
-from headrace.core.signals import Barrier, EndOfInput, Watermark
+from headrace.core.signals import Barrier, EndOfInput, Signal, Watermark
 from headrace.core.types import Field, Primitive, Schema
+from headrace.operators.operator import OnError
 from headrace.plan.physical import SinkSpec
 from headrace.worker.slot.lease import Lease
 from headrace.worker.state.snapshots import SubtaskSnapshots
 from headrace.worker.task.control import SubtaskSnapshot
+from headrace.worker.task.refused_rows import RefusedRows
 from headrace.worker.task.sink_task import SinkTask
 
 SCHEMA = Schema((Field("x", Primitive.INT64),))
@@ -64,7 +67,15 @@ def opened(lease: Lease | None = None) -> tuple[SinkTask, LogWriter, SubtaskSnap
     writer, reports = LogWriter(), Reports()
     snapshots = SubtaskSnapshots("out", 0, reports)
     spec = SinkSpec("out", "log", Log(), None, SCHEMA, SCHEMA, None)
-    task = SinkTask(spec, writer=writer, encoder=None, snapshots=snapshots, counters=Counter(), lease=lease)
+    counters: Counter[str] = Counter()
+    task = SinkTask(
+        spec,
+        open_writer=lambda _: writer,
+        refused=RefusedRows(spec, (), counters),
+        snapshots=snapshots,
+        counters=counters,
+        lease=lease,
+    )
     return task, writer, snapshots, reports
 
 
@@ -104,3 +115,96 @@ def test_a_lease_that_holds_lets_rows_through() -> None:
     task, writer, _, _ = opened(lease)
     task.on_batch(batch(1))
     assert writer.rows == 1
+
+
+class Refusing(Log):
+    """A sink whose writer refuses odd numbers."""
+
+    @property
+    def refuses(self) -> Literal["never", "in_write", "in_flush"]:
+        return "in_write"
+
+
+class RefusingLate(Log):
+    """As `Refusing`; the writer refuses them when it is flushed."""
+
+    @property
+    def refuses(self) -> Literal["never", "in_write", "in_flush"]:
+        return "in_flush"
+
+
+class RefusingWriter(LogWriter):
+    """Refuses odd numbers, in `write` or in `flush`."""
+
+    def __init__(self, refuse: Refuse | None, *, late: bool) -> None:
+        super().__init__()
+        assert refuse is not None
+        self._refuse, self._late = refuse, late
+        self._kept: list[pl.DataFrame] = []
+
+    def write(self, batch: SinkBatch) -> None:
+        self._kept.append(batch.rows)
+        if not self._late:
+            self._store()
+
+    def flush(self, epoch: int) -> Sequence[Committable]:
+        self._store()
+        return super().flush(epoch)
+
+    def _store(self) -> None:
+        for rows in self._kept:
+            odd = (rows.get_column("x") % 2 == 1).arg_true().to_list()
+            self._refuse(rows, dict.fromkeys(odd, Refusal("odd", "write even ones")))
+            self.rows += rows.height - len(odd)
+        self._kept.clear()
+
+
+class Heard:
+    """Receives an output `bad`."""
+
+    def __init__(self) -> None:
+        self.events: list[object] = []
+
+    def on_batch(self, batch: pl.DataFrame) -> None:
+        self.events.append(batch.to_dicts())
+
+    def on_signal(self, signal: Signal) -> None:
+        self.events.append(signal)
+
+
+def refusing(policy: OnError, *, late: bool) -> tuple[SinkTask, Heard, SubtaskSnapshots]:
+    spec = SinkSpec("out", "log", RefusingLate() if late else Refusing(), None, SCHEMA, SCHEMA, None, on_error=policy)
+    counters: Counter[str] = Counter()
+    heard, snapshots = Heard(), SubtaskSnapshots("out", 0, Reports())
+    refused = RefusedRows(spec, (heard,), counters)
+    task = SinkTask(
+        spec,
+        open_writer=lambda refuse: RefusingWriter(refuse, late=late),
+        refused=refused,
+        snapshots=snapshots,
+        counters=counters,
+    )
+    return task, heard, snapshots
+
+
+@pytest.mark.parametrize("late", [False, True])
+def test_refused_rows_leave_before_the_barrier_with_their_hidden_columns(late: bool) -> None:
+    task, heard, snapshots = refusing(OnError.DIVERT, late=late)
+    task.on_signal(Watermark(7))
+    task.on_batch(batch(4).with_columns(pl.lit(5).alias(O_MINOR)))
+    assert task.counters["rows_out"] == (0 if late else 2)
+    task.on_signal(Barrier(1))
+    snapshots.complete(1)
+    assert heard.events == [
+        Watermark(7),
+        [{"x": x, "reason": "odd", TS: 0, O_MINOR: 5} for x in (1, 3)],
+        Barrier(1),
+    ]
+    assert task.counters == {"rows_in": 4, "rows_out": 2, "bad": 2}
+
+
+def test_skipped_rows_are_counted_and_go_nowhere() -> None:
+    task, heard, _ = refusing(OnError.SKIP, late=False)
+    task.on_batch(batch(4))
+    assert heard.events == []
+    assert task.counters == {"rows_in": 4, "rows_out": 2, "bad": 2}

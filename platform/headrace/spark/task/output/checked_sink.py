@@ -1,6 +1,7 @@
-"""Checks rows before they are staged: rows that could not be published are rejected while nothing is decided.
+"""Checks rows before they are staged: rows that could not be published leave by the sink's `on_error` while nothing is
+decided.
 
-The format and the sink provide the checks (`connect.row_check`). A replay therefore fails on the same rows as a live
+The format and the sink provide the checks (`connect.row_check`). A replay therefore refuses the same rows as a live
 job, before any output is visible.
 """
 
@@ -10,30 +11,46 @@ from collections.abc import Sequence
 
 import polars as pl
 
-from headrace.connect.row_check import Encode, RowCheck
+from headrace.connect.row_check import Encode, Refused, RowCheck, first_of
 from headrace.connect.sink import SinkContext
 from headrace.core.signals import Signal
 from headrace.operators.chain import Receiver
 from headrace.plan.physical import SinkSpec
+from headrace.worker.task.refused_rows import RefusedRows
 from headrace.worker.task.sink_task import open_encoder
 
 
 class CheckedSink:
     """Checks rows and passes them to a sink that stages them: a Receiver."""
 
-    def __init__(self, checks: Sequence[RowCheck], sink: Receiver) -> None:
+    def __init__(self, spec: SinkSpec, checks: Sequence[RowCheck], sink: Receiver, refused: RefusedRows) -> None:
+        self._spec = spec
         self._checks = checks
         self._sink = sink
+        self._refused = refused
 
     def on_batch(self, batch: pl.DataFrame) -> None:
-        """Passes rows on. Raises DataError for a row that could not be written."""
-        for check in self._checks:
-            check.require(batch)
-        self._sink.on_batch(batch)
+        """Passes rows on that can be written. Raises DataError for another one if the sink's `on_error` is `fail`."""
+        found = first_of(check.refused(batch) for check in self._checks)
+        if found and self._spec.implicit:
+            batch = self._emptied(batch, found)
+        elif found:
+            self._refused.refuse(batch, found)
+            batch = batch.filter(~pl.int_range(batch.height, eager=True).is_in(list(found)))
+        if batch.height:
+            self._sink.on_batch(batch)
+
+    def _emptied(self, batch: pl.DataFrame, found: Refused) -> pl.DataFrame:
+        """A dead letter that cannot be written has no content: its headers remain."""
+        empty = pl.int_range(batch.height, eager=True).is_in(list(found))
+        return batch.with_columns(
+            pl.when(pl.lit(empty)).then(None).otherwise(pl.col(name)).alias(name) for name in self._spec.encoded.names
+        )
 
     def on_signal(self, signal: Signal) -> None:
         """Passes it on."""
         self._sink.on_signal(signal)
+        self._refused.on_signal(signal)
 
 
 def open_checks(spec: SinkSpec, context: SinkContext) -> tuple[RowCheck, ...]:

@@ -12,7 +12,7 @@ from headrace.core.errors import DataError, Domain
 from headrace_connectors.kafka.clients.topic_limits import TopicLimits
 from headrace_connectors.kafka.config import KafkaSinkSettings
 from headrace_connectors.kafka.sink.records import Records, delivery_failed
-from headrace_connectors.kafka.sink.refusals import RowRefusals, require_event_times
+from headrace_connectors.kafka.sink.refusals import RefusedRecords, without_event_time
 
 CONFIG = KafkaSinkSettings.model_validate({"brokers": "b:1", "topic": "t"})
 
@@ -48,22 +48,22 @@ def test_brokers_are_asked_only_about_rows_in_doubt_and_again_before_a_refusal()
         asked.append(answers[min(len(asked), 1)])
         return asked[-1]
 
-    refusals = RowRefusals(CONFIG, "out", read)
+    refusals = RefusedRecords(CONFIG, read)
     rows = pl.DataFrame({"n": [1]})
     value = pa.array([b"v"], pa.large_binary())
-    refusals.require(rows, Records(value, pa.array([b"k"], pa.large_binary())))
+    assert not refusals.refused(rows, Records(value, pa.array([b"k"], pa.large_binary())))
     assert not asked
-    refusals.require(rows, Records(value))
-    refusals.require(rows, Records(value))
+    assert not refusals.refused(rows, Records(value))
+    assert not refusals.refused(rows, Records(value))
     assert len(asked) == 1
     refusals._limits = TopicLimits(compacted=True)
-    with pytest.raises(DataError, match="has no key"):
-        refusals.require(rows, Records(value))
+    assert "has no key" in refusals.refused(rows, Records(value))[0].why
     assert len(asked) == 2
 
 
 def test_a_delete_needs_no_event_time() -> None:
     rows = pl.DataFrame({"n": [1, 2], TS: [5, None], OP: [False, True]}, schema_overrides={TS: pl.Int64})
-    require_event_times(rows, "out")
-    with pytest.raises(DataError, match=r"no event time.*'n': 2"):
-        require_event_times(rows.with_columns(pl.lit(value=False).alias(OP)), "out")
+    assert not without_event_time(rows)
+    refused = without_event_time(rows.with_columns(pl.lit(value=False).alias(OP)))
+    assert list(refused) == [1]
+    assert "no event time" in refused[1].why

@@ -96,7 +96,7 @@ class TestBuffer:
         return SinkBatch(rows if deletes is None else rows.with_columns(pl.Series(OP, deletes, dtype=pl.Boolean)))
 
     def test_rows_come_out_in_order_with_their_deletes(self) -> None:
-        buffer = RowBuffer(["n"])
+        buffer = RowBuffer(["n"], whole=False)
         buffer.add(self.batch(range(2)))
         buffer.add(self.batch(range(0)))
         buffer.add(self.batch(range(2, 5), [True, None, False]))
@@ -108,7 +108,7 @@ class TestBuffer:
     @pytest.mark.parametrize(("bound", "value"), [("ROWS_MAX", 5), ("BYTES_MAX", 40), ("LINGER_S", 0.0)])
     def test_it_is_bounded(self, bound: str, value: float, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(row_buffer, "LINGER_S", 3_600.0)
-        buffer = RowBuffer(["n"])
+        buffer = RowBuffer(["n"], whole=False)
         buffer.add(self.batch(range(2)))
         assert not buffer.is_due
         buffer.add(self.batch(range(4)))

@@ -8,9 +8,12 @@ from typing import Any
 
 import pytest
 
+from headrace.core.batch import O_TEXT
 from headrace.core.errors import UserError
 from headrace.core.settings import Home
+from headrace.execution.planning import plan_sinks
 from headrace.spark.launch.replay import ReplayOptions, prepare
+from headrace.spark.launch.staged_rows import StagedRows
 from headrace.spark.task.failures import spark_failures
 from headrace.spec.pipeline import Pipeline
 from headrace.spec.reading.read import pipeline_from_dict
@@ -95,3 +98,42 @@ def test_a_record_that_the_brokers_client_does_not_take(tmp_path: Path) -> None:
     ):
         prepared.replay(LocalExchange(1), lambda _: None, splits=splits).run()
     assert kinds(tmp_path) == ["attempt"]
+
+
+def large_rows(folder: Path, on_error: object, more: dict[str, Any]) -> Pipeline:
+    """Three rows to a Kafka sink, of which the second is too large."""
+    kafka = {"brokers": "127.0.0.1:1", "topic": "t"}
+    rows = [{"k": "x" * 500, "n": 1}, {"k": "y" * 1_200_000, "n": 2}, {"k": "z", "n": 3}]
+    model = pipeline(folder, {"kafka": kafka, "format": "json", "on_error": on_error}, rows)
+    made = model.to_dict()
+    return pipeline_from_dict(made | {"sinks": made["sinks"] | more})
+
+
+def staged(folder: Path, model: Pipeline) -> StagedRows:
+    """What a replay would publish."""
+    prepared = prepare(model, ReplayOptions(parallelism=2, publish=False), Home(folder / "home"))
+    outcome = prepared.replay(LocalExchange(1), lambda _: None).run()
+    return StagedRows(outcome, {sink.node: sink for _, sink in plan_sinks(prepared.plans.plan(1))})
+
+
+def test_rows_that_a_sink_leaves_out_go_where_they_go_in_a_live_job(tmp_path: Path) -> None:
+    kept = {"kept": {"from": "out.bad", "files": {"path": str(tmp_path / "kept")}, "format": "json"}}
+    for on_error, more, bad in (("skip", {}, None), ("divert", kept, "kept"), ({"dead_letter": "dead"}, {}, "out.bad")):
+        rows = staged(tmp_path, large_rows(tmp_path, on_error, more))
+        assert rows.frame("out").get_column("n").to_list() == [1, 3]
+        assert rows.outcome.bad == 1
+        if bad is not None:
+            (row,) = rows.frame(bad).to_dicts()
+            assert row["reason"].startswith("the record of a row has 1,2")
+            # too large for the topic of dead letters, too: only its place and the reason are left
+            assert row["n"] == (2 if bad == "kept" else None)
+            assert bad == "kept" or row[O_TEXT] == "rows"
+
+
+@pytest.mark.parametrize(("sink", "why"), [(sql, "the constraints"), (None, "the clock")])
+def test_what_spark_cannot_know_beforehand_is_refused(tmp_path: Path, sink: Any, why: str) -> None:
+    kafka = {"kafka": {"brokers": "b:1", "topic": "t", "timestamp": "event"}, "format": "json"}
+    node = kafka if sink is None else sink(tmp_path)
+    model = pipeline(tmp_path, {**node, "on_error": "skip"}, [])
+    with pytest.raises(UserError, match=f"(?s)cannot be replayed.*out: on_error: which rows .* depends on {why}"):
+        replay(tmp_path, model)

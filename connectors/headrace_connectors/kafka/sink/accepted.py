@@ -1,0 +1,43 @@
+"""The records of a batch without those that Kafka refuses for themselves: their rows are refused (`SinkContext`)."""
+
+from __future__ import annotations
+
+import polars as pl
+import pyarrow as pa
+
+from headrace.connect.row_check import Refused
+from headrace.connect.sink import SinkBatch, SinkContext
+from headrace_connectors.kafka.config import KafkaSinkSettings
+from headrace_connectors.kafka.sink.record_sender import RecordSender
+from headrace_connectors.kafka.sink.records import Records
+from headrace_connectors.kafka.sink.refusals import UnwritableRows, open_refused_records
+
+
+class AcceptedRecords:
+    """Makes the records of one writer."""
+
+    def __init__(self, config: KafkaSinkSettings, context: SinkContext, sender: RecordSender) -> None:
+        self._context, self._sender = context, sender
+        self._unwritable = UnwritableRows(config, context.schema)
+        self._refused = open_refused_records(config)
+
+    def of(self, batch: SinkBatch) -> Records | None:
+        """The records of the accepted rows, in order; None if there are none."""
+        batch = self._without(batch, self._unwritable.refused(batch.rows))
+        if not len(batch):
+            return None
+        records = self._sender.records(batch)
+        refused = self._refused.refused(batch.rows, records)
+        if refused:
+            # the sender makes the same records again, without the others
+            batch = self._without(batch, refused)
+            records = self._sender.records(batch)
+        return records if len(records) else None
+
+    def _without(self, batch: SinkBatch, refused: Refused) -> SinkBatch:
+        if not refused:
+            return batch
+        self._context.refuse_rows(batch.rows, refused)
+        kept = ~pl.int_range(len(batch), eager=True).is_in(list(refused))
+        assert batch.messages is not None, "a Kafka sink needs encoded messages"
+        return SinkBatch(batch.rows.filter(kept), batch.messages.filter(pa.array(kept.to_list())))
