@@ -128,7 +128,10 @@ The function tests run every function over a grid of awkward values against Duck
 * `date_diff('week', ..)` counts Mondays between the two.
 * `strpos`, `replace`, `split`, `split_part`, `lpad`, `rpad`, `repeat`, `like` and the regular expressions take literals
   for all but their first argument; regular expressions are those of Rust's `regex`.
-* `try_strptime` and `strptime` need a year, a month and a day in the format.
+* `try_strptime` and `strptime` need a year, a month and a day in the format, and `%p` beside `%I`; a format that
+  matches no text is an error. Blanks in it match any blanks, or none. `%f` reads any number of digits after any
+  separator, floored to microseconds; after a dot it also reads a text that ends before the dot. `%z` needs minutes. A
+  second of 60 is the start of the next minute.
 * Times lie in the years 1 to 9999.
 * Conversions of a string to `binary` take its UTF-8 bytes as they are, without escapes.
 * `first` and `last` skip NULLs.

@@ -68,7 +68,7 @@ def _error(text: str) -> ExpressionError:
         ("regexp_matches(s, '(')", 0, ["not a regular expression", "unclosed group"]),
         ("regexp_extract(s, 'a', 1)", 0, ["0 groups"]),
         ("lpad(s, i, 'x')", 0, ["lpad(string, n, 'text')"]),
-        ("strptime(s, '%Q')", 0, ["year"]),
+        ("strptime(s, '%H')", 0, ["year"]),
         ("strftime(t, '%Q')", 0, ["'%Q'", "directives"]),
         # what is not part of the language
         ("sum(i)", 0, ["aggregate"]),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 
 import polars as pl
@@ -11,6 +10,7 @@ from headrace.core.errors import ExpressionError, did_you_mean
 from headrace.core.time_range import MAX_US, MIN_US
 from headrace.core.types import TIMESTAMP, Primitive
 from headrace.expr.functions.overload import Function, Kind, Overload, plain
+from headrace.expr.functions.time_formats import format_time, parse_time
 from headrace.expr.terms.elementwise import quotient
 from headrace.expr.terms.pattern import literal_text
 from headrace.expr.terms.term import Term
@@ -60,9 +60,6 @@ _TRUNCATE = {
     "year": "1y",
 }
 _FIXED = {"microsecond": 1, "millisecond": 1000, "second": _SECOND, "minute": 60 * _SECOND, "hour": 3600 * _SECOND}
-_DIRECTIVE = re.compile(r"%(.?)")
-_FORMAT = {letter: f"%{letter}" for letter in "YmdHMSjaAbBypI%"} | {"f": "%6f"}
-_PARSE = {letter: f"%{letter}" for letter in "YmdHMSbBypI%z"} | {"f": "%.f"}
 
 
 def part(name: str, value: pl.Expr) -> pl.Expr:
@@ -158,46 +155,13 @@ def _make_date(year: Term, month: Term, day: Term) -> pl.Expr:
     return pl.when(d <= first.dt.month_end().dt.day()).then(made).cast(pl.Date)
 
 
-def _directives(text: str, known: dict[str, str]) -> str:
-    """Translates a strftime format to chrono's. Raises ExpressionError for an unknown directive."""
-
-    def translate(match: re.Match[str]) -> str:
-        if match[1] not in known:
-            valid = " ".join(f"%{letter}" for letter in known)
-            raise ExpressionError(f"{match[0]!r} is not a directive here", remedy=f"directives: {valid}")
-        return known[match[1]]
-
-    return _DIRECTIVE.sub(translate, text)
-
-
-def _format(term: Term, pattern: Term) -> pl.Expr:
-    return term.value.dt.to_string(_directives(literal_text(pattern, "the format"), _FORMAT))
-
-
-def _parse(term: Term, pattern: Term) -> pl.Expr:
-    text = literal_text(pattern, "the format")
-    if not ("%Y" in text or "%y" in text) or not any(item in text for item in ("%m", "%b", "%B")) or "%d" not in text:
-        raise ExpressionError(f"the format {text!r} must hold a year, a month and a day", remedy="such as '%Y-%m-%d'")
-    chrono = _directives(text, _PARSE).replace(".%.f", "%.f")
-    value = term.value
-    # chrono parses no time without hour and minute: midnight is appended
-    if not any(item in text for item in ("%H", "%I")):
-        chrono, value = chrono + " %H", pl.concat_str(value, pl.lit(" 00"))
-    if "%M" not in text:
-        chrono, value = chrono + " %M", pl.concat_str(value, pl.lit(" 00"))
-    parsed = value.str.to_datetime(chrono, time_unit="us", strict=False, exact=True)
-    if "%z" not in text:
-        parsed = parsed.dt.replace_time_zone("UTC")
-    return pl.when(in_range(parsed.to_physical())).then(parsed)
-
-
 def _part_function(name: str) -> Function:
     describes, build = PARTS[name]
     return Function(name, describes, (Overload((_T,), Primitive.INT64, plain(build)),))
 
 
 _MS_VALUE, _MS_FAILS = _of_units(1000)
-_STRFTIME = (Overload((_T, Kind.TEXT), Primitive.STRING, _format),)
+_STRFTIME = (Overload((_T, Kind.TEXT), Primitive.STRING, format_time),)
 _TRUNC = (Overload((Kind.TEXT, _T), TIMESTAMP, _truncate),)
 _DIFF = (Overload((Kind.TEXT, _T, _T), Primitive.INT64, _difference),)
 
@@ -240,12 +204,12 @@ TEMPORAL: tuple[Function, ...] = (
     Function("strftime", "a time as text: %Y %m %d %H %M %S %f (microseconds) %j %a %A %b %B %y %p %I %%", _STRFTIME),
     Function(
         "strptime",
-        "text as a time: %Y %m %d %H %M %S .%f %b %B %y %p %I %z %%; fails where it does not match",
-        (Overload((Kind.STRING, Kind.TEXT), TIMESTAMP, _parse, fails=_lost(_parse)),),
+        "text as a time: %Y %m %d %H %M %S %f %b %B %y %p %I %z %%; fails where it does not match",
+        (Overload((Kind.STRING, Kind.TEXT), TIMESTAMP, parse_time, fails=_lost(parse_time)),),
     ),
     Function(
         "try_strptime",
         "strptime; NULL where it does not match",
-        (Overload((Kind.STRING, Kind.TEXT), TIMESTAMP, _parse, nullable=True),),
+        (Overload((Kind.STRING, Kind.TEXT), TIMESTAMP, parse_time, nullable=True),),
     ),
 )
