@@ -13,14 +13,19 @@ from fuzz.generators.schemas import random_schema
 from headrace.formats.json.rows import RowReader
 from headrace.kernels.decode.json_decode import json_kernel
 
+_STRICT_SHARE = 0.3
+"""Of batches; in the others the reader keeps rows that the kernel leaves to it for a field that no column reads."""
+
 
 def open_decoding(chance: Random) -> Decoding | None:
     """A random schema; None where the kernel does not take it."""
     schema = random_schema(chance)
     kernel = json_kernel(schema)
-    return (
-        None if kernel is None else Decoding(f"schema {schema}", schema, kernel, RowReader(schema), Documents(schema))
-    )
+    if kernel is None:
+        return None
+    strict = chance.random() < _STRICT_SHARE
+    text = f"schema {schema}{', strict' if strict else ''}"
+    return Decoding(text, schema, kernel, RowReader(schema, strict=strict), Documents(schema))
 
 
 FUZZER = Fuzzer("fuzz.json_decode", partial(decoding_batch, open_decoding), decoding_verdict)

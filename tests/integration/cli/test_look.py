@@ -99,6 +99,15 @@ def test_infer_makes_a_schema_that_the_pipeline_takes(headrace: Headrace, pipeli
     ]
 
 
+def test_infer_reads_values_that_no_column_can_hold(headrace: Headrace, tmp_path: Path) -> None:
+    row = f'{{"id": 1, "note": "cut \\ud83d", "x": 1e400, "n": {"7" * 5_000}, "\\ud83d": 3}}'
+    (tmp_path / "odd.jsonl").write_text(f'{row}\n{{"id": 2, "note": "fine", "x": 1.5}}\n')
+    result = headrace("infer", str(tmp_path / "odd.jsonl"))
+    assert result.exit_code == 0, result.stderr
+    for line in ("id: int64", "note: string", "x: float64", "n: float64"):
+        assert f"  {line}\n" in result.stdout
+
+
 def test_infer_reads_csv_and_parquet(headrace: Headrace, tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("id,code,at,x\n1,007,2024-01-01T00:00:00Z,\n2,012,2024-01-02T00:00:00Z,1.5\n")
     pl.DataFrame({"id": [1, 2], "tags": [["x"], None], "small": pl.Series([1, 2], dtype=pl.Int16)}).write_parquet(

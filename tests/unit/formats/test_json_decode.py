@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from headrace.connect.format import Decoded
 from headrace.core.types import Decimal, Field, ListOf, Primitive, Schema, Struct, Timestamp, schema_of
 from headrace.formats.json.decode import json_decoder
+from headrace.formats.json.unreadable import readable
 from support.oracles.formats import Verdict, verdicts
 from support.oracles.json_messages import expected
 
@@ -59,9 +60,14 @@ SCHEMAS = {"flat": FLAT, "simple": SIMPLE, "nested": NESTED, "nested times": NES
 
 
 def decode_in(
-    messages: Sequence[bytes | None], schema: Schema, size: int, kernels: bool, binary: pa.DataType
+    messages: Sequence[bytes | None],
+    schema: Schema,
+    size: int,
+    kernels: bool,
+    binary: pa.DataType,
+    strict: bool = False,
 ) -> list[Verdict]:
-    decoder = json_decoder(schema, kernels=kernels)
+    decoder = json_decoder(schema, strict=strict, kernels=kernels)
     found = []
     for begin in range(0, len(messages), size):
         part = messages[begin : begin + size]
@@ -113,6 +119,8 @@ _NUMBERS = [
         "3.4028235677973366e38",
         "1e308",
         "1e400",
+        "-1e400",
+        "1" * 400,
         "1e-400",
     ),
     *(
@@ -139,6 +147,8 @@ _LITERALS = [
     *(
         '"\\ud83d\\ude00"',
         '"\\ud800"',
+        '"cut \\ud83d"',
+        '{"\\udc00":[1e400,{"a":"\\udfff"}],"a":1}',
         '"\\u0041"',
         '"\\n"',
         '"\n"',
@@ -224,16 +234,17 @@ def message(draw: st.DrawFn, names: Sequence[str]) -> bytes | None:
 def test_verdicts_and_rows_equal_the_oracle_for_every_cut(name: str, data: st.DataObject) -> None:
     schema = SCHEMAS[name]
     messages = data.draw(st.lists(message(schema.names), max_size=25))
-    wanted = expected(messages, schema)
+    strict = data.draw(st.booleans())
+    wanted = expected(messages, schema, strict=strict)
     binary = data.draw(st.sampled_from([pa.binary(), pa.large_binary(), pa.binary_view()]))
-    one_by_one = decode_in(messages, schema, 500, False, binary)
+    one_by_one = decode_in(messages, schema, 500, False, binary, strict)
     for raw, found, right in zip(messages, one_by_one, wanted, strict=True):
         assert repr(found[:3] if isinstance(found, str) else found) == repr(
             right[:3] if isinstance(right, str) else right
         ), raw
     for size, kernels in ((1, True), (7, True), (500, True), (3, False)):
         for raw, found, right in zip(
-            messages, decode_in(messages, schema, size, kernels, binary), one_by_one, strict=True
+            messages, decode_in(messages, schema, size, kernels, binary, strict), one_by_one, strict=True
         ):
             assert repr(found) == repr(right), (raw, size, kernels)
 
@@ -261,10 +272,21 @@ GARBAGE = [
     (b'{"s":"x","f":"NA"}', 'field "f": expected float64, found string "NA"'),
     (b'{"s":"x","f":[1]}', 'field "f": expected float64, found array'),
     (b'{"s":"x","f":{}}', 'field "f": expected float64, found object'),
-    (b'{"s":"x","f":1e400}', "not JSON: "),
+    (b'{"s":"x","f":1e400}', 'field "f": expected float64, found number 1E+400'),
+    (b'{"s":"x","f":-%s}' % (b"1" * 400), f'field "f": expected float64, found number -{"1" * 39}..'),
+    (b'{"s":"x","f":%s}' % (b"1" * 5000), 'field "f": expected float64, found number '),
+    (b'{"s":"x","a":1e400}', 'field "a": expected int64, found number 1E+400'),
+    (b'{"s":"x","t":%s}' % (b"1" * 5000), 'field "t": expected timestamp, found number '),
+    (b'{"s":"cut \\ud83d"}', 'field "s": expected string, found half of a surrogate pair, \\ud83d'),
+    (b'{"s":"x","t":"cut \\ud83d"}', 'field "t": expected timestamp, found string "cut \\ud83d"'),
+    (b'{"s":"x","z":"\\ud83d","y":[1,]}', "not JSON: "),
+    (b'{"s":"x","z":1e400,"y":01e400}', "not JSON: "),
+    (b'{"s":"x","z":1e400e5}', "not JSON: "),
+    (b'{"s":"x","z":"\\ud83d', "not JSON: "),
+    (b'{"s":"x","z":NaN}', "not JSON: "),
+    (b'{"s":"x","z":"\\ud8"}', "not JSON: "),
     (b'{"s":"x","t":"yesterday"}', 'field "t": expected timestamp, found string "yesterday"'),
     (b'{"s":"x","t":"2013-02-29T00:00:00Z"}', 'field "t": expected timestamp, found string "2013-02-29T00:00:00Z"'),
-    (b'{"s":"x","z":"\\ud800"}', "not JSON: "),
     (b'{"s":"x"} {"s":"y"}', "not JSON: "),
     (b'{"s":"x"}\n{"s":"y"}', "not JSON: "),
     (b'{"s":"x","z":' + b"[" * 2000 + b"]" * 2000 + b"}", "not JSON: "),
@@ -283,6 +305,40 @@ def test_a_bad_message_never_takes_its_batch_down(raw: bytes, reason: str, kerne
     assert decoded.bad.tolist() == [1]
     assert decoded.reasons[0].startswith(reason)  # what follows `not JSON` is the parser's own wording
     assert decoded.skipped == 1
+
+
+UNREADABLE = [
+    b'"cut \\ud83d"',
+    b'"\\udc00\\ud800\\udc00 \\\\ud83d"',
+    b"1e400",
+    b"-1.5E+99999999999999999999",
+    b"7" * 400,
+    b"7" * 5000,
+    b'{"\\ud83d":[1e400,{"s":"\\udfff"}],"a":"1e400"}',
+    b"[" * 900 + b"1e400" + b"]" * 900,
+]
+
+
+@pytest.mark.parametrize("kernels", [True, False])
+@pytest.mark.parametrize("value", UNREADABLE)
+def test_a_value_that_no_column_can_hold_is_bad_only_where_one_reads_it(value: bytes, kernels: bool) -> None:
+    unnamed, again, within = b'{"z":%s,"s":"x","a":1}', b'{"a":1,"s":"x","a":%s}', b'{"s":"x","a":1,"o":{"z":%s}}'
+    schema = schema_of({"s": "string not null", "a": "int64", "o": "{n: int64}"})
+    messages = [form % value for form in (unnamed, again, within)]
+    decoded = decode(schema, GOOD, *messages, b'{"s":"x","a":%s}' % value, GOOD, kernels=kernels)
+    assert decoded.rows.select("s", "a").rows() == [("x", 1)] * 5
+    assert decoded.bad.tolist() == [4]
+    assert decoded.reasons[0].startswith('field "a": expected int64, found ')
+    strict = json_decoder(schema, strict=True, kernels=kernels).decode(pa.array([GOOD, *messages, GOOD], pa.binary()))
+    assert strict.bad.tolist() == [1, 2, 3]
+    assert all(reason.startswith("not JSON: ") for reason in strict.reasons)
+
+
+def test_only_numbers_beyond_float64_are_replaced_before_json_is_checked() -> None:
+    text = '{"a":[1e308,-1e309,1.0E+0309,1e-400,0e999,"1e400","\\"1e400","\\ud83d\\ude00","\\ud83d"],"b":' + "9" * 310
+    changed = text.replace("-1e309", "-1e000").replace("1.0E+0309", "1e0000000").replace('"\\ud83d"', '"\\ufffd"')
+    assert readable(text) == changed.replace("9" * 310, "1e" + "0" * 308)
+    assert readable('{"a":"' + '\\"1e400' * 200_000) == '{"a":"' + '\\"1e400' * 200_000
 
 
 def test_deep_nesting_up_to_the_limit_is_ignored_like_any_extra_field() -> None:

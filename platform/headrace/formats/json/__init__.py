@@ -26,6 +26,12 @@ class JsonFormat(FormatConfig):
         description="form in which timestamps are written: text, or milliseconds since 1970; readers accept both",
     )
 
+    strict: bool = Field(
+        default=False,
+        description="a text cut inside of a surrogate pair, or a number beyond float64, makes a message bad in any "
+        "field, not only in a field of the schema",
+    )
+
     def check_source(self, schema: Schema) -> list[str]:
         """Accepts every type; rejects an empty schema."""
         return [] if len(schema) else ["a schema needs at least one column"]
@@ -38,7 +44,7 @@ class JsonFormat(FormatConfig):
         """A decoder of objects with the schema's fields; other fields are ignored."""
         from headrace.formats.json.decode import json_decoder
 
-        return json_decoder(schema)
+        return json_decoder(schema, strict=self.strict)
 
     def open_encoder(self, schema: Schema) -> Encoder:
         """An encoder of objects with the schema's columns in order."""

@@ -8,6 +8,7 @@ from headrace.formats.json.rows import RowReader
 from headrace.kernels.decode.json_decode import json_kernel
 
 
-def json_decoder(schema: Schema, *, kernels: bool = True) -> MessageDecoder:
+def json_decoder(schema: Schema, *, strict: bool = False, kernels: bool = True) -> MessageDecoder:
     """A decoder of messages of one schema. Without `kernels` the row reader reads all of them."""
-    return MessageDecoder(schema, json_kernel(schema) if kernels else None, RowReader(schema))
+    # to the kernel, messages with unreadable values are in doubt
+    return MessageDecoder(schema, json_kernel(schema) if kernels else None, RowReader(schema, strict=strict))

@@ -1,13 +1,15 @@
 """Reads JSON messages one by one, exactly, and reports the reason for a bad one.
 
 The reference implementation: reads the messages that are in doubt for the kernel, and all messages without kernels. If
-an object names a field twice, the first one counts.
+an object names a field twice, the first one counts. A value that no column can hold makes a message bad only where a
+column reads it.
 """
 
 from __future__ import annotations
 
 import decimal
 import json
+import math
 import re
 from collections.abc import Callable, Sequence
 from typing import assert_never
@@ -17,10 +19,12 @@ import orjson
 from headrace.core.types import DataType, Decimal, Field, ListOf, Primitive, Schema, Struct, Timestamp
 from headrace.formats import text_values as text
 from headrace.formats.doubtful_rows import BadMessageError
+from headrace.formats.json.unreadable import half_pair, readable
 
 Convert = Callable[[object], object]
 """Converts a parsed JSON value that is not null to the value of a staging column. Raises BadValueError."""
 _SHOWN_MAX = 40
+_INT_BYTES_MAX = 4_300
 _TOKEN = re.compile(r""""[^"\\]*+(?:\\.[^"\\]*+)*+"|[\[\]{}]|[^\s"\[\]{},:]+""")
 """Of JSON that is valid: a string, a bracket, a number or a word. Possessive: nothing is kept to go back to."""
 
@@ -47,9 +51,13 @@ class RowReader:
     """Reads messages of one schema.
 
     `read` accepts any bytes. Only this class decides whether a message matches the schema.
+
+    strict: a value that no column can hold (`unreadable`) makes a message bad wherever it stands, not only where a
+    column reads it
     """
 
-    def __init__(self, schema: Schema) -> None:
+    def __init__(self, schema: Schema, *, strict: bool = False) -> None:
+        self._strict = strict
         self._fields = [(item.name, _converter(item.type), item.nullable) for item in schema]
         self._exact_numbers = any(_holds_decimal(item.type) for item in schema)
         self._keys = [orjson.dumps(name) for name in _names(schema.fields)]
@@ -63,13 +71,16 @@ class RowReader:
             return self._convert(_parse_exactly(raw))
 
     def _parse(self, raw: bytes) -> dict[str, object]:
+        is_readable = True
         try:
             parsed = orjson.loads(raw)
         except orjson.JSONDecodeError as cause:
-            raise BadValueError(_not_json(raw, cause)) from cause
+            if self._strict:
+                raise BadValueError(_not_json(raw, cause)) from cause
+            parsed, is_readable = _parse_readable(raw, cause), False
         if type(parsed) is not dict:
             raise BadValueError(f"not an object: {_kind(parsed)}")
-        if self._exact_numbers or b"\\" in raw:
+        if self._exact_numbers or not is_readable or b"\\" in raw:
             return _parse_exactly(raw)
         count = raw.count
         for key in self._keys:
@@ -100,25 +111,45 @@ def _convert_fields(parsed: dict[str, object], fields: Sequence[tuple[str, Conve
     return row
 
 
+def _parse_readable(raw: bytes, cause: orjson.JSONDecodeError) -> object:
+    """The value of a message that orjson rejects for unreadable values only, with others in their place. Raises
+    BadValueError."""
+    try:
+        text = readable(raw.decode())
+        return orjson.loads(text)
+    except UnicodeDecodeError:
+        raise BadValueError(_not_json(raw, cause)) from cause
+    except orjson.JSONDecodeError as other:
+        raise BadValueError(_not_json(raw, other)) from other
+
+
+def _exact_int(literal: str) -> int | decimal.Decimal:
+    # Python converts no longer ones
+    return int(literal) if len(literal) <= _INT_BYTES_MAX else decimal.Decimal(literal)
+
+
 def _exact_float(literal: str) -> decimal.Decimal:
     try:
         return decimal.Decimal(literal)
-    except decimal.InvalidOperation:  # an exponent beyond 10^18: orjson refuses infinities, so it is zero or tiny
-        digits = literal.lower().partition("e")[0]
+    except decimal.InvalidOperation:  # an exponent beyond 10^18
+        digits, _, exponent = literal.lower().partition("e")
         mantissa = decimal.Decimal(digits)
-        # 1e-999999999999999999 stands for what is smaller: neither is an integer, and both are 0.0 as a float
-        return decimal.Decimal(f"{digits}e{decimal.MIN_EMIN}") if mantissa else mantissa
+        # 1e-999999999999999999 stands for what is smaller: neither is an integer, and both are 0.0 as a float; the
+        # greatest one for what is greater: no column holds either
+        bound = decimal.MIN_EMIN if exponent.startswith("-") else decimal.MAX_EMAX
+        return decimal.Decimal(f"{mantissa.scaleb(-mantissa.adjusted())}e{bound}") if mantissa else mantissa
 
 
 def _first_of_equal_keys(members: Sequence[tuple[object, object]]) -> dict[object, object]:
     return dict(reversed(members))
 
 
-_EXACT = json.JSONDecoder(parse_float=_exact_float, object_pairs_hook=_first_of_equal_keys)
+_EXACT = json.JSONDecoder(parse_int=_exact_int, parse_float=_exact_float, object_pairs_hook=_first_of_equal_keys)
 
 
 def _parse_exactly(raw: bytes) -> dict[str, object]:
-    """A message that orjson accepts, with the first of equal keys, and numbers with a point or exponent as decimals."""
+    """A message that is JSON, with the first of equal keys, numbers with a point or exponent as decimals, and halves of
+    surrogate pairs in its strings."""
     text = raw.decode()
     try:
         exact: dict[str, object] = _EXACT.decode(text)
@@ -192,14 +223,23 @@ def _float64(value: object) -> object:
     if type(value) is float:
         return value
     if type(value) is int or type(value) is decimal.Decimal:
-        return float(value)
+        number = _nearest_float(value)
+        if not math.isinf(number):
+            return number
     raise _expected("float64", value)
+
+
+def _nearest_float(value: float | decimal.Decimal) -> float:
+    try:
+        return float(value)
+    except OverflowError:  # an integer that rounds to infinity
+        return math.inf
 
 
 def _float32(value: object) -> object:
     if type(value) is not float and type(value) is not int and type(value) is not decimal.Decimal:
         raise _expected("float32", value)
-    if abs(number := float(value)) >= text.FLOAT32_LIMIT:
+    if abs(number := _nearest_float(value)) >= text.FLOAT32_LIMIT:
         raise _expected("float32", value)
     return number
 
@@ -207,6 +247,8 @@ def _float32(value: object) -> object:
 def _string(value: object) -> object:
     if type(value) is not str:
         raise _expected("string", value)
+    if half := half_pair(value):
+        raise BadValueError(f": expected string, found half of a surrogate pair, {half}")
     return value
 
 
@@ -335,7 +377,8 @@ def _found(value: object) -> str:
 
 
 def _shorten(value: str) -> str:
-    return value if len(value) <= _SHOWN_MAX else value[:_SHOWN_MAX] + ".."
+    shown = value if len(value) <= _SHOWN_MAX else value[:_SHOWN_MAX] + ".."
+    return shown.encode(errors="backslashreplace").decode()  # half of a surrogate pair cannot be written
 
 
 def _not_json(raw: bytes, cause: orjson.JSONDecodeError) -> str:

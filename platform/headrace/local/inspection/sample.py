@@ -14,6 +14,7 @@ import polars as pl
 
 from headrace.core.errors import UserError
 from headrace.core.types import TIMESTAMP, DataType, Decimal, Field, ListOf, Primitive, Schema, Struct, Timestamp
+from headrace.formats.json.unreadable import readable
 from headrace.local.inspection.csv_messages import CsvSample, file_sample, message_sample
 from headrace.local.inspection.disorder import measured, time_ms
 from headrace.local.inspection.infer import Inferred, infer_rows, infer_texts, suggested_time, text_value
@@ -106,7 +107,7 @@ def _with_disorder(inferred: Inferred, partitions: Sequence[int], rows: Sequence
 def _objects(messages: Iterable[bytes], where: str) -> Iterator[Mapping[str, object]]:
     for number, message in enumerate(messages, start=1):
         try:
-            value = json.loads(message)
+            value = json.loads(readable(message.decode("utf-8-sig")))
         except ValueError as error:
             remedy = "json is one object per line; for other data write --format csv"
             raise UserError(f"{where}: record {number} is not JSON: {error}", remedy=remedy) from error
