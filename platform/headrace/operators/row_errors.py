@@ -97,7 +97,12 @@ def _inputs(rows: pl.DataFrame) -> Sequence[Mapping[str, object]]:
 
 def plain_values(row: pl.DataFrame) -> dict[str, object]:
     """The values of a frame of one row as Python's. One that Python has no form for is shown as a text."""
-    return {column.name: reported("value of a bad row", _UNSHOWN, column.item) for column in row}
+    return {column.name: reported("value of a bad row", _UNSHOWN, _plain_value, column) for column in row}
+
+
+def _plain_value(column: pl.Series) -> object:
+    (value,) = column.to_list()  # `item` returns a list as a Series, whose text has several lines
+    return value
 
 
 def shown_row(values: Mapping[str, object]) -> str:

@@ -81,6 +81,13 @@ def test_fail_names_the_step_the_reason_and_the_row() -> None:
     assert caught.value.__cause__ is cause
 
 
+def test_a_failed_row_shows_lists_on_one_line() -> None:
+    row = pl.DataFrame({"l": [[1, None]], "o": [{"u": [2]}]})
+    with pytest.raises(DataError) as caught:
+        RowErrors("n", OnError.FAIL).reject(row, {0: "why"}, Collected())
+    assert caught.value.message.splitlines()[1] == "  row: l=[1, None], o={'u': [2]}"
+
+
 def placed(text: str | None, major: int | None, minor: int, index: int | None) -> str:
     """The message about a row with these order columns."""
     batch = pl.DataFrame(
