@@ -63,6 +63,7 @@ first and end at the last day of the month: January 31 plus a month is the last 
 | `and` `or` `not` | `bool` | three-valued; a side that is not needed cannot fail the row |
 | `position('a' in s)` | a literal and a string | `int64`, as `strpos` |
 | `extract(part from x)` | a timestamp or date | `int64`, as `date_part`; `epoch` is `float64` |
+| `t at time zone 'zone'` | a timestamp or date, and a literal | `timestamp`, as `timezone` |
 | `like` `ilike` `not like`, `escape 'c'` | a string and a literal | `bool`; `%` any text, `_` one character |
 | `\\|\\|` | strings; a number or time beside one is written out | `string` |
 | `case when .. then .. else .. end`, `case x when ..` | | branches of one common type; one that is not taken cannot fail |
@@ -133,6 +134,11 @@ The function tests run every function over a grid of awkward values against Duck
   separator, floored to microseconds; after a dot it also reads a text that ends before the dot. `%z` needs minutes. A
   second of 60 is the start of the next minute.
 * Times lie in the years 1 to 9999.
+* `timezone('Europe/Berlin', t)` and `t at time zone 'Europe/Berlin'` read t as what clocks in Berlin show, as DuckDB
+  does with its `timestamp`, which has no zone: `strptime(s, '%d.%m.%Y %H:%M') at time zone 'Europe/Berlin'`. The other
+  way, from a moment to what clocks show, does not exist, because the result would pass for a moment. A time that clocks
+  skip counts by the offset before the skip (02:30 is 03:30 in summer time); one that they show twice is the later
+  moment. Changes of clocks are known up to the year 2099.
 * Conversions of a string to `binary` take its UTF-8 bytes as they are, without escapes.
 * `first` and `last` skip NULLs.
 """

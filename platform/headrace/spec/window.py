@@ -40,7 +40,9 @@ class _Placed(FileModel):
     offset_ms: Offset = Field(
         default=0, validation_alias="offset", serialization_alias="offset", description="moves every window's start"
     )
-    timezone: TimeZone = Field(default="UTC", description="days begin at midnight here, such as Europe/Berlin")
+    timezone: TimeZone = Field(
+        default="UTC", description="windows follow the clocks of this zone, such as Europe/Berlin"
+    )
 
 
 class Tumbling(_Placed):

@@ -92,6 +92,13 @@ QUERIES: dict[str, dict[str, str]] = {
             select shop, moment(begin) as window_start, moment(end_) as window_end,
                 count(*) as orders, sum(amount) as total
             from bounded where end_ - 1 > wm group by shop, begin, end_""",
+        "by_half_day": f"""with halves as (select *,
+                time_bucket(interval 12 hours, {BERLIN}, timestamp '2000-01-01') as half from orders),
+            rows as (select *, half - unnest([0, 12]) * interval 1 hour as first from halves),
+            bounded as (select *, {BERLIN_MS.format("first")} as begin,
+                {BERLIN_MS.format("first + interval 24 hours")} as end_ from rows)
+            select shop, moment(begin) as window_start, moment(end_) as window_end, count(*) as orders, min(id) as least
+            from bounded where end_ - 1 > wm group by shop, begin, end_""",
         "day_so_far": f"""with rows as (select *, unnest(so_far(ts, 86400000, 21600000)) as w from orders)
             select shop, {BOUNDS}, count(*) as orders, max(id) as newest
             from rows where {IN_TIME} group by shop, w""",

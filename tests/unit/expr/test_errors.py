@@ -84,7 +84,9 @@ def _error(text: str) -> ExpressionError:
         # what other systems have: what to write here
         ("i = any(l)", 8, ["any (..)", "list_contains"]),
         ("all(l)", 0, ["no function 'all'", "list_contains"]),
-        ("t at time zone 'UTC'", 0, ["`at time zone`", "window a timezone"]),
+        ("t at time zone 'Europe/Berlni'", 0, ["unknown time zone 'Europe/Berlni'", "Europe/Berlin"]),
+        ("timezone('CET/Nowhere', t)", 0, ["unknown time zone"]),
+        ("timezone(s, t)", 0, ["does not exist", "timezone('text', timestamp)"]),
         ("t > current_timestamp", 4, ["no column 'current_timestamp'", "now()"]),
         ("CURRENT_DATE", 0, ["cast(now() as date)"]),
         ("current_timestamp()", 0, ["no function", "now()"]),

@@ -96,6 +96,21 @@ ROWS: dict[str, Sequence[Row]] = {
     "epoch_ms": ["epoch_ms(greatest(t, timestamp '1970-01-01'))", "epoch_ms(i)", "epoch_ms(1359608767123)"],
     "epoch_us": ["epoch_us(t)"],
     "to_timestamp": [("to_timestamp(i)", "make_timestamp(i::bigint * 1000000)")],
+    "timezone": [
+        *(
+            f"timezone('{zone}', timestamp '2024-{start}' + interval '{minutes} minutes')"
+            for zone, start in (
+                ("Europe/Berlin", "03-31 01:30:00"),
+                ("Europe/Berlin", "10-27 01:30:00"),
+                ("Australia/Lord_Howe", "04-07 01:00:00"),
+                ("Australia/Lord_Howe", "10-06 01:50:00"),
+                ("Asia/Kolkata", "06-01 12:00:00"),
+            )
+            for minutes in range(0, 120, 15)
+        ),
+        "timezone('Pacific/Apia', timestamp '2011-12-30 12:00:00')",
+        "t at time zone 'America/New_York'",
+    ],
     "make_date": ["make_date(2000 + j, 2, 29)", "make_date(year(d), month(d), day(d))", "make_date(2013, i, 1)"],
     "strftime": ["strftime(t, '%Y-%m-%d %H:%M:%S.%f %j %%')", "strftime(d, '%a %A %b %B %y %p %I')"],
     "strptime": ["strptime(num, '%Y-%m-%d')", "strptime(strftime(t, '%d/%m/%Y %H:%M'), '%d/%m/%Y %H:%M')"],

@@ -107,6 +107,7 @@ _TIMES = {
     "epoch_ms": ("epoch_ms(1359629107250)", _TIME.replace(".25'", ".250000'")),
     "epoch_us": ("epoch_us(timestamp '1970-01-01 00:00:01')", "1000000"),
     "to_timestamp": ("to_timestamp(1359629107)", "timestamp '2013-01-31 10:45:07'"),
+    "timezone": ("timezone('Europe/Berlin', timestamp '2013-01-31 10:45:00')", "timestamp '2013-01-31 09:45:00'"),
     "make_date": ("make_date(2013, 1, 31)", "date '2013-01-31'"),
     "strftime": (f"strftime({_TIME}, '%d.%m.%Y %H:%M')", "'31.01.2013 10:45'"),
     "strptime": ("strptime('31.01.2013', '%d.%m.%Y')", "timestamp '2013-01-31 00:00:00'"),

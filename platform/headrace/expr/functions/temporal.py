@@ -11,6 +11,7 @@ from headrace.core.time_range import MAX_US, MIN_US
 from headrace.core.types import TIMESTAMP, Primitive
 from headrace.expr.functions.overload import Function, Kind, Overload, plain
 from headrace.expr.functions.time_formats import format_time, parse_time
+from headrace.expr.functions.zoned import moment_shown
 from headrace.expr.terms.elementwise import quotient
 from headrace.expr.terms.pattern import literal_text
 from headrace.expr.terms.term import Term
@@ -211,5 +212,10 @@ TEMPORAL: tuple[Function, ...] = (
         "try_strptime",
         "strptime; NULL where it does not match",
         (Overload((Kind.STRING, Kind.TEXT), TIMESTAMP, parse_time, nullable=True),),
+    ),
+    Function(
+        "timezone",
+        "the moment at which clocks of the zone show the time, as `t at time zone 'zone'`",
+        (Overload((Kind.TEXT, _T), TIMESTAMP, moment_shown, fails=_lost(moment_shown)),),
     ),
 )

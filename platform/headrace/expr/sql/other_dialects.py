@@ -6,7 +6,6 @@ from sqlglot import exp
 
 _PATTERN = "use regexp_matches(s, 'pattern'), or like"
 _MEMBER = "use list_contains(list, x)"
-_ZONE = "times are in UTC; for local days give the window a timezone: {tumbling: 1d, timezone: Europe/Oslo}"
 _PERCENTILE = "percentiles are not in this version; aggregates of numbers: avg, min, max, stddev, var"
 _COALESCE = "use coalesce(a, b)"
 _LENGTH = "use length(s)"
@@ -15,7 +14,6 @@ _TODAY = "use cast(now() as date), the day of the row's event time"
 
 FOREIGN_OPERATORS: dict[type[exp.Expr], tuple[str, str]] = {
     exp.Any: ("any (..) is not part of expressions", _MEMBER),
-    exp.AtTimeZone: ("`at time zone` is not part of expressions", _ZONE),
     exp.RegexpLike: ("operators with regular expressions (`~`) are not part of expressions", _PATTERN),
     exp.RegexpILike: (
         "operators with regular expressions (`~*`) are not part of expressions",
@@ -39,7 +37,6 @@ FOREIGN_NAMES: dict[str, str] = {
     "char_length": _LENGTH,
     "some": _MEMBER,
     "array_contains": _MEMBER,
-    "timezone": _ZONE,
     "current_timestamp": _NOW,
     "localtimestamp": _NOW,
     "getdate": _NOW,

@@ -167,8 +167,8 @@ class Translator:
                 return cast(self.term(node.this), target_type(node.to), attempt=True)
             case exp.Cast():
                 return self._cast(node)
-            case exp.Extract():
-                return self._extract(node.name, self.term(node.expression))
+            case exp.Extract() | exp.AtTimeZone():
+                return self._of_time(node)
             case exp.Dot():
                 return self._dot(node)
             case exp.Bracket():
@@ -264,6 +264,11 @@ class Translator:
         if node.this is None:
             return conditional.case(branches, default)
         return conditional.simple_case(self.term(node.this), branches, default)
+
+    def _of_time(self, node: exp.Extract | exp.AtTimeZone) -> Term:
+        if isinstance(node, exp.Extract):
+            return self._extract(node.name, self.term(node.expression))
+        return self._call("timezone", [self.term(node.args["zone"]), self.term(node.this)])
 
     def _extract(self, name: str, term: Term) -> Term:
         if not is_time(term.type):

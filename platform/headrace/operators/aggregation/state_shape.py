@@ -19,6 +19,7 @@ from headrace.operators.aggregation.aggregate import AggregateConfig
 from headrace.operators.aggregation.running import LATEST
 from headrace.operators.operator import OperatorConfig
 from headrace.operators.window.accumulator.layout import Layout, lane_of
+from headrace.operators.window.definitions import same_window
 from headrace.operators.window.snapshots import (
     GROUPS,
     NO_WINDOW,
@@ -126,7 +127,11 @@ def fit(node: str, shapes: Sequence[StateShape], written: Mapping[str, WrittenSt
 def _misfit(node: str, shape: StateShape, found: WrittenState) -> str:
     if shape.window is not None:
         return next(
-            (different_window(node, each, shape.window) for each in windows_in(found.columns) if each != shape.window),
+            (
+                different_window(node, each, shape.window)
+                for each in windows_in(found.columns)
+                if not same_window(each, shape.window)
+            ),
             "",
         )
     names = tuple(name for name, _ in shape.keys)

@@ -47,6 +47,10 @@ class Assigner(Protocol):
         """The window after this one."""
         ...
 
+    def is_even(self, pane: int) -> bool:
+        """Whether no clocks change within the windows that contain the pane."""
+        ...
+
 
 def windows_of(assigner: Assigner, pane: int, after: int = TIME_MIN) -> Iterator[Span]:
     """The windows that contain the pane and end after `after`, in order. There may be many: size / slide."""
@@ -83,6 +87,10 @@ class TumblingUtc:
     def following(self, window: Span) -> Span:
         """The window that begins where this one ends."""
         return window[1], window[1] + self.size
+
+    def is_even(self, pane: int) -> bool:
+        """UTC has no changes."""
+        return True
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,6 +132,10 @@ class SlidingUtc:
         """The window one period later."""
         return window[0] + self.every, window[1] + self.every
 
+    def is_even(self, pane: int) -> bool:
+        """UTC has no changes."""
+        return True
+
 
 @dataclass(frozen=True, slots=True)
 class CumulateUtc:
@@ -155,6 +167,10 @@ class CumulateUtc:
         """The window one step longer; after the full window, the first one of the next."""
         start, end = window
         return (start if end < start + self.size else end), end + self.every
+
+    def is_even(self, pane: int) -> bool:
+        """UTC has no changes."""
+        return True
 
     def _start(self, pane: int) -> int:
         return (pane - self.offset) // self.size * self.size + self.offset

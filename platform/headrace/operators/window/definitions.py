@@ -9,9 +9,13 @@ from headrace.core.config import duration_text
 
 if TYPE_CHECKING:
     from headrace.operators.window.assigner import Assigner
+    from headrace.operators.window.local_time import Grid
 
 UTC = "UTC"
 DAY_MS = 86_400_000
+WALL_CLOCK = " wall"
+"""Ends the definition of windows that divide local time by the wall clock. Without it, a state is of a version that
+divided it by elapsed time: the windows differ where clocks change."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +32,7 @@ class Tumbling:
 
     def definition(self) -> str:
         """The window definition as text: state of one definition fits no other."""
-        return f"tumbling {self.size_ms} offset {self.offset_ms} {self.timezone}"
+        return f"tumbling {self.size_ms} offset {self.offset_ms} {_zone(self.timezone, self.size_ms, self.size_ms)}"
 
     def assigner(self) -> Assigner:
         """The assigner of these windows."""
@@ -36,9 +40,9 @@ class Tumbling:
             from headrace.operators.window.assigner import TumblingUtc
 
             return TumblingUtc(self.size_ms, self.offset_ms)
-        from headrace.operators.window.local_time import LocalDays, LocalTumbling, Slots
+        from headrace.operators.window.local_time import LocalSliding
 
-        return LocalTumbling(Slots(LocalDays(self.timezone, self.offset_ms), self.size_ms))
+        return LocalSliding(_grid(self.timezone, self.offset_ms, step_ms=self.size_ms, size_ms=self.size_ms))
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +68,8 @@ class Sliding:
 
     def definition(self) -> str:
         """The window definition as text: state of one definition fits no other."""
-        return f"sliding {self.size_ms} every {self.every_ms} offset {self.offset_ms} {self.timezone}"
+        zone = _zone(self.timezone, self.every_ms, self.every_ms)
+        return f"sliding {self.size_ms} every {self.every_ms} offset {self.offset_ms} {zone}"
 
     def assigner(self) -> Assigner:
         """The assigner of these windows."""
@@ -72,10 +77,10 @@ class Sliding:
             from headrace.operators.window.assigner import SlidingUtc
 
             return SlidingUtc(self.size_ms, self.every_ms, self.offset_ms)
-        from headrace.operators.window.local_time import LocalDays, LocalSliding, Slots
+        from headrace.operators.window.local_time import LocalSliding
 
-        slots = Slots(LocalDays(self.timezone, self.offset_ms), self.every_ms)
-        return LocalSliding(slots, self.size_ms // self.every_ms)
+        grid = _grid(self.timezone, self.offset_ms, step_ms=self.every_ms, size_ms=self.size_ms)
+        return LocalSliding(grid, self.size_ms // self.every_ms)
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +102,8 @@ class Cumulate:
 
     def definition(self) -> str:
         """The window definition as text: state of one definition fits no other."""
-        return f"cumulate {self.size_ms} every {self.every_ms} offset {self.offset_ms} {self.timezone}"
+        zone = _zone(self.timezone, self.every_ms, self.size_ms)
+        return f"cumulate {self.size_ms} every {self.every_ms} offset {self.offset_ms} {zone}"
 
     def assigner(self) -> Assigner:
         """The assigner of these windows."""
@@ -105,12 +111,34 @@ class Cumulate:
             from headrace.operators.window.assigner import CumulateUtc
 
             return CumulateUtc(self.size_ms, self.every_ms, self.offset_ms)
-        from headrace.operators.window.local_time import LocalCumulate, LocalDays, Slots
+        from headrace.operators.window.local_time import LocalCumulate
 
-        return LocalCumulate(Slots(LocalDays(self.timezone, self.offset_ms), self.size_ms), self.every_ms)
+        local = _grid(
+            self.timezone, self.offset_ms, step_ms=self.every_ms, size_ms=self.size_ms, divided_ms=self.size_ms
+        )
+        return LocalCumulate(local, self.size_ms // self.every_ms)
 
 
 Window = Tumbling | Sliding | Cumulate
+
+
+def same_window(before: str, now: str) -> bool:
+    """Whether windows of two definitions have the same bounds, at least while clocks run evenly."""
+    return before in (now, now.removesuffix(WALL_CLOCK))
+
+
+def _zone(timezone: str, step_ms: int, divided_ms: int) -> str:
+    divides = timezone != UTC and (step_ms % DAY_MS or step_ms != divided_ms)
+    return timezone + WALL_CLOCK if divides else timezone
+
+
+def _grid(timezone: str, offset_ms: int, *, step_ms: int, size_ms: int, divided_ms: int | None = None) -> Grid:
+    """The grid of slots of `step_ms`. divided_ms: what local days are divided into, if that is not the step."""
+    from headrace.operators.window.local_time import Grid, LocalDays
+
+    part = divided_ms or step_ms
+    days = max(1, part // DAY_MS)
+    return Grid(LocalDays(timezone, offset_ms), step=step_ms, days=days, size=size_ms, unit=part)
 
 
 def _positive(size_ms: int, word: str) -> list[str]:

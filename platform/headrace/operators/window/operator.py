@@ -48,7 +48,10 @@ class WindowAggregate:
         self._layout = Layout(shape.aggregates, shape.keys, rule.order)
         self._assigner = assigner
         self._state = WindowState(self._layout, assigner)
-        self._saved = SavedStates(shape.node, shape.keys, self._layout, WINDOWS, rule.definition, (PANE, SINCE))
+        placed, is_even = (PANE, SINCE), assigner.is_even
+        self._saved = SavedStates(
+            shape.node, shape.keys, self._layout, WINDOWS, rule.definition, placed, is_even=is_even
+        )
         self._assignment = PaneAssignment(self._layout, assigner, rule)
         self._failures = RowFailures(errors, shape.aggregates, timed=True)
         self._watermark = TIME_MIN

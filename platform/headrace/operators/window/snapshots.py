@@ -7,6 +7,8 @@
                            (rows had order columns), and a column whose name encodes the window definition, because
                            restore compares states by column names only: `window:tumbling:3600000:offset:0:UTC`
 
+State of a version that divided local days by elapsed time is restored if no clocks change in its windows.
+
 The name of a state column identifies its content. So a restore drops columns that the step no longer needs, and new
 aggregates start empty. Keys, their types and the window definition must be the same.
 """
@@ -15,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 
 import polars as pl
 
@@ -22,6 +25,7 @@ from headrace.core.errors import UserError
 from headrace.core.signals import TIME_MAX, TIME_MIN
 from headrace.core.types import Field, polars_type
 from headrace.operators.window.accumulator.layout import Layout
+from headrace.operators.window.definitions import same_window
 from headrace.state.snapshot import Chunk, RestoredStates, StateKind, StateSnapshot
 
 WINDOWS, GROUPS, TIME = "windows", "groups", "time"
@@ -51,10 +55,19 @@ class SavedStates:
     main     name of the state of the aggregates: `windows` or `groups`
     window   the window definition as text, e.g. `tumbling 3600000 offset 0 UTC`, or NO_WINDOW
     placed   grouping columns beside the keys: `__pane` and `__since`, or none
+    is_even  whether no clocks change in the windows of a pane (`Assigner.is_even`); of windows only
     """
 
     def __init__(
-        self, node: str, keys: Sequence[Field], layout: Layout, main: str, window: str, placed: Sequence[str] = ()
+        self,
+        node: str,
+        keys: Sequence[Field],
+        layout: Layout,
+        main: str,
+        window: str,
+        placed: Sequence[str] = (),
+        *,
+        is_even: Callable[[int], bool] | None = None,
     ) -> None:
         self._node = node
         self._keys = {item.name: polars_type(item.type) for item in keys}
@@ -63,6 +76,8 @@ class SavedStates:
         self._main = main
         self._window = window
         self._placed = list(placed)
+        self._is_even = is_even
+        self._of_elapsed_time = False
         self._time: Chunk | None = None
 
     def states(self, chunks: Sequence[Sequence[Chunk]], time: StepTime) -> list[StateSnapshot]:
@@ -97,8 +112,9 @@ class SavedStates:
         frames = states.get(TIME, ())
         empty = not any(frame.height for name, found in states.items() if name != TIME for frame in found)
         for before in windows_in([name for frame in frames for name in frame.columns]):
-            if before != self._window and not empty:
+            if not same_window(before, self._window) and not empty:
                 raise UserError(different_window(self._node, before, self._window), remedy=REMEDY)
+            self._of_elapsed_time |= before != self._window
         rows = [row for frame in frames for row in frame.select("watermark", "arrived", "ordered").rows()]
         if not rows:
             return StepTime()
@@ -109,11 +125,24 @@ class SavedStates:
 
     def parts(self, states: RestoredStates) -> list[list[pl.DataFrame]]:
         """The frames of each part, with the columns that the step needs. Raises UserError if the keys are not the
-        step's."""
+        step's, or its windows are divided otherwise now."""
+        if self._of_elapsed_time and self._is_even is not None:
+            self._require_even(states.get(self._main, ()), self._is_even)
         return [
             [self._asked(frame, part.owns) for frame in states.get(name, ()) if frame.height]
             for name, part in zip(self._names, self._layout.parts, strict=True)
         ]
+
+    def _require_even(self, frames: Iterable[pl.DataFrame], is_even: Callable[[int], bool]) -> None:
+        for pane in sorted({pane for frame in frames for pane in frame.get_column(self._placed[0]).unique().to_list()}):
+            if not is_even(pane):
+                shown = datetime.fromtimestamp(pane / 1000, UTC)
+                raise UserError(
+                    f"step {self._node}: clocks change in its open windows around {shown},"
+                    " and an earlier version divided them by elapsed time instead of the wall clock",
+                    remedy="let the version that wrote the state run until these windows have closed, or "
+                    + REMEDY.partition(",")[0],
+                )
 
     def _asked(self, frame: pl.DataFrame, owns: Callable[[str], bool]) -> pl.DataFrame:
         for name, dtype in self._keys.items():

@@ -85,16 +85,40 @@ def test_local_days_have_23_and_25_hours() -> None:
     ]
 
 
-def test_parts_of_a_local_day_are_cut_at_its_end() -> None:
-    window = Tumbling(6 * HOUR, timezone="Europe/Berlin")
-    moments = [ms("2024-03-31T00:00+01:00") + hours * HOUR for hours in (0, 6, 12, 18, 23)]
+def test_parts_of_a_local_day_follow_the_clocks() -> None:
+    window = Tumbling(12 * HOUR, timezone="Europe/Berlin")
+    spring, autumn = ms("2024-03-31T01:00+01:00"), ms("2024-10-27T01:00+02:00")
+    moments = [spring, spring + 12 * HOUR, autumn, autumn + 13 * HOUR]
     assert local("Europe/Berlin", *(windows(window, moment)[0] for moment in moments)) == [
-        "2024-03-31T00:00 2024-03-31T07:00 6h",
-        "2024-03-31T07:00 2024-03-31T13:00 6h",
-        "2024-03-31T13:00 2024-03-31T19:00 6h",
-        "2024-03-31T19:00 2024-04-01T00:00 5h",
-        "2024-04-01T00:00 2024-04-01T06:00 6h",
+        "2024-03-31T00:00 2024-03-31T12:00 11h",
+        "2024-03-31T12:00 2024-04-01T00:00 12h",
+        "2024-10-27T00:00 2024-10-27T12:00 13h",
+        "2024-10-27T12:00 2024-10-28T00:00 12h",
     ]
+
+
+def test_an_hour_that_clocks_repeat_is_one_window_and_a_skipped_one_is_none() -> None:
+    window = Tumbling(HOUR, timezone="Europe/Berlin")
+    spring, autumn = ms("2024-03-31T01:30+01:00"), ms("2024-10-27T02:30+02:00")
+    assert windows(window, autumn) == windows(window, autumn + HOUR)
+    assert local("Europe/Berlin", *windows(window, autumn), *windows(window, spring + HOUR)) == [
+        "2024-10-27T02:00 2024-10-27T03:00 2h",
+        "2024-03-31T03:00 2024-03-31T04:00 1h",
+    ]
+    assembled = window.assigner()
+    assert assembled.following(windows(window, spring)[0]) == windows(window, spring + HOUR)[0]
+
+
+def test_windows_shorter_than_a_change_of_the_clocks_take_no_notice_of_it() -> None:
+    window = Sliding(HOUR // 2, HOUR // 4, timezone="Europe/Berlin")
+    spans = windows(window, ms("2024-10-27T02:50+02:00"))
+    assert local("Europe/Berlin", *spans) == [
+        "2024-10-27T02:30 2024-10-27T02:00 0.5h",
+        "2024-10-27T02:45 2024-10-27T02:15 0.5h",
+    ]
+    # Lord Howe's clocks change by half an hour only
+    half = windows(Tumbling(HOUR // 2, timezone="Australia/Lord_Howe"), ms("2024-04-07T01:45+10:30"))
+    assert local("Australia/Lord_Howe", *half) == ["2024-04-07T01:30 2024-04-07T02:00 1h"]
 
 
 def test_a_day_begins_where_clocks_skip_midnight() -> None:
@@ -132,8 +156,7 @@ def test_local_sliding_windows_are_runs_of_local_days() -> None:
 def test_local_cumulate_windows_end_with_the_local_day() -> None:
     spans = windows(Cumulate(DAY, 12 * HOUR, timezone="Europe/Berlin"), ms("2024-10-27T01:00+02:00"))
     assert local("Europe/Berlin", *spans) == [
-        "2024-10-27T00:00 2024-10-27T11:00 12h",
-        "2024-10-27T00:00 2024-10-27T23:00 24h",
+        "2024-10-27T00:00 2024-10-27T12:00 13h",
         "2024-10-27T00:00 2024-10-28T00:00 25h",
     ]
 

@@ -16,9 +16,10 @@ from headrace.core.errors import UserError
 from headrace.core.signals import TIME_MAX
 from headrace.core.types import schema_of
 from headrace.operators.aggregation.aggregate import AggregateConfig
+from headrace.operators.aggregation.state_shape import Compatibility, WrittenState, fit, state_shape
 from headrace.operators.operator import BAD, LATE
 from headrace.operators.window.accumulator.layout import Order
-from headrace.operators.window.definitions import Tumbling, Window
+from headrace.operators.window.definitions import Cumulate, Sliding, Tumbling, Window
 from headrace.state.snapshot import StateSnapshot
 from support.oracles.aggregates import AGGREGATES, bits
 from support.oracles.collector import Collected
@@ -208,3 +209,44 @@ def test_after_the_end_of_time_nothing_is_left_and_later_rows_count_anew(allowed
     assert out.rows == []
     other.on_watermark(9, out)
     assert [row["n"] for row in out.rows] == [1]
+
+
+def elapsed_time_state(window: Window, ts: int) -> Mapping[str, list[pl.DataFrame]]:
+    """State with one row, as versions wrote it that divided local days by elapsed time."""
+    operator = step(["n"], window).open()
+    columns = {"key": ["a"], "x": [1.0], "i": [1], "s": ["p"], TS: [ts]}
+    operator.on_batch(pl.DataFrame(columns, schema={**INPUT.polars(), TS: pl.Int64()}), Collected())
+    states = {state.name: [chunk.frame for chunk in state.chunks] for state in operator.snapshot()}
+    states["time"] = [frame.rename(lambda name: name.removesuffix(":wall")) for frame in states["time"]]
+    assert not any(name.endswith("wall") for frame in states["time"] for name in frame.columns)
+    return states
+
+
+DIVIDED: list[Window] = [
+    Tumbling(12 * HOUR, timezone="Europe/Berlin"),
+    Sliding(24 * HOUR, HOUR, timezone="Europe/Berlin"),
+    Cumulate(48 * HOUR, 24 * HOUR, timezone="Europe/Berlin"),
+]
+
+
+@pytest.mark.parametrize("window", DIVIDED)
+def test_state_of_elapsed_time_goes_on_where_no_clock_changes(window: Window) -> None:
+    config, june = step(["n"], window), 1_717_243_200_000
+    states = elapsed_time_state(window, june)
+    operator, out = config.open(), Collected()
+    operator.restore(states)
+    operator.on_watermark(TIME_MAX, out)
+    assert rows([out])
+    written = {
+        name: WrittenState(("key",) if name == "windows" else (), {n: str(t) for n, t in frames[0].schema.items()})
+        for name, frames in states.items()
+    }
+    assert fit("step", state_shape(config), written).compatibility is Compatibility.RESTORED
+
+
+@pytest.mark.parametrize("window", DIVIDED)
+def test_state_of_elapsed_time_is_refused_where_clocks_change(window: Window) -> None:
+    autumn = 1_729_980_000_000  # 2024-10-27 in Berlin, a day of 25 hours
+    with pytest.raises(UserError, match="clocks change in its open windows") as refused:
+        step(["n"], window).open().restore(elapsed_time_state(window, autumn))
+    assert "closed" in (refused.value.remedy or "")
