@@ -158,6 +158,7 @@ class ReplaySources:
                 known=dict(known),
                 foreign=True,
                 sinks=wish.publish,
+                accepted=wish.accepted_topics,
             )
         )
 
@@ -170,7 +171,14 @@ def resolve_splits(request: OpenRequest) -> Splits:
     """Returns source -> its splits, with start and stop. Raises UserError, ExternalError."""
     connectors, plan = JobConnectors(), plan_pipeline(request.pipeline)
     try:
-        found = connectors.open(plan, request.job, known=request.known, foreign=request.foreign, sinks=request.sinks)
+        found = connectors.open(
+            plan,
+            request.job,
+            known=request.known,
+            foreign=request.foreign,
+            sinks=request.sinks,
+            accepted=request.accepted,
+        )
     finally:
         connectors.close()
     return {source: each.splits for source, each in found.items()}

@@ -141,6 +141,7 @@ class Prepared:
             savepoint=options.savepoint,
             final=options.final,
             origin=self._origin(parallelism),
+            accepted_topics=() if options.origin is None else options.origin.accepted_topics,
             floors=options.floors,
             python_path=options.python_path,
             publish=options.publish,
