@@ -124,7 +124,7 @@ class KafkaEnumerator:
         self._archive.refresh(ids)
         low = self._offsets.of(ids, EARLIEST)
         if self._archive.is_used:
-            self._archive.require_same_log(self._offsets.of(ids, LATEST, committed_only=False))
+            self._archive.require_same_log(self._config, low, self._offsets.of(ids, LATEST, committed_only=False))
         return low, self._archive.beginnings(low)
 
     def close(self) -> None:
