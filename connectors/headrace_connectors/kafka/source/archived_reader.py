@@ -103,6 +103,7 @@ class ArchivedReader:
             at_end=kafka.at_end,
             finished=kafka.finished | finished,
             lag={**kafka.lag, **self._lag()},
+            remarks=kafka.remarks,
         )
 
     def _may_read(self) -> bool:

@@ -27,6 +27,7 @@ from headrace_connectors.kafka.config import KafkaSourceSettings
 from headrace_connectors.kafka.source.consumers import open_fetcher
 from headrace_connectors.kafka.source.enumerator import out_of_range
 from headrace_connectors.kafka.source.fetched import Columns, Fetched, FetchEvent, FetchWish, joined
+from headrace_connectors.kafka.source.group_use import GroupUse
 from headrace_connectors.kafka.source.identity_watch import IdentityWatch
 from headrace_connectors.kafka.source.offset_commits import OffsetCommits
 from headrace_connectors.kafka.source.runs import Piece
@@ -103,6 +104,7 @@ class KafkaReader:
         self._finished: set[SplitId] = set()
         self._topics = TopicWatch(config.brokers)
         self._identities = IdentityWatch(context.node, config.brokers, config.properties)
+        self._group = GroupUse(config.group_id(context), config.brokers, config.properties)
         self._lag: dict[SplitId, int] = {}
         self._lag_due = 0.0
         self._quiet = False
@@ -140,6 +142,9 @@ class KafkaReader:
         self._topics.returned_rows({split.id.topic for split in splits}, time.monotonic())
         if places:
             self._fetcher.assign(places)
+        if self._config.group is not None:
+            # nobody else uses a group that is named after pipeline and node
+            self._group.ask()
 
     def identify(self, splits: Sequence[Split]) -> None:
         """Adds splits whose topics `verified` checks, also if their rows come from elsewhere."""
@@ -176,6 +181,7 @@ class KafkaReader:
             at_end=frozenset(self._at_end),
             finished=finished,
             lag=self._current_lag(),
+            remarks=self._group.remarks(refused=self._commits.refused),
         )
 
     def _gather(self, deadline: float) -> _Gathered:
