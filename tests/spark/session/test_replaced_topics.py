@@ -58,6 +58,8 @@ def test_a_replay_and_one_that_follows_are_refused_and_begin_the_topic_at_its_st
     origin = ("--from-savepoint", str(kept))
     delete_topic(broker, topic)
     made(range(100, 108))
+    code, output = replay("--until", str(kept))
+    assert (code, "cannot end at the savepoint's positions" in output) == (2, True), output
     for more in ((), ("--follow", "--increments", "1")):
         code, output = replay(*origin, *more)
         assert code == 2, output
