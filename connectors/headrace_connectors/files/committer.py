@@ -9,6 +9,7 @@ from pathlib import Path
 from headrace.connect.sink import Committable, OpenTransaction, SinkContext
 from headrace.core.errors import ExternalError
 from headrace_connectors.files.config import FilesSinkSettings
+from headrace_connectors.files.parts.committed_epochs import CommittedEpochs
 from headrace_connectors.files.parts.folder import hidden_files, refused_by
 from headrace_connectors.files.parts.part_names import WriterName, prepared_name
 from headrace_connectors.files.parts.publication import StagedFile, Standing, publish
@@ -20,11 +21,14 @@ class FilesCommitter:
     def __init__(self, config: FilesSinkSettings, context: SinkContext) -> None:
         self._folder = Path(config.path)
         self._context = context
+        self._committed = CommittedEpochs(self._folder)
 
     def describe(self, committables: Sequence[Committable]) -> Sequence[Committable]:
         """Checks that all files exist, whole, and that their final names are free. Adds nothing."""
         try:
             for committable in committables:
+                if self._committed.has(committable.payload["prepared"]):
+                    continue
                 for file in _files(committable):
                     if file.standing(self._folder) is Standing.GONE:
                         raise self._missing(self._folder / file.staged)
@@ -33,18 +37,34 @@ class FilesCommitter:
         return committables
 
     def commit(self, committables: Sequence[Committable]) -> Sequence[Committable]:
-        """Publishes files, older epochs first. Returns committables without any staged or published file."""
+        """Publishes files, older epochs first. Returns committables that lack a staged file and were never published:
+        one whose commit had begun was published, also if a reader has taken its files away since.
+        """
+        if not committables:
+            return []
         try:
-            if committables:
-                # an unmounted folder raises here, so that its files do not count as lost
-                self._folder.stat()
-            return [each for each in sorted(committables, key=lambda each: each.epoch) if not self._publish(each)]
+            # an unmounted folder raises here, so that its files do not count as lost
+            self._folder.stat()
+            whole: list[Committable] = []
+            lost: list[Committable] = []
+            for each in sorted(committables, key=lambda each: each.epoch):
+                (whole if self._is_whole(each) else lost).append(each)
+            self._committed.add(each.payload["prepared"] for each in whole)
+            for each in whole:
+                publish(self._folder, _files(each))
+            self._committed.forget(
+                self._context.job, self._context.node, before=min(each.epoch for each in committables)
+            )
         except OSError as cause:
             raise refused_by(self._folder, self._context.node, cause, retry=True) from cause
+        return lost
 
-    def _publish(self, committable: Committable) -> bool:
-        """Publishes a committable; returns whether it is visible now."""
+    def _is_whole(self, committable: Committable) -> bool:
+        """Whether a committable can be published or is. Raises ExternalError if part of it was published by a version
+        without markers, and part is gone."""
         files = _files(committable)
+        if self._committed.has(committable.payload["prepared"]):
+            return True
         standings = [file.standing(self._folder) for file in files]
         gone = [file for file, standing in zip(files, standings, strict=True) if standing is Standing.GONE]
         if gone and Standing.PUBLISHED in standings:
@@ -53,8 +73,6 @@ class FilesCommitter:
                 remedy="while the job recovers, leave published files where they are: put it back",
             )
         # a lost file makes its epoch's other files useless: all become visible, or none
-        if not gone:
-            publish(self._folder, files)
         return not gone
 
     def fence(self, names: Sequence[str]) -> None:

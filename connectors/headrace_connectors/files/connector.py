@@ -38,7 +38,11 @@ class FilesSourceConfig(FilesSourceSettings, SourceConfig):
 
 
 class FilesSinkConfig(FilesSinkSettings, SinkConfig):
-    """Writes files into a folder; each appears only when it is complete and on disk."""
+    """Writes files into a folder; each appears only when it is complete and on disk.
+
+    A reader may move or delete a file as soon as it appears, also while a job recovers: the folder remembers with empty
+    hidden files (`.committed-..`) which epochs were published. Leave hidden files where they are.
+    """
 
     def open_writer(self, context: SinkContext) -> Writer:
         """Opens a writer of part files."""

@@ -1,22 +1,22 @@
 """Publishes a share of staged rows as files, exactly once: `part-<job>-<epoch>-<subtask>-<n>.<ext>`.
 
-    rows ─> hidden files ─> complete, fsynced ─> the share's record lists them ─> final names ─> hidden names removed
+    rows ─> hidden files ─> complete, fsynced ─> the share's record lists them ─> final names instead of hidden ones
 
 Before the record exists, nothing is visible and the next publisher starts over. After it, every publisher continues
-with the recorded files: hidden names are removed only when all files of the share have their final names, and a final
-name is recognised by its inode. So there is never a second copy, nor a part of a share. Files get the first free
-numbers, because sinks of a job may share a folder.
+with the recorded files: one that has lost its hidden name has its final one, also if a reader has taken it away since.
+So there is never a second copy, and in the end no part of a share. Files get the first free numbers, because sinks of a
+job may share a folder.
 """
 
 from __future__ import annotations
 
-import os
 import uuid
 from pathlib import Path
 
 from headrace.connect.publisher import Share
 from headrace.connect.sink import SinkBatch, SinkContext
 from headrace_connectors.files.config import FilesSinkSettings
+from headrace_connectors.files.parts.final_names import give_name
 from headrace_connectors.files.parts.folder import hidden_files, make_folder, refused_by, sync
 from headrace_connectors.files.parts.part_files import EpochFiles, WrittenFile
 from headrace_connectors.files.parts.part_names import WriterName, published_name, staged_name
@@ -82,32 +82,22 @@ class FilesPublisher:
         return name
 
     def _give_names(self, record: ShareRecord) -> None:
-        staged = [self._folder / name for name in record.staged]
-        # if one hidden name is gone, all files have their final names: hidden names are removed only after that
-        if all(path.exists() for path in staged):
-            try:
-                for path in staged:
-                    self._give_name(path, record.epoch)
-            except FileNotFoundError:
-                if all(path.exists() for path in staged):
-                    raise
-                # another publisher was faster
-            # final names must be durable before the first hidden name is removed
-            sync(self._folder)
-        for path in staged:
-            path.unlink(missing_ok=True)
+        for name in record.staged:
+            self._give_name(self._folder / name, record.epoch)
+        sync(self._folder)
 
     def _give_name(self, staged: Path, epoch: int) -> None:
         number = 0
         while True:
             final = self._folder / published_name(self._context, epoch, number)
             try:
-                os.link(staged, final)
+                give_name(staged, final)
             except FileExistsError:
-                # the same inode: linked by a publisher that was interrupted
-                if not final.samefile(staged):
-                    number += 1
-                    continue
+                number += 1
+                continue
+            except FileNotFoundError:
+                # it has its final name, or a reader has taken it away since: the record was durable before
+                return
             return
 
     def _remove(self, *, staged: bool) -> None:

@@ -1,5 +1,8 @@
 """Dead letters in a topic: read back with their headers, and sent again in transactions.
 
+A letter is sent again as the record that it was: value, key, headers and timestamp, into its partition if its topic
+still has that. Letters of versions that did not record the timestamp get the time of sending.
+
 The position up to which letters have been sent is stored as offsets of a consumer group, which move in the same
 transaction as the letters. So nothing is sent twice, however a call ends. Two concurrent calls cannot both succeed,
 because they share a transactional id.
@@ -11,6 +14,7 @@ import contextlib
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 
@@ -35,6 +39,9 @@ from headrace_connectors.kafka.source.listed_offsets import EARLIEST, LATEST, Li
 READ_TIMEOUT_S = 30.0
 """Time without a record after which reading fails."""
 TRANSACTION_TIMEOUT_MS = 60_000
+OUR_HEADERS = frozenset({"topic", "partition", "offset", "timestamp", "reason"})
+"""Headers that a letter has beside those of the record."""
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class KafkaDeadLetters:
@@ -76,7 +83,7 @@ class KafkaDeadLetters:
         for topic in {topic for _, topic in batch} - existing.keys():
             raise missing_topic(topic, self._config.brokers, existing)
         if do and batch:
-            self._send(batch, positions, keep_partition=to is None)
+            self._send([(letter, topic, _place(letter, to, existing)) for letter, topic in batch], positions)
         return Resent(dict(Counter(topic for _, topic in batch)), more)
 
     def close(self) -> None:
@@ -135,18 +142,14 @@ class KafkaDeadLetters:
             return True
         raise translated(error, self._config.brokers)
 
-    def _send(
-        self, batch: Sequence[tuple[DeadLetter, str]], positions: Mapping[SplitId, int], *, keep_partition: bool
-    ) -> None:
+    def _send(self, batch: Sequence[tuple[DeadLetter, str, int]], positions: Mapping[SplitId, int]) -> None:
         producer = self._open_producer()
         offsets = [TopicPartition(split.topic, split.partition, at) for split, at in positions.items()]
         try:
             producer.init_transactions(CONNECT_TIMEOUT_S)
             producer.begin_transaction()
-            for letter, topic in batch:
-                origin = letter.origin if keep_partition else None
-                producer.produce(topic, letter.value, letter.key, partition=-1 if origin is None else origin.partition)
-                producer.poll(0)
+            for letter, topic, partition in batch:
+                _produce(producer, letter, topic, partition)
             producer.send_offsets_to_transaction(
                 offsets, self._consumer.consumer_group_metadata(), TRANSACTION_TIMEOUT_MS / 1000
             )
@@ -183,8 +186,26 @@ class KafkaDeadLetters:
         )
 
 
+def _produce(producer: Producer, letter: DeadLetter, topic: str, partition: int) -> None:
+    # a timestamp of 0 is the time of sending to the client
+    stamp = letter.timestamp_ms or 0
+    producer.produce(
+        topic, letter.value, letter.key, partition=partition, timestamp=stamp, headers=list(letter.headers)
+    )
+    producer.poll(0)
+
+
+def _place(letter: DeadLetter, to: str | None, existing: Mapping[str, Sequence[int]]) -> int:
+    """The partition that a letter came from; -1, by its key, for another topic, or a topic that has it no more."""
+    origin = letter.origin
+    if to is not None or origin is None or origin.partition not in existing[origin.topic]:
+        return -1
+    return origin.partition
+
+
 def _letter(message: Message) -> DeadLetter:
-    headers = dict(message.headers() or [])
+    all_headers = _headers(message)
+    headers = dict(all_headers)
     topic, partition, offset = (_text(headers.get(name)) for name in ("topic", "partition", "offset"))
     known = topic and partition.isdecimal() and offset.isdecimal()
     return DeadLetter(
@@ -196,7 +217,34 @@ def _letter(message: Message) -> DeadLetter:
         key=_bytes(message.key()),
         value=_bytes(message.value()),
         at_ms=message.timestamp()[1],
+        timestamp_ms=_milliseconds(_text(headers.get("timestamp"))) if known else None,
+        headers=all_headers[: len(all_headers) - _ours(all_headers)],
     )
+
+
+def _headers(message: Message) -> tuple[tuple[str, bytes | None], ...]:
+    given = message.headers() or []
+    listed = given.items() if isinstance(given, dict) else given
+    return tuple((name, _bytes(value)) for name, value in listed)
+
+
+def _ours(headers: Sequence[tuple[str, bytes | None]]) -> int:
+    """How many headers at the end are those of the letter: its sink writes each of them once, after the record's."""
+    names: set[str] = set()
+    for name, _ in reversed(headers):
+        if name not in OUR_HEADERS or name in names:
+            break
+        names.add(name)
+    return len(names)
+
+
+def _milliseconds(text: str) -> int | None:
+    """Epoch ms of a time as sinks write it; None for no time."""
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        return None
+    return (moment - _EPOCH) // timedelta(milliseconds=1) if moment.tzinfo is not None else None
 
 
 def _origin(letter: DeadLetter) -> str:

@@ -157,16 +157,24 @@ class SplitDocument(Document):
     start: int
     stop: int | None = None
     detail: tuple[str, ...] = ()
+    identity: str = ""
 
     @staticmethod
     def of(split: Split) -> SplitDocument:
         """The document of a split."""
         topic, partition = split.id
-        return SplitDocument(topic=topic, partition=partition, start=split.start, stop=split.stop, detail=split.detail)
+        return SplitDocument(
+            topic=topic,
+            partition=partition,
+            start=split.start,
+            stop=split.stop,
+            detail=split.detail,
+            identity=split.identity,
+        )
 
     def split(self) -> Split:
         """The split of this document."""
-        return Split(SplitId(self.topic, self.partition), self.start, self.stop, self.detail)
+        return Split(SplitId(self.topic, self.partition), self.start, self.stop, self.detail, self.identity)
 
 
 class Manifest(Document):

@@ -46,6 +46,14 @@ AllowDrained = Annotated[
 AllowLostOutput = Annotated[
     bool, typer.Option("--allow-lost-output", help="Start even if it is not known whether its last output is visible.")
 ]
+AcceptNewTopic = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--accept-new-topic",
+        metavar="NAME",
+        help="A topic that was made anew, or is one of another cluster: begin it at its start; repeatable.",
+    ),
+]
 PyFiles = Annotated[
     list[str] | None,
     typer.Option("--py-files", metavar="PATH,..", help="Modules (.py, .zip, .whl, folders) that travel with the job."),

@@ -20,6 +20,7 @@ class OriginOptions:
     allow_dropped_state   start although it has state that fits no node
     allow_drained         start although time had advanced to its end before it was taken
     allow_lost_output     start although its last output may not be visible
+    accept_new_topic      topics that may be other ones than it has positions in; None: none
     """
 
     path: str | None
@@ -27,6 +28,12 @@ class OriginOptions:
     allow_dropped_state: bool
     allow_drained: bool
     allow_lost_output: bool
+    accept_new_topic: list[str] | None = None
+
+    @property
+    def accepted_topics(self) -> tuple[str, ...]:
+        """The accepted topics, each once, in order."""
+        return tuple(sorted(set(self.accept_new_topic or ())))
 
     @property
     def renames(self) -> dict[str, str]:
@@ -45,4 +52,5 @@ class OriginOptions:
             self.allow_dropped_state,
             self.allow_drained,
             allow_lost_output=self.allow_lost_output,
+            accepted_topics=self.accepted_topics,
         )

@@ -92,6 +92,7 @@ class SubmitRequest(Request):
     allow_dropped_state  start although it has state that fits no node
     allow_drained        start although time had advanced to its end before it was taken
     allow_lost_output    start although its last output may not be visible
+    accepted_topics      topics that may be other ones than it has positions in: they begin as new ones
     renames              node of the savepoint -> node of this pipeline
     floors               floors of an earlier run, to produce the same rows again
     python_path          folders of the cluster's hosts, on the import path after `code`
@@ -109,6 +110,7 @@ class SubmitRequest(Request):
     allow_dropped_state: bool = False
     allow_drained: bool = False
     allow_lost_output: bool = False
+    accepted_topics: tuple[str, ...] = ()
     renames: dict[str, str] = {}
     floors: tuple[AppliedFloor, ...] = ()
     python_path: tuple[str, ...] = ()

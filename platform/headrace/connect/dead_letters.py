@@ -24,6 +24,8 @@ class DeadLetter:
     place, position     where it is stored
     origin, origin_position   where it came from; None: not recorded
     at_ms               when it was written, epoch ms
+    timestamp_ms        the record's own timestamp, epoch ms; None: not recorded
+    headers             the record's own headers, without those of the letter
     """
 
     place: SplitId
@@ -34,6 +36,8 @@ class DeadLetter:
     key: bytes | None
     value: bytes | None
     at_ms: int
+    timestamp_ms: int | None = None
+    headers: tuple[tuple[str, bytes | None], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,19 +1,37 @@
 """An enumerator that continues from splits resolved before: every source has one after a restart.
 
-Enumerators with `restore` do it themselves. For the others, known splits take precedence over discovered ones.
+Enumerators with `restore` do it themselves. For the others, known splits take precedence over discovered ones. Splits
+of a log that another one has replaced are refused here, for every engine, unless the user has accepted the new one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
-from headrace.connect.source import Enumerator, RestorableEnumerator, Split
+from headrace.connect.source import Enumerator, IdentifyingEnumerator, RestorableEnumerator, Split
 from headrace.core.errors import UserError
 
 
-def restored(enumerator: Enumerator, source: str, known: Sequence[Split], *, foreign: bool = False) -> Enumerator:
-    """The enumerator of node `source`, continuing from `known`, as `RestorableEnumerator.restore` specifies."""
+def restored(
+    enumerator: Enumerator,
+    source: str,
+    known: Sequence[Split],
+    *,
+    foreign: bool = False,
+    accepted: Collection[str] = (),
+) -> Enumerator:
+    """The enumerator of node `source`, continuing from `known`, as `RestorableEnumerator.restore` specifies.
+
+    accepted   topics that may be other ones than `known` says: they begin as new ones. Raises UserError for the others
+    """
+    if isinstance(enumerator, IdentifyingEnumerator):
+        others = enumerator.replaced(known)
+        if refused := {topic: text for topic, text in others.items() if topic not in accepted}:
+            raise replaced(source, refused)
+        known = [split for split in known if split.id.topic not in others]
+        if not known:
+            return enumerator
     if isinstance(enumerator, RestorableEnumerator):
         enumerator.restore(known, foreign=foreign)
         return enumerator
@@ -26,6 +44,17 @@ def gone(source: str, missing: Sequence[Split]) -> UserError:
     return UserError(
         f"source {source!r} is restored with positions of {listed}, which it does not have",
         remedy="read what the savepoint's job read, or give the source another name: it then starts anew",
+    )
+
+
+def replaced(source: str, others: Mapping[str, str]) -> UserError:
+    """The error for topics that are not those whose positions a source has. others: topic -> what stands there now."""
+    listed = "; ".join(f"{topic}: {text}" for topic, text in sorted(others.items()))
+    options = " ".join(f"--accept-new-topic {topic}" for topic in sorted(others))
+    return UserError(
+        f"source {source!r} has positions in another log than the one that is there now: {listed}",
+        remedy="its positions mean nothing there. Correct the address or bring the old topic back; or give "
+        f"{options} to run, submit, upgrade or replay, which begins the new topic at its start",
     )
 
 

@@ -45,13 +45,15 @@ class SplitId(NamedTuple):
 class Split:
     """A partition and the range to read: from `start` (inclusive) to `stop` (exclusive; None: unbounded).
 
-    `detail`: further data that the enumerator fixed for the reader when it resolved the split; restarts keep it.
+    detail     further data that the enumerator fixed for the reader when it resolved the split; restarts keep it
+    identity   the log behind the name: another log of the same name has another identity; empty: not known
     """
 
     id: SplitId
     start: int
     stop: int | None = None
     detail: tuple[str, ...] = ()
+    identity: str = ""
 
     def starting_at(self, position: int) -> Split:
         """The same split read from another position."""
@@ -189,11 +191,27 @@ class RestorableEnumerator(Enumerator, Protocol):
         ...
 
 
+@runtime_checkable
+class IdentifyingEnumerator(Enumerator, Protocol):
+    """An enumerator that can tell a split's log from another one of the same name: its splits have an `identity`."""
+
+    def replaced(self, known: Sequence[Split]) -> Mapping[str, str]:
+        """Topic -> what stands in its place, for topics of `known` whose log is another one now.
+
+        Called before `restore`. A split without an identity counts as the same. Raises ExternalError.
+        """
+        ...
+
+
 class Reader(Protocol):
     """Reads assigned splits. Used by one thread at a time; by two threads in turn if `SourceConfig.reads_ahead`."""
 
     def assign(self, splits: Sequence[Split]) -> None:
-        """Adds splits to read, each from its `start`. Splits assigned before continue without a gap."""
+        """Adds splits to read, each from its `start`. Splits assigned before continue without a gap.
+
+        A reader that knows identities returns no row of a split whose log has another `identity`: `poll` raises
+        UserError.
+        """
         ...
 
     def poll(self, timeout_ms: int) -> Polled:
@@ -219,6 +237,16 @@ class Reader(Protocol):
 
     def close(self) -> None:
         """Releases all resources. Idempotent."""
+        ...
+
+
+@runtime_checkable
+class ConfirmingReader(Reader, Protocol):
+    """A reader that can confirm that all rows so far are of the logs that its splits name."""
+
+    def confirm(self) -> None:
+        """Called at a barrier, before positions become state. Waits for about a second at most; raises UserError if a
+        log has been replaced. Without an answer it confirms nothing, and returns."""
         ...
 
 

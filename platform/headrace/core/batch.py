@@ -7,6 +7,7 @@ Hidden columns (names begin with `__`, which user columns may not):
                        every row has __wm < __ts (such a row is never late)
     __op      Boolean  True marks a delete of an updating edge; absent where no row is one
     __kg      Int32    key group, after a keyed split that needs it
+    __headers List     headers of the record, in bad records on their way to a dead letter topic only
 
     order columns, only where an operator downstream needs a row's place in the total order or its source position:
     __o_node  String   source name, or the name of the node that made the row
@@ -29,6 +30,7 @@ TS = "__ts"
 WM = "__wm"
 OP = "__op"
 KG = "__kg"
+HEADERS = "__headers"
 O_NODE, O_TEXT, O_MAJOR, O_MINOR, O_INDEX = "__o_node", "__o_text", "__o_major", "__o_minor", "__o_index"
 ORDER_COLUMNS = (O_NODE, O_TEXT, O_MAJOR, O_MINOR, O_INDEX)
 ORDER_SCHEMA: dict[str, pl.DataType] = {

@@ -30,6 +30,7 @@ class OpenRequest(Document):
     pipeline   file form, with secrets
     known      source -> splits resolved before; foreign: by another job
     sinks      whether sinks are opened: False if nothing will be written
+    accepted   topics that may be other ones than `known` says
     """
 
     do: Literal["open"] = "open"
@@ -38,6 +39,7 @@ class OpenRequest(Document):
     known: dict[str, tuple[SplitDocument, ...]]
     foreign: bool = False
     sinks: bool = True
+    accepted: tuple[str, ...] = ()
 
 
 class DiscoverRequest(Document):

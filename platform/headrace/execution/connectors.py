@@ -7,7 +7,7 @@ knows neither the coordinator nor the transport of requests.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -38,6 +38,15 @@ class _Source:
     lock: threading.Lock = field(default_factory=threading.Lock)
 
 
+@dataclass(frozen=True, slots=True)
+class _Before:
+    """Splits resolved before, as `JobConnectors.open` takes them."""
+
+    splits: Mapping[str, Sequence[Split]]
+    foreign: bool
+    accepted: Collection[str]
+
+
 class JobConnectors:
     """The enumerators and committers of one job. Opened once, or again with other splits."""
 
@@ -54,6 +63,7 @@ class JobConnectors:
         known: Mapping[str, Sequence[SplitDocument]] | None = None,
         foreign: bool = False,
         sinks: bool = True,
+        accepted: Collection[str] = (),
     ) -> dict[str, DiscoveredSource]:
         """Prepares the sinks, opens everything and returns what each source has.
 
@@ -62,6 +72,7 @@ class JobConnectors:
 
         known     source -> splits resolved before; foreign: by another job
         sinks     whether sinks are prepared and committers opened
+        accepted  topics that may be other ones than `known` says: they begin as new ones
         """
         self.close_all()
         try:
@@ -70,11 +81,12 @@ class JobConnectors:
             if sinks:
                 self._open_sinks(plan, job, refusals)
             splits = {source: [each.split() for each in own] for source, own in (known or {}).items()}
+            before = _Before(splits, foreign, accepted)
             found = {}
             for node in _nodes(plan):
                 if isinstance(node, SourceSpec):
                     with refusals.collecting():
-                        found[node.node] = self._open_source(plan, node, splits, foreign=foreign)
+                        found[node.node] = self._open_source(plan, node, before)
             refusals.raise_all()
         except BaseException:
             self.close_all()
@@ -107,13 +119,13 @@ class JobConnectors:
         if committer is not None:
             self._committers[node.node] = committer
 
-    def _open_source(
-        self, plan: PhysicalPlan, spec: SourceSpec, known: Mapping[str, Sequence[Split]], *, foreign: bool
-    ) -> DiscoveredSource:
+    def _open_source(self, plan: PhysicalPlan, spec: SourceSpec, before: _Before) -> DiscoveredSource:
         enumerator = spec.config.open_enumerator(source_context(spec, plan.pipeline, plan.batch_rows_max))
-        if own := known.get(spec.node):
-            enumerator = restored(enumerator, spec.node, own, foreign=foreign)
+        # before it can refuse: what is refused is closed, too
         self._sources[spec.node] = _Source(enumerator)
+        if own := before.splits.get(spec.node):
+            enumerator = restored(enumerator, spec.node, own, foreign=before.foreign, accepted=before.accepted)
+            self._sources[spec.node] = _Source(enumerator)
         splits = _documents(enumerator.discover())
         interval_ms = enumerator.discovery_interval_ms
         return DiscoveredSource(

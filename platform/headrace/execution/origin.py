@@ -21,7 +21,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class OriginWish:
-    """The user's choice of an origin: a path or URL, and the differences that are allowed."""
+    """The user's choice of an origin: a path or URL, and the differences that are allowed.
+
+    accepted_topics   topics that may be other ones than it has positions in: they begin as new ones
+    """
 
     path: str
     renames: Mapping[str, str] = field(default_factory=dict)
@@ -29,11 +32,13 @@ class OriginWish:
     allow_drained: bool = False
     take_over: bool = False
     allow_lost_output: bool = False
+    accepted_topics: tuple[str, ...] = ()
 
     @property
     def key(self) -> str:
-        """A text that identifies the same wish again: the path, and the new names of nodes."""
-        return " ".join([self.path, *(f"{old}={new}" for old, new in sorted(self.renames.items()))])
+        """A text that identifies the same wish again: the path, the new names of nodes, and topics that begin anew."""
+        renames = (f"{old}={new}" for old, new in sorted(self.renames.items()))
+        return " ".join([self.path, *renames, *(f"new {topic}" for topic in self.accepted_topics)])
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,10 +7,10 @@ A split's subtask depends only on its topic, its partition and the parallelism, 
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
-from headrace.checkpoint.manifest import SplitDocument
+from headrace.checkpoint.manifest import Manifest, SplitDocument
 from headrace.core.errors import InternalError
 from headrace.core.source_state import SourceState, SplitState
 from headrace.rpc.deployment import AssignedSplitDocument
@@ -37,6 +37,29 @@ def assign_splits(
         listed = ", ".join(f"{topic}[{partition}]" for topic, partition in sorted(states))
         raise InternalError(f"a checkpoint holds positions of {listed}, which the source does not name any more")
     return tuple(tuple(own) for own in mine)
+
+
+def without_replaced(manifest: Manifest, splits: Mapping[str, Iterable[SplitDocument]]) -> Manifest:
+    """Returns a checkpoint without the positions of splits whose log is another one in `splits`.
+
+    They differ only where the user has accepted the new log. The first checkpoint after that has its positions, and
+    until then every restore comes by here.
+    """
+    sources = dict(manifest.sources)
+    for source, state in manifest.sources.items():
+        now = {(split.topic, split.partition): split.identity for split in splits.get(source, ())}
+        other = {
+            (split.topic, split.partition)
+            for split in manifest.splits.get(source, ())
+            if split.identity and now.get((split.topic, split.partition), "") not in ("", split.identity)
+        }
+        if other:
+            sources[source] = replace(
+                state,
+                splits=tuple(each for each in state.splits if (each.topic, each.partition) not in other),
+                applied=tuple(each for each in state.applied if (each.topic, each.partition) not in other),
+            )
+    return manifest.model_copy(update={"sources": sources})
 
 
 def _assigned(split: SplitDocument, state: SplitState | None) -> AssignedSplitDocument:

@@ -20,7 +20,7 @@ def source_context(spec: SourceSpec, pipeline: str, poll_rows_max: int) -> Sourc
         format_options={} if spec.format is None else spec.format.config.model_dump(),
         poll_rows_max=poll_rows_max,
         wants_keys="key" in wanted or diverted,
-        wants_headers="headers" in wanted,
+        wants_headers="headers" in wanted or spec.keeps_headers,
         wants_timestamps="timestamp" in wanted or diverted or isinstance(spec.time, RecordTime),
     )
 

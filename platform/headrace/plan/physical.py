@@ -54,6 +54,7 @@ class SourceSpec:
     output    declared columns, then the metadata columns
     metadata  (metadata field, column name)
     order_columns    rows carry their position in the total order
+    keeps_headers    bad records carry their headers, for dead letters
     """
 
     node: str
@@ -66,6 +67,7 @@ class SourceSpec:
     time: TimeSpec
     on_error: OnError
     order_columns: bool
+    keeps_headers: bool = False
 
     @property
     def out_of_orderness_ms(self) -> int:

@@ -4,7 +4,9 @@ the table, once."""
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -121,7 +123,50 @@ def test_every_row_once_through_kills(
             # before more rows come, which would be staged when it ends
             job.cancel()
     assert tables.count("copies__headrace_staged") == 0
-    assert {path.name[:5] for path in folder.rglob("*") if path.is_file()} == {"part-"}, "nothing hidden is left"
+    left = {path.name for path in folder.rglob("*") if path.is_file()}
+    markers = {name for name in left if name.startswith(".committed-")}
+    assert {name[:5] for name in left - markers} == {"part-"}, "nothing else that is hidden is left"
+    assert len(markers) <= 2, "those of the last epoch: one for each subtask"
+
+
+@pytest.mark.full
+def test_a_reader_takes_every_file_at_once_through_kills(
+    cluster: Cluster, broker: EmbeddedBroker, tables: Tables, tmp_path: Path
+) -> None:
+    """It moves a file away as soon as it sees it, as readers of a folder do."""
+    name, folder, taken = create_topic(broker, unique_topic("taken"), 2), tmp_path / "out", tmp_path / "taken"
+    text = PIPELINE.format(name=name, brokers=broker.bootstrap, folder=folder, url=tables.url)
+    job = ClusterJob(cluster, cluster.folder / f"{name}.yaml", text)
+    with SteadyFeed(broker.bootstrap, {name: 2}) as feed, taking(folder, taken):
+        job.submit()
+        job.wait_checkpoint()
+        for victims in (hosts, coordinator, slots_and_hosts, coordinator, hosts):
+            strike(cluster, job, victims)
+        with feed.paused():
+            expected = ids_of_topic(broker, name)
+            wait_until(lambda: ids_of_files(taken) == expected, "each row was in one file, once")
+            job.cancel()
+    assert ids_of_files(folder) == []
+
+
+@contextmanager
+def taking(folder: Path, taken: Path) -> Iterator[None]:
+    """A thread moves files that have appeared in `folder` to `taken`, without a pause."""
+    taken.mkdir()
+    over = threading.Event()
+
+    def take() -> None:
+        while not over.wait(0.001):
+            for path in folder.glob("part-*"):
+                path.rename(taken / path.name)
+
+    thread = threading.Thread(target=take, name="reader")
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
 
 
 def strike(cluster: Cluster, job: ClusterJob, victims: Victims) -> None:

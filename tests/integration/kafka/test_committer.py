@@ -26,7 +26,7 @@ from headrace_connectors.kafka.transactions.names import names_of
 from headrace_connectors.kafka.transactions.timeout_check import require_timeout_allowed
 from headrace_connectors.kafka.transactions.txn_admin import TxnAdmin
 from headrace_dev.broker import EmbeddedBroker
-from support.kafka.broker import consume_all, create_topic, running_broker, unique_topic
+from support.kafka.broker import consume_all, create_topic, delete_topic, running_broker, unique_topic
 from support.kafka.raw_transactions import raw_transactions
 from support.patience import BROKER_SESSION
 from support.processes.running import WAIT_SECONDS, wait_until
@@ -122,6 +122,53 @@ def job(broker: EmbeddedBroker) -> Iterator[Job]:
     opened = Job(broker)
     yield opened
     opened.close()
+
+
+def test_a_transaction_of_another_cluster_is_refused_and_not_lost(job: Job) -> None:
+    """What another cluster never knew looks like something that was aborted."""
+    committer = job.committer()
+    (described,) = committer.describe([job.prepared(job.transaction())])
+    cluster, _, topic = described.payload["log"].partition("/")
+    assert cluster and topic
+    elsewhere = replace(described, payload={**described.payload, "log": f"another/{topic}"})
+    with pytest.raises(UserError, match=rf"10 rows, is in another log .* is cluster {cluster} now, and was another"):
+        committer.commit([elsewhere])
+    assert job.visible() == 0
+    # a checkpoint of an earlier version names no log
+    older = replace(described, payload={name: each for name, each in described.payload.items() if name != "log"})
+    assert not committer.commit([older])
+    assert job.visible() == 10
+
+
+def test_a_transaction_whose_topic_was_made_anew_is_refused_and_not_committed_without_rows(job: Job) -> None:
+    """Brokers commit it without an error, though its rows are gone with the topic."""
+    committer = job.committer()
+    (described,) = committer.describe([job.prepared(job.transaction())])
+    delete_topic(job.broker, job.topic)
+    for restarted in (committer, job.committer()):
+        with pytest.raises(ExternalError, match=r"is not committed: .* has no topic") as absent:
+            restarted.commit([described])
+        assert absent.value.retry
+    create_topic(job.broker, job.topic, 2)
+    with pytest.raises(UserError, match=r"10 rows, is in another log than topic .* made anew") as raised:
+        committer.commit([described])
+    assert "--allow-lost-output" in str(raised.value.remedy)
+    assert job.visible() == 0
+
+
+def test_a_topic_made_anew_under_an_open_transaction_refuses_the_epoch_until_another_attempt(job: Job) -> None:
+    committer = job.committer()
+    (first,) = committer.describe([job.prepared(job.transaction())])
+    assert not committer.commit([first])
+    half = job.prepared(job.transaction(lane=1))
+    delete_topic(job.broker, job.topic)
+    create_topic(job.broker, job.topic, 2)
+    for _ in range(2):
+        with pytest.raises(ExternalError, match=r"cannot be committed, topic .* is another one .* made anew") as raised:
+            committer.describe([half])
+        assert raised.value.retry
+    assert not committer.commit(committer.describe([job.prepared(job.transaction(attempt=2))]))
+    assert job.visible() == 10
 
 
 def test_it_is_a_committer(job: Job) -> None:

@@ -18,6 +18,7 @@ from headrace_connectors.kafka.config import KafkaSinkSettings
 from headrace_connectors.kafka.requests.requests import EndCall
 from headrace_connectors.kafka.transactions.committer import KafkaCommitter
 from headrace_connectors.kafka.transactions.rules import Answer, Description, Undescribed, answer_to
+from headrace_connectors.kafka.transactions.sink_log import SinkLog
 from headrace_connectors.kafka.transactions.txn_admin import TxnAdmin
 from sim.external.outside import SINK, TOPIC
 from sim.external.transactions import DENIED, Brokers, Identity, Taker
@@ -92,6 +93,13 @@ class _Admin(TxnAdmin):
         return found
 
 
+class _OneLog(SinkLog):
+    """The topic is never made anew."""
+
+    def identity(self) -> str:
+        return "cluster/topic"
+
+
 @dataclass(slots=True)
 class _Round:
     """One request of the committer, for several names."""
@@ -128,6 +136,7 @@ class SimulatedCommitter:
         self._admin = _Admin(brokers)
         self.real = KafkaCommitter(config, context, retire_epoch=retire_epoch)
         self.real._admin = self._admin
+        self.real._log = _OneLog(config, patience_s=0)
         self._process = process
         self._brokers = brokers
 

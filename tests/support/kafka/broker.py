@@ -22,6 +22,7 @@ from confluent_kafka.cimpl import NewTopic
 from headrace_dev.broker import BrokerConfig, EmbeddedBroker
 from support.kafka.log_ends import PATIENCE_SECONDS, TopicLogs, admin_client, log_ends
 from support.patience import SHORT_BROKER_SESSION
+from support.processes.running import wait_until
 
 SETTINGS = {
     # records of tests are as old as they like: the broker would delete them, at a time of its own
@@ -94,6 +95,14 @@ def create_topic(
     made.result()
     log_ends(broker.bootstrap, name, range(partitions))
     return name
+
+
+def delete_topic(broker: Broker, name: str) -> None:
+    """Delete a topic; return once it is gone, so that one of its name can be made."""
+    admin = admin_client(broker.bootstrap)
+    for answer in admin.delete_topics([name], request_timeout=PATIENCE_SECONDS).values():
+        answer.result()
+    wait_until(lambda: name not in admin.list_topics(timeout=5).topics, f"topic {name} is gone")
 
 
 def produce(

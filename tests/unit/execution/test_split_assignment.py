@@ -8,8 +8,9 @@ from hypothesis import given
 
 from headrace.checkpoint.manifest import SplitDocument
 from headrace.core.errors import InternalError
-from headrace.core.source_state import SourceState, SplitState
-from headrace.execution.split_assignment import assign_splits, subtask_of
+from headrace.core.source_state import AppliedFloor, SourceState, SplitState
+from headrace.execution.split_assignment import assign_splits, subtask_of, without_replaced
+from support.storage.checkpoints import manifest
 from support.suite.properties import weighted
 
 PLACES = st.lists(st.tuples(st.sampled_from(["flights", "a", "ö"]), st.integers(0, 40)), unique=True, max_size=40)
@@ -62,3 +63,32 @@ def test_a_position_of_a_split_that_is_not_there_is_an_error() -> None:
     state = SourceState((SplitState("t", 0, 1), SplitState("t", 1, 1)))
     with pytest.raises(InternalError, match=r"t\[1\]"):
         assign_splits([split("t", 0)], state, 2)
+
+
+@given(
+    before=st.lists(st.sampled_from(["", "c/1", "c/2"]), min_size=1, max_size=5),
+    now=st.lists(st.sampled_from(["", "c/1", "c/2"]), min_size=5, max_size=5),
+)
+def test_positions_of_a_log_that_is_another_one_now_are_dropped_and_no_others(
+    before: list[str], now: list[str]
+) -> None:
+    """What has no identity on either side counts as the same: state of an earlier version has none."""
+
+    def splits(identities: list[str]) -> tuple[SplitDocument, ...]:
+        return tuple(
+            SplitDocument(topic="t", partition=number, start=0, identity=each) for number, each in enumerate(identities)
+        )
+
+    state = SourceState(
+        tuple(SplitState("t", number, 10 + number) for number in range(len(before))),
+        99,
+        tuple(AppliedFloor("s", "t", number, 3, 5) for number in range(len(before))),
+    )
+    checkpoint = manifest(3).model_copy(update={"sources": {"s": state}, "splits": {"s": splits(before)}})
+    left = without_replaced(checkpoint, {"s": splits(now)}).sources["s"]
+    kept = [n for n, each in enumerate(before) if not each or not now[n] or each == now[n]]
+    assert [each.partition for each in left.splits] == kept
+    assert [each.partition for each in left.applied] == kept
+    assert left.emitted == 99
+    # all of it can be assigned: nothing is left of a split that is not there
+    assert assign_splits(splits(now), left, 2)

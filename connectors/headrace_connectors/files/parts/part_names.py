@@ -3,6 +3,7 @@
     .part-<writer>-<random>.tmp                         being written
     .part-<writer>-<epoch>-<number>-<random>.staged     complete, until its epoch is committed
     part-<job>-<epoch>-<subtask>-<number>.<ext>         published
+    .committed-<writer>-<epoch>                         empty: the commit of the writer's epoch has begun
 
 A writer's name is `<job>-<sink>-<attempt>-<subtask>`. So hidden files of sinks that share a folder are distinct, and so
 are those of different attempts.

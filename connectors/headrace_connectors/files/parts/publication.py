@@ -1,15 +1,14 @@
 """Publishes staged files under their final names: without replacing a file, and repeatable after a crash at any point.
 
-    staged ──link──> staged and published ──fsync of the folder──> unlink of staged ──> published
+    staged ──one step (`final_names`)──> published ──fsync of the folder──> durable
 
 A second call continues from the state in which the first one ended. A file that is neither staged nor published is
-gone.
+gone: a reader has taken it away, or it was lost (`committed_epochs` knows).
 """
 
 from __future__ import annotations
 
 import hashlib
-import os
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from enum import Enum
@@ -17,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from headrace.core.errors import ExternalError
+from headrace_connectors.files.parts.final_names import give_name
 from headrace_connectors.files.parts.folder import sync
 from headrace_connectors.files.parts.part_files import CHECKSUM_BYTES
 
@@ -75,23 +75,23 @@ class StagedFile:
 
 
 def publish(folder: Path, files: Sequence[StagedFile]) -> None:
-    """Publishes the staged files; published ones stay unchanged.
+    """Publishes the staged files; published ones stay unchanged, and those that are gone stay gone.
 
     Raises ExternalError if another file has the name, OSError if the file system fails.
     """
     staged = [file for file in files if file.standing(folder) is Standing.STAGED]
     for file in staged:
         try:
-            os.link(folder / file.staged, folder / file.final)
+            give_name(folder / file.staged, folder / file.final)
+        except FileNotFoundError:
+            # published by another committer meanwhile
+            continue
         except FileExistsError:
-            # either this file, from an interrupted call, or another one that has just appeared: `standing` raises for
-            # that
+            # a copy of this file, or another one that has just appeared: `standing` raises for that
             file.standing(folder)
-    # so that after a crash each file has at least one durable name
+            (folder / file.staged).unlink(missing_ok=True)
     if staged:
         sync(folder)
-    for file in staged:
-        (folder / file.staged).unlink(missing_ok=True)
 
 
 def _size(path: Path) -> int | None:

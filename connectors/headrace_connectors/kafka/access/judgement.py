@@ -58,12 +58,14 @@ class Facts:
     brokers      number of brokers that the cluster has
     topics       by name; with a pattern those that match
     group, creation, transactions   whether they are allowed
+    group_members   consumers that use the group now
     refusal      the brokers' own words about transactions
     """
 
     brokers: int
     topics: Mapping[str, TopicFacts]
     group: Access = Access.UNKNOWN
+    group_members: int = 0
     creation: Access = Access.UNKNOWN
     transactions: Access = Access.UNKNOWN
     refusal: str = ""
@@ -162,6 +164,15 @@ def _group(needs: Needs, facts: Facts) -> Iterator[Finding]:
     if needs.group is None:
         return
     check = f"group {needs.group}"
+    if facts.group_members:
+        yield Finding(
+            check,
+            Status.WARNING,
+            f"{plural(facts.group_members, 'other consumer')} use{'s' if facts.group_members == 1 else ''} it now: "
+            "jobs run, but Kafka refuses their offsets",
+            "give the source a `group:` of its own",
+        )
+        return
     match facts.group:
         case Access.ALLOWED:
             yield Finding(check, Status.OK, "offsets may be committed")

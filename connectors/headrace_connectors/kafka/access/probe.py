@@ -80,11 +80,13 @@ class KafkaAccessCheck:
         topics = {name: self._topic(admin, name, deadline_s) for name in names[:TOPICS_MAX]}
         transactions, refusal = self._transactions(deadline_s) if needs.in_transactions else (Access.UNKNOWN, "")
         shown = tuple(name for name in existing if not name.startswith("__"))
+        group, members = self._group(admin, deadline_s)
         hints = {name: hint for name, topic in topics.items() if not topic.exists and (hint := _nearest(name, shown))}
         return Facts(
             brokers=len(cluster.brokers),
             topics=topics,
-            group=self._group(admin, deadline_s),
+            group=group,
+            group_members=members,
             creation=self._creation(admin, deadline_s) if needs.creates else Access.UNKNOWN,
             transactions=transactions,
             refusal=refusal,
@@ -116,18 +118,24 @@ class KafkaAccessCheck:
             newest_ms=_newest_ms(admin, name, len(described.partitions), deadline_s),
         )
 
-    def _group(self, admin: AdminClient, deadline_s: float) -> Access:
+    def _group(self, admin: AdminClient, deadline_s: float) -> tuple[Access, int]:
+        """Whether the group may be used, and how many consumers use it."""
         group = self._needs.group
         if group is None:
-            return Access.UNKNOWN
+            return Access.UNKNOWN, 0
+        members = 0
 
         def ask() -> Any:
+            nonlocal members
             asked = admin.describe_consumer_groups(
                 [group], include_authorized_operations=True, request_timeout=_left(deadline_s)
             )
-            return _answer(asked[group], deadline_s).authorized_operations
+            described = _answer(asked[group], deadline_s)
+            members = len(described.members)
+            return described.authorized_operations
 
-        return _asked(ask, AclOperation.READ, patience_s=min(GROUP_SECONDS, _left(deadline_s)))
+        access = _asked(ask, AclOperation.READ, patience_s=min(GROUP_SECONDS, _left(deadline_s)))
+        return access, members
 
     def _creation(self, admin: AdminClient, deadline_s: float) -> Access:
         """The right to create any topic. An ACL for one topic is not visible before the topic exists."""

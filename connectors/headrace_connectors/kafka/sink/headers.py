@@ -15,6 +15,11 @@ def header_columns(rows: pl.DataFrame, columns: Mapping[str, str]) -> list[list[
     return [list(row) for row in zip(*named, strict=True)]
 
 
+def record_headers(column: pl.Series) -> list[list[Header]]:
+    """The headers that records had, of a column of lists of name and value; none for NULL."""
+    return [[(each["key"], each["value"]) for each in listed or ()] for listed in column.to_list()]
+
+
 def _bytes(column: pl.Series) -> list[bytes | None]:
     if column.dtype in (pl.String, pl.Binary):
         return column.cast(pl.Binary).to_list()

@@ -11,11 +11,11 @@ import polars as pl
 import pyarrow as pa
 
 from headrace.connect.sink import SinkBatch, SinkContext
-from headrace.core.batch import OP, TS
+from headrace.core.batch import HEADERS, OP, TS
 from headrace.core.errors import ExternalError
 from headrace_connectors.kafka.clients.client import LOG
 from headrace_connectors.kafka.config import KafkaSinkSettings
-from headrace_connectors.kafka.sink.headers import header_columns
+from headrace_connectors.kafka.sink.headers import header_columns, record_headers
 from headrace_connectors.kafka.sink.keys import KeyEncoder, key_encoder
 from headrace_connectors.kafka.sink.records import RecordQueue, Records
 
@@ -58,6 +58,11 @@ class RecordSender:
             # only a tombstone may have none: 0 is the time of writing
             stamps = rows.get_column(TS).fill_null(0).to_list()
         headers = header_columns(rows, config.headers) if config.headers else None
+        if headers is not None and HEADERS in rows.columns:
+            # those of the record itself come first, so that they can be told from ours, whatever their names
+            headers = [
+                [*own, *ours] for own, ours in zip(record_headers(rows.get_column(HEADERS)), headers, strict=True)
+            ]
         return Records(_large_binary(values), keys, stamps, headers)
 
     def _keys(self, rows: pl.DataFrame) -> pa.Array | None:

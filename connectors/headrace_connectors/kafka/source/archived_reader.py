@@ -52,6 +52,7 @@ class ArchivedReader:
         columns += ["key"] * wants.wants_keys
         columns += ["headers"] * wants.wants_headers
         answers = True
+        self._kafka.identify(splits)
         for split in splits:
             assert split.id not in self._reading, f"{split.id} is assigned already"
             reader = PartitionReader(self._folder, split.id, split.start, split.stop, columns)
@@ -76,8 +77,14 @@ class ArchivedReader:
             require_covered(place, archived, reader.position, reader.stop, log_start=low, archive=url)
         return bounds[0]
 
+    def confirm(self) -> None:
+        """Raises UserError if a topic is another one than that of its splits."""
+        self._kafka.confirm()
+
     def poll(self, timeout_ms: int) -> Polled:
         """Returns rows of the archive and of Kafka in turn."""
+        if not self._kafka.verified(timeout_ms):
+            return Polled()
         moved: dict[SplitId, int] = {}
         batch = None
         kafka = Polled(at_end=self._last.at_end, lag=self._last.lag)
@@ -96,6 +103,7 @@ class ArchivedReader:
             at_end=kafka.at_end,
             finished=kafka.finished | finished,
             lag={**kafka.lag, **self._lag()},
+            remarks=kafka.remarks,
         )
 
     def _may_read(self) -> bool:

@@ -8,12 +8,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from headrace.connect.source import Split, SplitId
-from headrace.core.errors import UserError
 from headrace.formats.archive.coverage import require_covered
 from headrace.formats.archive.folder import ArchiveFolder
 from headrace.formats.archive.names import ArchiveFile
 from headrace.formats.archive.partition import first_at
 from headrace.formats.archive.ranges import covered
+from headrace_connectors.kafka.config import KafkaSourceSettings
+from headrace_connectors.kafka.source.archived_log import another_log, require_same_records
 
 Found = Mapping[SplitId, int]
 
@@ -61,16 +62,21 @@ class ArchivedStarts:
                 places[split] = found[split] if earlier is None else earlier
         return places
 
-    def require_same_log(self, end: Found) -> None:
-        """Raises UserError if the archive holds offsets beyond a partition's `end`."""
+    def require_same_log(self, config: KafkaSourceSettings, low: Found, end: Found) -> None:
+        """Raises UserError if the archive holds offsets beyond a partition's `end`, or another record at an offset that
+        Kafka still has; `low`: Kafka's earliest. One partition of each topic is compared: topics are replaced whole."""
+        if self._folder is None:
+            return
+        common: dict[str, tuple[SplitId, int]] = {}
         for split, offset in end.items():
             archived = max((file.next for file in self._files.get(split, ())), default=0)
             if archived > offset:
-                raise UserError(
-                    f"{split.topic} partition {split.partition}: {self._url} holds offsets up to {archived - 1}, "
-                    f"but the partition ends at {offset}: it is not the log that was archived",
-                    remedy="the topic was created again, or another topic has its name: use another archive",
+                raise another_log(
+                    split, self._url, f"the archive ends at offset {archived - 1}, but the partition ends at {offset}"
                 )
+            if low[split] < archived:
+                common[split.topic] = (split, archived - 1)
+        require_same_records(config, self._folder, dict(common.values()))
 
     def require_covered(self, splits: Iterable[Split], low: Found) -> None:
         """Raises UserError if a split has a part that neither the archive nor Kafka has."""

@@ -4,7 +4,8 @@ Queries the brokers; `start_stop` interprets the settings. Reads no records."""
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 from confluent_kafka.admin._listoffsets import OffsetSpec
@@ -22,6 +23,7 @@ from headrace_connectors.kafka.clients.client import (
     translated,
 )
 from headrace_connectors.kafka.clients.committed_offsets import committed_offsets
+from headrace_connectors.kafka.clients.log_identity import identities_of, replaced_topics
 from headrace_connectors.kafka.clients.topics import missing_topics
 from headrace_connectors.kafka.config import KafkaSourceSettings
 from headrace_connectors.kafka.source.archived_starts import ArchivedStarts
@@ -58,6 +60,12 @@ class KafkaEnumerator:
             return None
         return int(self._config.properties.get("topic.metadata.refresh.interval.ms", DISCOVERY_INTERVAL_MS))
 
+    def replaced(self, known: Sequence[Split]) -> Mapping[str, str]:
+        """Topics of `known` that are other ones now, by topic id and cluster id."""
+        topics = {split.id.topic for split in known if split.identity}
+        now = identities_of(self._admin, self._watch, topics, self._config.brokers)
+        return replaced_topics(known, now, self._config.brokers)
+
     def restore(self, splits: Sequence[Split], *, foreign: bool) -> None:
         """Continues from these splits: their offsets stay; other partitions are new and read from the earliest
         offset."""
@@ -79,10 +87,22 @@ class KafkaEnumerator:
             # a bounded source has been resolved already
             if not self._config.bounded:
                 self._add_new(CONNECT_TIMEOUT_S)
+            self._known = self._identified(self._known.values())
             return
         ids = self._partitions(topic_partitions(self._admin, self._watch))
         splits = self._take_on(ids) if self._known else self._resolve(ids)
-        self._known = {split.id: split for split in splits}
+        self._known = self._identified(splits)
+
+    def _identified(self, splits: Iterable[Split]) -> dict[SplitId, Split]:
+        """The splits by name. Those without an identity get that of their topic: state of an earlier version has
+        none."""
+        found = {split.id: split for split in splits}
+        lacking = {split.topic for split, each in found.items() if not each.identity}
+        now = identities_of(self._admin, self._watch, lacking, self._config.brokers)
+        return {
+            name: split if split.identity else replace(split, identity=now.get(name.topic, ""))
+            for name, split in found.items()
+        }
 
     def _take_on(self, ids: Sequence[SplitId]) -> list[Split]:
         """Another job's splits: their starts stay, and their stops are resolved by this job's settings."""
@@ -91,7 +111,10 @@ class KafkaEnumerator:
             raise gone(self._context.node, missing)
         low, begin = self._bounds(ids)
         starts = {name: self._known[name].start if name in self._known else begin[name] for name in ids}
-        splits = _splits(starts, self._stops(ids, low, self._offsets.of(ids, LATEST)))
+        splits = [
+            replace(split, identity=self._known[split.id].identity) if split.id in self._known else split
+            for split in _splits(starts, self._stops(ids, low, self._offsets.of(ids, LATEST)))
+        ]
         # the other job's positions are in its state, so the reader checks whether the rest is available
         self._archive.require_covered([split for split in splits if split.id not in self._known], low)
         return splits
@@ -101,7 +124,7 @@ class KafkaEnumerator:
         self._archive.refresh(ids)
         low = self._offsets.of(ids, EARLIEST)
         if self._archive.is_used:
-            self._archive.require_same_log(self._offsets.of(ids, LATEST, committed_only=False))
+            self._archive.require_same_log(self._config, low, self._offsets.of(ids, LATEST, committed_only=False))
         return low, self._archive.beginnings(low)
 
     def close(self) -> None:
@@ -132,7 +155,7 @@ class KafkaEnumerator:
             low, begin = self._bounds(found)
             added = [Split(split, begin[split]) for split in found]
             self._archive.require_covered(added, low)
-            self._known |= {split.id: split for split in added}
+            self._known |= self._identified(added)
 
     def _still_there(self, existing: Mapping[str, Sequence[int]]) -> list[SplitId]:
         # the reader reports a vanished topic: it knows how long the topic has been gone

@@ -14,6 +14,7 @@ from confluent_kafka import KafkaError, KafkaException
 from headrace.connect.source import SplitId
 from headrace_connectors.kafka.clients.client import LOG
 from headrace_connectors.kafka.source.fetched import RecordFetcher
+from headrace_connectors.kafka.source.group_use import REFUSED_CODES
 
 
 class OffsetCommits:
@@ -24,6 +25,8 @@ class OffsetCommits:
         self._waiting: dict[SplitId, int] = {}
         self._in_flight = False
         self.failures = 0
+        self.refused = False
+        """Whether a commit has failed because the group has members."""
 
     def bind(self, fetcher: RecordFetcher) -> None:
         """Sets the consumer to commit with, which was opened with `committed=self.on_commit`."""
@@ -39,6 +42,7 @@ class OffsetCommits:
         self._in_flight = False
         if error is not None:
             self.failures += 1
+            self.refused = self.refused or error.code() in REFUSED_CODES
             LOG.info("group offsets were not committed: %s", error)
         self._send()
 

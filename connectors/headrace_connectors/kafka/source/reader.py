@@ -27,6 +27,8 @@ from headrace_connectors.kafka.config import KafkaSourceSettings
 from headrace_connectors.kafka.source.consumers import open_fetcher
 from headrace_connectors.kafka.source.enumerator import out_of_range
 from headrace_connectors.kafka.source.fetched import Columns, Fetched, FetchEvent, FetchWish, joined
+from headrace_connectors.kafka.source.group_use import GroupUse
+from headrace_connectors.kafka.source.identity_watch import IdentityWatch
 from headrace_connectors.kafka.source.offset_commits import OffsetCommits
 from headrace_connectors.kafka.source.runs import Piece
 from headrace_connectors.kafka.source.topic_watch import TopicWatch
@@ -101,6 +103,8 @@ class KafkaReader:
         self._at_end: set[SplitId] = set()
         self._finished: set[SplitId] = set()
         self._topics = TopicWatch(config.brokers)
+        self._identities = IdentityWatch(context.node, config.brokers, config.properties)
+        self._group = GroupUse(config.group_id(context), config.brokers, config.properties)
         self._lag: dict[SplitId, int] = {}
         self._lag_due = 0.0
         self._quiet = False
@@ -125,6 +129,7 @@ class KafkaReader:
     def assign(self, splits: Sequence[Split]) -> None:
         """Adds partitions, each from its `start`: after a restore that is the position of the checkpoint."""
         places = {}
+        self._identities.add(splits)
         for split in splits:
             assert split.id not in self._positions, f"{split.id} is assigned already"
             self._positions[split.id] = split.start
@@ -137,6 +142,22 @@ class KafkaReader:
         self._topics.returned_rows({split.id.topic for split in splits}, time.monotonic())
         if places:
             self._fetcher.assign(places)
+        if self._config.group is not None:
+            # nobody else uses a group that is named after pipeline and node
+            self._group.ask()
+
+    def identify(self, splits: Sequence[Split]) -> None:
+        """Adds splits whose topics `verified` checks, also if their rows come from elsewhere."""
+        self._identities.add(splits)
+
+    def verified(self, timeout_ms: int) -> bool:
+        """Whether the topics are those that the splits were resolved in; waits for the answer up to `timeout_ms`.
+        Raises UserError if one is not."""
+        return self._identities.verified(time.monotonic() + timeout_ms / 1000)
+
+    def confirm(self) -> None:
+        """Raises UserError if a topic is another one than that of its splits: the rows read so far may be of both."""
+        self._identities.require_same()
 
     def poll(self, timeout_ms: int) -> Polled:
         """Waits for rows: at low rates returns the rows of 5 ms, at high rates up to the limit.
@@ -144,9 +165,12 @@ class KafkaReader:
         After a fetch without records it waits for a first record, and then for those of the next 5 ms.
         """
         self._watch.raise_if_hopeless()
+        deadline = time.monotonic() + timeout_ms / 1000
+        if not self._identities.verified(deadline):
+            return Polled()
         finished_before = frozenset(self._finished)
         self._finished.clear()
-        gathered = self._gather(time.monotonic() + timeout_ms / 1000)
+        gathered = self._gather(deadline)
         finished = finished_before | self._finished
         self._finished.clear()
         if gathered.runs:
@@ -157,6 +181,7 @@ class KafkaReader:
             at_end=frozenset(self._at_end),
             finished=finished,
             lag=self._current_lag(),
+            remarks=self._group.remarks(refused=self._commits.refused),
         )
 
     def _gather(self, deadline: float) -> _Gathered:
@@ -256,6 +281,8 @@ class KafkaReader:
             self._at_end.add(split)
 
     def _out_of_range(self, split: SplitId) -> HeadraceError:
+        # the position does not exist, perhaps because the topic is another one: that is the better reason
+        self._identities.require_same()
         try:
             low, high = self._fetcher.log_bounds(split, 5.0)
         except KafkaException as cause:

@@ -37,6 +37,7 @@ from headrace_connectors.kafka.transactions.rules import (
     successor,
     swept,
 )
+from headrace_connectors.kafka.transactions.sink_log import SinkLog
 from headrace_connectors.kafka.transactions.txn_admin import PATIENCE_S, TxnAdmin, denied_access
 
 
@@ -63,9 +64,10 @@ class KafkaCommitter(Audited):
         self._lanes = LANES if terms is None else lanes_of(terms.tolerable_failures)
         self._retire_epoch = retire_epoch
         self._admin = TxnAdmin(config.brokers, config.properties, patience_s=patience_s)
+        self._log = SinkLog(config, patience_s=patience_s)
 
     def describe(self, committables: Sequence[Committable]) -> Sequence[Committable]:
-        """The committables, with producer id and epoch, start, timeout and partitions in `payload`, and with a
+        """The committables, with log, producer id and epoch, start, timeout and partitions in `payload`, and with a
         successor if the name is retired.
 
         Raises ExternalError that names the first transaction that cannot be committed and why, UserError for one of a
@@ -74,7 +76,7 @@ class KafkaCommitter(Audited):
         _require_known_protocols(committables)
         answers = self._admin.describe([each.name for each in committables])
         described: list[Committable] = []
-        for each in committables:
+        for each in self._log.identified(committables):
             answer = answers[each.name]
             if isinstance(answer, Undescribed) and not answer.unknown:
                 self._fail(each.name, answer.code)
@@ -89,10 +91,12 @@ class KafkaCommitter(Audited):
         argument.
 
         Raises UserError if the brokers no longer know one of them, because only the user can find out whether its rows
-        are visible; and, before any request, for a transaction protocol that this version does not know.
+        are visible; and, before any commit, for a transaction protocol that this version does not know, and for a
+        transaction in another log.
         """
         # all are checked before the first request: an error after some commits would leave part of an epoch visible
         _require_known_protocols(committables)
+        self._log.require_same(committables)
         open_ones = {each.name: each for each in committables}
         lost: set[str] = set()
         # An error about the transaction's state does not determine the outcome. If the response to an earlier EndTxn

@@ -31,6 +31,7 @@ class Allowed:
     dropped_state: bool = False
     drained: bool = False
     lost_output: bool = False
+    new_topics: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +93,7 @@ def _origin(compiled: Compiled, path: str, allowed: Allowed, *, take_over: bool)
         allowed.drained,
         take_over,
         allow_lost_output=allowed.lost_output,
+        accepted_topics=allowed.new_topics,
     )
     plans = JobPlans(compiled.pipeline.to_dict())
     return find_origin(wish, plans, compiled.pipeline.parallelism, time.time_ns() // 1_000_000)

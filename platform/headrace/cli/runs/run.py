@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Protocol, TypeVar
 import typer
 
 from headrace.cli.arguments import (
+    AcceptNewTopic,
     AllowDrained,
     AllowDroppedState,
     AllowLostOutput,
@@ -80,6 +81,7 @@ def run(
     allow_dropped_state: AllowDroppedState = False,
     allow_drained: AllowDrained = False,
     allow_lost_output: AllowLostOutput = False,
+    accept_new_topic: AcceptNewTopic = None,
     rename: Rename = None,
     threads: Annotated[bool, typer.Option("--threads", help="Run all subtasks as threads of this process.")] = False,
     metrics_port: Annotated[
@@ -99,7 +101,8 @@ def run(
     from headrace.local.engine.compile import compile_loaded
     from headrace.local.pipeline_file import load_file
 
-    allowed = Allowed(renames_of(rename), allow_dropped_state, allow_drained, allow_lost_output)
+    accepted = tuple(sorted(set(accept_new_topic or ())))
+    allowed = Allowed(renames_of(rename), allow_dropped_state, allow_drained, allow_lost_output, accepted)
     wish = _Wish(file, from_savepoint, resume, allowed, savepoint, final or old_final, metrics_port, ui)
     _require_fitting(wish, threads=threads)
     overrides = [*(set_ or []), *([] if name is None else [f"name={json.dumps(name)}"])]
@@ -262,6 +265,7 @@ def _alone_in_slots(compiled: Compiled, wish: _Wish, home: Home, started_s: floa
         floors=wish.floors,
         origin=taken.origin,
         resume=taken.job,
+        accepted_topics=wish.allowed.new_topics,
         savepoint=wish.savepoint,
         final=wish.final,
         on_values=wish.publish,

@@ -2,7 +2,17 @@
 
 from __future__ import annotations
 
-from headrace.cli.arguments import AllowDrained, AllowDroppedState, AllowLostOutput, File, Json, OldFinal, Rename, Set
+from headrace.cli.arguments import (
+    AcceptNewTopic,
+    AllowDrained,
+    AllowDroppedState,
+    AllowLostOutput,
+    File,
+    Json,
+    OldFinal,
+    Rename,
+    Set,
+)
 from headrace.cli.errors import reporting_errors
 from headrace.cli.origin_options import OriginOptions
 from headrace.cli.spark.replay_options import (
@@ -67,6 +77,7 @@ def replay(
     allow_dropped_state: AllowDroppedState = False,
     allow_drained: AllowDrained = False,
     allow_lost_output: AllowLostOutput = False,
+    accept_new_topic: AcceptNewTopic = None,
     allow_repeated_output: AllowRepeatedOutput = False,
     give_up: GiveUp = False,
     rename: Rename = None,
@@ -86,6 +97,7 @@ def replay(
             allow_dropped_state=allow_dropped_state,
             allow_drained=allow_drained,
             allow_lost_output=allow_lost_output,
+            accept_new_topic=accept_new_topic,
         ),
         work=work_of(comparison, follow=follow, interval=trigger_interval, increments_max=increments),
         target=SparkTarget(master, deploy_mode, conf, py_files, archives, back_end, allow_local_storage),

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, TypeAlias, assert_never
 import typer
 
 from headrace.cli.arguments import (
+    AcceptNewTopic,
     AllowDrained,
     AllowDroppedState,
     AllowLostOutput,
@@ -65,6 +66,7 @@ def submit(
     allow_dropped_state: AllowDroppedState = False,
     allow_drained: AllowDrained = False,
     allow_lost_output: AllowLostOutput = False,
+    accept_new_topic: AcceptNewTopic = None,
     rename: Rename = None,
     parallelism: Parallelism = None,
     py_files: PyFiles = None,
@@ -93,6 +95,7 @@ def submit(
         allow_dropped_state=allow_dropped_state,
         allow_drained=allow_drained,
         allow_lost_output=allow_lost_output,
+        accept_new_topic=accept_new_topic,
     )
     if target is Target.SPARK:
         on_spark = SparkTarget(master, conf=conf, py_files=py_files, archives=both_spellings(archives, old_archive))
@@ -220,4 +223,5 @@ def _request(loaded: Loaded, origin: OriginOptions) -> SubmitRequest:
         allow_dropped_state=origin.allow_dropped_state,
         allow_drained=origin.allow_drained,
         allow_lost_output=origin.allow_lost_output,
+        accepted_topics=origin.accepted_topics,
     )

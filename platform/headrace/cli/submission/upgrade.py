@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from headrace.cli.arguments import (
+    AcceptNewTopic,
     AllowDroppedState,
     Archives,
     Coordinator,
@@ -39,6 +40,7 @@ def upgrade(
         ),
     ] = None,
     allow_dropped_state: AllowDroppedState = False,
+    accept_new_topic: AcceptNewTopic = None,
     rename: Rename = None,
     parallelism: Annotated[int | None, typer.Option(min=1, help="Subtasks of a node that sets none itself.")] = None,
     py_files: PyFiles = None,
@@ -63,6 +65,7 @@ def upgrade(
         code=travelling_code(loaded, file, py_files=py_files, archives=both_spellings(archives, old_archive)),
         renames=renames,
         allow_dropped_state=allow_dropped_state,
+        accepted_topics=tuple(sorted(set(accept_new_topic or ()))),
     )
     with connect(coordinator) as client:
         last = client.status(job).checkpoint

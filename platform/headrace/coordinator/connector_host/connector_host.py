@@ -150,11 +150,13 @@ class ConnectorHost:
         known: Mapping[str, Sequence[SplitDocument]],
         *,
         foreign: bool = False,
+        accepted: Sequence[str] = (),
     ) -> dict[str, DiscoveredSource]:
         """Prepares the sinks, opens enumerators and committers, and returns the splits by source.
 
         known     splits of an earlier start of this job: they keep their `start` and `stop`
         foreign   `known` is from another job (a savepoint): `stop` is resolved again
+        accepted  topics that may be other ones than `known` says: they begin as new ones
 
         May be called again, with the splits that are known then. The host needs no code of the user: connectors are
         installed packages, and planning imports no function of the user. Raises the HeadraceError that a connector
@@ -165,6 +167,7 @@ class ConnectorHost:
             pipeline=dict(pipeline),
             known={source: tuple(splits) for source, splits in known.items()},
             foreign=foreign,
+            accepted=tuple(accepted),
         )
         answer = await self._ask_or_kill(request, self._times.open_s)
         self._known = {

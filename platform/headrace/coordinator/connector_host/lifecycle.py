@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -62,14 +62,16 @@ class JobHost:
         """The newest process; None before the first `open` and after `close`. It may have died."""
         return self._host
 
-    async def open(self, pipeline: Mapping[str, Any], known: on.Splits, *, foreign: bool) -> None:
+    async def open(
+        self, pipeline: Mapping[str, Any], known: on.Splits, *, foreign: bool, accepted: Sequence[str] = ()
+    ) -> None:
         """Posts ConnectorHostOpened or ConnectorHostFailed. If several calls overlap, only the newest one posts."""
         self._openings += 1
         number = self._openings
         async with self._opening:
             if self._host is None or self._host.died.is_set() or self._opened is None:
                 try:
-                    failed = await self._start(pipeline, known, foreign=foreign)
+                    failed = await self._start(pipeline, known, foreign=foreign, accepted=accepted)
                 except Exception:
                     # the driver reports the error; the started process must not outlive it
                     await self.close()
@@ -83,7 +85,7 @@ class JobHost:
             self._post(self._opened)
 
     async def _start(
-        self, pipeline: Mapping[str, Any], known: on.Splits, *, foreign: bool
+        self, pipeline: Mapping[str, Any], known: on.Splits, *, foreign: bool, accepted: Sequence[str]
     ) -> on.ConnectorHostFailed | None:
         self._opened = None
         try:
@@ -97,7 +99,7 @@ class JobHost:
         except HeadraceError as error:
             return on.ConnectorHostFailed(failure_of(error))
         try:
-            found = await host.open(pipeline, known, foreign=foreign)
+            found = await host.open(pipeline, known, foreign=foreign, accepted=accepted)
         except HeadraceError as error:
             # if the process is alive, a connector refused to open; if it is dead, it crashed: only a refusal may end
             # the job (`Job.ends_if_refused`)

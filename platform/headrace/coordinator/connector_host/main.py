@@ -114,7 +114,12 @@ class _Host:
             case OpenRequest():
                 plan = plan_pipeline(request.pipeline)
                 opened = self._job.open(
-                    plan, request.job, known=request.known, foreign=request.foreign, sinks=request.sinks
+                    plan,
+                    request.job,
+                    known=request.known,
+                    foreign=request.foreign,
+                    sinks=request.sinks,
+                    accepted=request.accepted,
                 )
                 return AnswerFrame(number=number, opened=opened, begins=self._job.begins())
             case DiscoverRequest():

@@ -62,6 +62,7 @@ def options_of(request: Request, origin: Origin | None, code: Sequence[str]) -> 
         parallelism=request.parallelism,
         from_savepoint=None if origin is None else origin.url,
         claim=asked.claim,
+        accepted_topics=tuple(asked.accepted_topics),
         renames=dict(asked.renames),
         code=tuple(code),
         python_path=tuple(asked.python_path),
@@ -122,5 +123,6 @@ class Surroundings:
             savepoint=None if origin is None else origin.url,
             origin=None if origin is None else origin.manifest,
             left_open={} if origin is None else origin.open_names,
+            accepted_topics=submission.options.accepted_topics,
             wall_offset_ms=self.clock.now_ms() - self.clock.monotonic_ms(),
         )

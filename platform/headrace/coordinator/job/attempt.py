@@ -14,7 +14,7 @@ from headrace.core.source_state import SourceState
 from headrace.execution.drift_limits import drift_limits
 from headrace.execution.epochs import Epochs
 from headrace.execution.idle_times import SourceReports
-from headrace.execution.split_assignment import assign_splits
+from headrace.execution.split_assignment import assign_splits, without_replaced
 from headrace.rpc.deployment import ASSIGNED_SPLITS
 from headrace.rpc.messages import AssignSplits, LimitTime, RelayHeights
 
@@ -61,8 +61,9 @@ class Attempt:
 
     def assign_all(self, job: Job) -> None:
         """Assigns every source subtask its splits, at the positions of the restored checkpoint."""
+        restored = {} if job.restored is None else without_replaced(job.restored, job.splits).sources
         for source, parallelism in self._facts.sources.items():
-            state = SourceState() if job.restored is None else job.restored.sources.get(source, SourceState())
+            state = restored.get(source, SourceState())
             shares = assign_splits(job.splits.get(source, ()), state, parallelism)
             for subtask, share in enumerate(shares):
                 documents = ASSIGNED_SPLITS.dump_json(share)

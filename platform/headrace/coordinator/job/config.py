@@ -40,6 +40,7 @@ class JobConfig:
     slots_timeout_ms    how long to wait for slots before that counts as a failure
     cancel_timeout_ms   how long to wait for the slots of an ended attempt, and then for its committers
     names               (parallelism, attempt) -> sink -> the transaction names that the attempt may use
+    accepted_topics     topics of the restored state that may be other ones now: they begin as new ones
     left_open           sink -> the transaction names of the job that wrote `origin`, which may have left output open
     """
 
@@ -62,6 +63,7 @@ class JobConfig:
     cancel_timeout_ms: int = 45_000
     names: Namer = no_names
     left_open: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    accepted_topics: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

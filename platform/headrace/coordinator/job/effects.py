@@ -97,10 +97,12 @@ class OpenHost:
     ConnectorHostFailed.
 
     foreign   `known` comes from a savepoint of another job: the stops of its splits are resolved again
+    accepted  topics that may be other ones than `known` says: they begin as new ones
     """
 
     known: Splits
     foreign: bool = False
+    accepted: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

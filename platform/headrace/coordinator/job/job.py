@@ -197,6 +197,16 @@ class Job:
             known |= {(split.topic, split.partition): split for split in self.splits.get(source, ())}
             self.splits[source] = tuple(known[key] for key in sorted(known))
 
+    def identify_splits(self, splits: Splits) -> None:
+        """Replaces known splits that the enumerator returns with another identity: their log was not known before, or
+        the user has accepted another one in its place."""
+        for source, found in splits.items():
+            now = {(split.topic, split.partition): split for split in found if split.identity}
+            self.splits[source] = tuple(
+                _identified(split, now.get((split.topic, split.partition), split))
+                for split in self.splits.get(source, ())
+            )
+
     def fail_request(self, request: Request | None, failure: Failure) -> None:
         """Answers a waiting user with a failure."""
         # a request without id comes from the journal: the user who made it no longer waits
@@ -225,3 +235,9 @@ class Job:
     def _jitter(self) -> float:
         # spread over jobs and attempts, yet repeatable: the machine draws no random numbers
         return (zlib.crc32(f"{self.config.job}/{self.attempt}".encode()) % 10_000) / 10_000
+
+
+def _identified(known: SplitDocument, found: SplitDocument) -> SplitDocument:
+    if not known.identity:
+        return known.model_copy(update={"identity": found.identity})
+    return known if known.identity == found.identity else found

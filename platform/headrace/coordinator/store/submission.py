@@ -26,6 +26,7 @@ class SubmissionOptions(Document):
     parallelism      of nodes that set none themselves
     from_savepoint   URL of the savepoint or checkpoint that the job starts from; claim: the job deletes it once it is
                      not needed
+    accepted_topics  topics that may be other ones than it has positions in: they begin as new ones
     renames          node of the savepoint -> node of this pipeline
     code             URLs of the user's archives, beside the job's checkpoints
     python_path      import path entries for the user's functions
@@ -39,6 +40,7 @@ class SubmissionOptions(Document):
     parallelism: int
     from_savepoint: str | None = None
     claim: bool = False
+    accepted_topics: tuple[str, ...] = ()
     renames: dict[str, str] = Field(default_factory=dict)
     code: tuple[str, ...] = ()
     python_path: tuple[str, ...] = ()

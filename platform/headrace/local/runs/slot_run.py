@@ -77,6 +77,7 @@ class RunOptions:
 
     origin      savepoint or checkpoint to start from
     resume      id of an earlier run to resume
+    accepted_topics   topics of its state that may be other ones now: they begin as new ones
     savepoint   folder for the savepoint at the end
     on_values   receives the job's values for monitoring, about twice a second
     on_served   receives the address of the run's REST API once it listens; None: there is none
@@ -87,6 +88,7 @@ class RunOptions:
     floors: tuple[AppliedFloor, ...] = ()
     origin: Origin | None = None
     resume: str | None = None
+    accepted_topics: tuple[str, ...] = ()
     savepoint: str | None = None
     final: bool = False
     on_values: Callable[[JobValues], None] | None = None
@@ -258,6 +260,7 @@ class SlotRun:
             savepoint=None if options.origin is None else options.origin.url,
             origin=None if options.origin is None else options.origin.manifest,
             left_open={} if options.origin is None else options.origin.open_names,
+            accepted_topics=options.accepted_topics,
             resume=options.resume is not None,
             beginning=Beginning.ATTENDED,
             wall_offset_ms=clock.now_ms() - clock.monotonic_ms(),

@@ -1,8 +1,8 @@
 """Where bad rows go: plans the sink `<node>.bad` of every node with `on_error: {dead_letter: TOPIC}`. Pure.
 
-A source's bad messages are stored whole, with key and position, so that they can be sent to their topic again. The bad
-rows of steps and sinks are stored as JSON, with the position of the message that they come from; those of a sink have
-the sink's key, so that the rows of one key stay in order.
+A source's bad messages are stored whole, with key, headers, timestamp and position, so that they can be sent to their
+topic again as they were. The bad rows of steps and sinks are stored as JSON, with the position of the message that they
+come from; those of a sink have the sink's key, so that the rows of one key stay in order.
 """
 
 from __future__ import annotations
@@ -11,8 +11,9 @@ from collections.abc import Iterator, Mapping
 from typing import Any, TypedDict
 
 from headrace.connect import registry
+from headrace.connect.metadata import METADATA
 from headrace.connect.sink import SinkConfig
-from headrace.core.batch import O_MAJOR, O_MINOR, O_TEXT
+from headrace.core.batch import HEADERS, O_MAJOR, O_MINOR, O_TEXT
 from headrace.core.types import Field, Primitive, Schema
 from headrace.operators.operator import BAD, REASON
 from headrace.plan.checkpoint_terms import checkpoint_terms
@@ -98,9 +99,11 @@ def _dead_letter_node(
 ) -> LogicalNode:
     schema = node.outputs[BAD].schema
     if isinstance(node.spec, SourceSpec):
-        headers = {"topic": "topic", "partition": "partition", "offset": "offset", "reason": REASON}
+        headers = {name: name for name in ("topic", "partition", "offset", "timestamp", REASON)}
         extra: dict[str, Any] = {"key": ["key"]}
         encoded, format_name = Schema((schema.field("value"),)), "raw"
+        if node.spec.keeps_headers:
+            schema = Schema((*schema, Field(HEADERS, METADATA["headers"].type)))
     else:
         headers = {"topic": O_TEXT, "partition": O_MAJOR, "offset": O_MINOR, "reason": REASON}
         extra = _key_of(node.spec)

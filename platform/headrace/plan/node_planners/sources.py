@@ -13,6 +13,7 @@ from headrace.plan.nodes import LogicalNode
 from headrace.plan.physical import FormatSpec, RecordTime, RowTime, SourceSpec, TimeSpec
 from headrace.plan.problems import Problems, UnknownInputError
 from headrace.plan.stream import Stream
+from headrace.spec.fields import DeadLetter
 from headrace.spec.pipeline import Pipeline, SourceNode
 
 
@@ -46,6 +47,7 @@ def plan_source(name: str, node: SourceNode, pipeline: Pipeline, problems: Probl
         time=time,
         on_error=policy_of(node.on_error),
         order_columns=False,
+        keeps_headers=isinstance(node.on_error, DeadLetter) and "headers" in node.config.metadata_fields,
     )
     return LogicalNode(
         name=name,

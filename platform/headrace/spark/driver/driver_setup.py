@@ -25,6 +25,7 @@ class DriverWish:
     savepoint        folder for a savepoint at the end
     final            windows are closed at the end even with a savepoint
     origin           savepoint or checkpoint to start from, if the job has no checkpoint yet
+    accepted_topics  topics of the origin that may be other ones now: they begin as new ones
     floors           watermarks that an earlier run assigned to idle partitions, to be applied again
     python_path      import path entries for the user's functions
     allow_repeated   publish even if a sink may have forgotten which rows it has
@@ -36,6 +37,7 @@ class DriverWish:
     savepoint: str | None = None
     final: bool = False
     origin: Origin | None = None
+    accepted_topics: tuple[str, ...] = ()
     floors: tuple[AppliedFloor, ...] = ()
     python_path: tuple[str, ...] = ()
     allow_repeated: bool = False

@@ -107,7 +107,9 @@ class Follow:
         return DriverParts(
             store=open_store(wish.storage),
             writer=unique_part(),
-            sources=WatchedSources(wish.job, self._sources, IdleSplits(_clocks(self._plan)), clock),
+            sources=WatchedSources(
+                wish.job, self._sources, IdleSplits(_clocks(self._plan)), clock, wish.accepted_topics
+            ),
             engine=computation_of(wish, plans, exchange, clock, say=self._say),
             publishing=publication_of(wish, plans, exchange, clock, say=self._say),
             clock=clock,
@@ -139,16 +141,21 @@ class Follow:
 
 @dataclass(frozen=True, slots=True)
 class WatchedSources:
-    """The `Sources` of a followed pipeline. idle: the time when this driver last found rows, by partition."""
+    """The `Sources` of a followed pipeline.
+
+    idle       the time when this driver last found rows, by partition
+    accepted   topics of the origin that may be other ones now
+    """
 
     job: str
     sources: FollowSources
     idle: IdleSplits
     clock: Clock
+    accepted: tuple[str, ...] = ()
 
     def resolve(self, known: Splits) -> Splits:
         """Returns the splits of each source with their start, and their stop if they have one."""
-        return self.sources.resolve(self.job, dict(known))
+        return self.sources.resolve(self.job, dict(known), self.accepted)
 
     def discover(self, splits: Splits, states: Mapping[str, SourceState]) -> Work | None:
         """Returns the work; None if there are no new rows, no floor of an idle partition rises, and not all sources

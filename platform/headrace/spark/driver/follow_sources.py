@@ -9,7 +9,7 @@ end, but never past its limit.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -81,13 +81,13 @@ class FollowSources:
         self._ends = ends
         self._bounded = {spec.node for spec in _sources(plan_pipeline(limits)) if spec.config.bounded}
 
-    def resolve(self, job: str, known: Splits) -> Splits:
-        """Returns the splits that the job begins with, after a check of the sinks. known: those of the job's origin.
-        Raises UserError, ExternalError.
+    def resolve(self, job: str, known: Splits, accepted: Collection[str] = ()) -> Splits:
+        """Returns the splits that the job begins with, after a check of the sinks. known: those of the job's origin;
+        accepted: its topics that may be other ones now. Raises UserError, ExternalError.
         """
         connectors = JobConnectors()
         try:
-            found = connectors.open(plan_pipeline(self._limits), job, known=known, foreign=True)
+            found = connectors.open(plan_pipeline(self._limits), job, known=known, foreign=True, accepted=accepted)
         finally:
             connectors.close()
         return {source: each.splits for source, each in found.items()}
@@ -130,6 +130,8 @@ class FollowSources:
                 limit = now.model_copy(update={"stop": None})
             elif source not in self._bounded:
                 limit = limit.model_copy(update={"detail": now.detail})
+            # state of an earlier version has no identity; a log with another one has been refused
+            limit = limit.model_copy(update={"identity": now.identity or limit.identity})
             stop = now.stop if limit.stop is None else min(now.stop, limit.stop)
             pairs.append((limit, limit.model_copy(update={"stop": stop})))
         return tuple(limit for limit, _ in pairs), tuple(now for _, now in pairs)

@@ -13,11 +13,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from headrace.checkpoint.journal.records import CheckpointRecord
+from headrace.checkpoint.manifest import Manifest
 from headrace.checkpoint.paths import parted
 from headrace.checkpoint.stores.opening import open_store
 from headrace.checkpoint.unique_names import unique_part
 from headrace.core.clock import Clock
-from headrace.core.errors import ExternalError
+from headrace.core.errors import ExternalError, UserError
 from headrace.core.source_state import AppliedFloor, SourceState
 from headrace.execution.connector_messages import OpenRequest
 from headrace.execution.connectors import JobConnectors
@@ -42,11 +43,13 @@ class ReplayWish(DriverWish):
     publish    result rows are published to the sinks; False: they stay staged
     open_end   the end of the input closes no window, even without a savepoint
     splits     the splits to read, if they were resolved before (`resolve_splits`); None: the replay resolves them
+    end        the savepoint at whose positions the sources end
     """
 
     publish: bool = True
     open_end: bool = False
     splits: Splits | None = None
+    end: Manifest | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,15 +154,18 @@ class ReplaySources:
         wish = self.wish
         if wish.splits is not None:
             return wish.splits
-        return resolve_splits(
+        found = resolve_splits(
             OpenRequest(
                 job=wish.job,
                 pipeline=self.plans.file_form(wish.parallelism),
                 known=dict(known),
                 foreign=True,
                 sinks=wish.publish,
+                accepted=wish.accepted_topics,
             )
         )
+        require_same_logs(found, wish.end)
+        return found
 
     def discover(self, splits: Splits, states: Mapping[str, SourceState]) -> Work | None:
         """Returns the whole range."""
@@ -170,7 +176,27 @@ def resolve_splits(request: OpenRequest) -> Splits:
     """Returns source -> its splits, with start and stop. Raises UserError, ExternalError."""
     connectors, plan = JobConnectors(), plan_pipeline(request.pipeline)
     try:
-        found = connectors.open(plan, request.job, known=request.known, foreign=request.foreign, sinks=request.sinks)
+        found = connectors.open(
+            plan,
+            request.job,
+            known=request.known,
+            foreign=request.foreign,
+            sinks=request.sinks,
+            accepted=request.accepted,
+        )
     finally:
         connectors.close()
     return {source: each.splits for source, each in found.items()}
+
+
+def require_same_logs(splits: Splits, end: Manifest | None) -> None:
+    """Raises UserError if a split has another log than the savepoint at whose positions it ends."""
+    for source, found in splits.items():
+        ends = {(each.topic, each.partition): each.identity for each in end.splits.get(source, ())} if end else {}
+        for split in found:
+            if split.identity and ends.get((split.topic, split.partition), "") not in ("", split.identity):
+                raise UserError(
+                    f"source {source!r} cannot end at the savepoint's positions: topic {split.topic} is another one "
+                    "than it was then, by its id or its cluster",
+                    remedy="its positions mean nothing there: end at latest, at a time or at offsets",
+                )

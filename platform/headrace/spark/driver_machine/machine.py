@@ -50,6 +50,7 @@ from headrace.checkpoint.journal.records import (
 from headrace.checkpoint.journal.resolve import Resolution
 from headrace.checkpoint.manifest import Manifest, located
 from headrace.core.errors import ExternalError
+from headrace.execution.split_assignment import without_replaced
 from headrace.spark.driver_machine import effects as do
 from headrace.spark.driver_machine import events as on
 from headrace.spark.driver_machine.config import DriverConfig
@@ -158,6 +159,8 @@ class DriverMachine:
     def _own(self) -> Step:
         """Appends the attempt's record. From it on, every earlier driver of the job is replaced."""
         config, newest = self._config, self._newest
+        if self._manifest is not None:
+            self._manifest = without_replaced(self._manifest, self._splits)
         return _append(
             AttemptRecord(
                 at_ms=NOT_YET_MS,

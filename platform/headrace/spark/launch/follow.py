@@ -85,6 +85,7 @@ class PreparedFollow:
             savepoint=options.savepoint,
             final=options.final,
             origin=self._origin(plans, parallelism, clock.now_ms()),
+            accepted_topics=() if options.origin is None else options.origin.accepted_topics,
             floors=options.floors,
             python_path=options.python_path,
             allow_repeated=options.allow_repeated,

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
+from headrace.checkpoint.manifest import Manifest
 from headrace.checkpoint.paths import job_url
 from headrace.checkpoint.savepoints.savepoint import find
 from headrace.core.clock import SystemClock
@@ -26,7 +27,7 @@ from headrace.spark.cluster.session import session
 from headrace.spark.cluster.spark_defaults import with_defaults
 from headrace.spark.cluster.storage_access import require_reachable
 from headrace.spark.driver.publication import Say
-from headrace.spark.driver.replay import Replay, ReplayOutcome, ReplayWish, resolve_splits
+from headrace.spark.driver.replay import Replay, ReplayOutcome, ReplayWish, require_same_logs, resolve_splits
 from headrace.spark.driver_machine.epoch import Splits
 from headrace.spark.launch.bounds import bounded
 from headrace.spark.launch.identity import replay_job, replay_key, unpublished_job
@@ -126,6 +127,8 @@ class Prepared:
     options: ReplayOptions
     storage: str
     job: str
+    end: Manifest | None = None
+    """The savepoint at whose positions the sources end."""
 
     def replay(self, exchange: Exchange, say: Say, *, splits: Splits | None = None) -> Replay:
         """Returns the replay on an exchange.
@@ -141,12 +144,14 @@ class Prepared:
             savepoint=options.savepoint,
             final=options.final,
             origin=self._origin(parallelism),
+            accepted_topics=() if options.origin is None else options.origin.accepted_topics,
             floors=options.floors,
             python_path=options.python_path,
             publish=options.publish,
             open_end=options.open_end,
             allow_repeated=options.allow_repeated,
             splits=splits,
+            end=self.end,
         )
         return Replay(self.plans, wish, exchange, SystemClock(), say=say)
 
@@ -158,7 +163,9 @@ class Prepared:
         """Resolves the splits to read, so that several engines read the same. Checks no sink. Raises UserError,
         ExternalError.
         """
-        return resolve_splits(OpenRequest(job=self.job, pipeline=self.plans.file_form(1), known={}, sinks=False))
+        found = resolve_splits(OpenRequest(job=self.job, pipeline=self.plans.file_form(1), known={}, sinks=False))
+        require_same_logs(found, self.end)
+        return found
 
     def _origin(self, parallelism: int) -> Origin | None:
         if self.options.origin is None:
@@ -171,7 +178,8 @@ def prepare(pipeline: Pipeline, options: ReplayOptions, home: Home) -> Prepared:
     options.require_consistent()
     require_replayable(plan_logical(pipeline))
     end = options.end
-    document = bounded(pipeline, begin=options.begin, end=find(end).manifest if end and "/" in end else end)
+    kept = find(end).manifest if end and "/" in end else None
+    document = bounded(pipeline, begin=options.begin, end=end if kept is None else kept)
     model = pipeline_from_dict(document)
     storage = options.storage or model.checkpoint.storage or str(home.checkpoints)
     asked = {
@@ -181,7 +189,7 @@ def prepare(pipeline: Pipeline, options: ReplayOptions, home: Home) -> Prepared:
     }
     key = replay_key(document, asked, options.floors)
     job = replay_job(storage, model.name, key) if options.publish else unpublished_job(model.name, key)
-    return Prepared(JobPlans(document), options, storage, job)
+    return Prepared(JobPlans(document), options, storage, job, kept)
 
 
 def require_replayable(logical: LogicalPlan) -> None:

@@ -112,7 +112,7 @@ class Ingest:
         ts = self._event_time(taken, batch)
         if taken.skipped:
             self._counters["skipped"] += taken.skipped
-        bad = bad_rows(batch, taken.bad, taken.reasons)
+        bad = bad_rows(batch, taken.bad, taken.reasons, keeps_headers=self._spec.keeps_headers)
         if bad is not None:
             self._on_bad(bad)
         with reporting("first rows"):

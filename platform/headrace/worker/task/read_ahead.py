@@ -20,7 +20,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from queue import SimpleQueue
 
-from headrace.connect.source import Polled, Reader, Split, SplitId
+from headrace.connect.source import ConfirmingReader, Polled, Reader, Split, SplitId
 from headrace.core.clock import Clock
 
 
@@ -98,6 +98,12 @@ class ReadAhead:
         """See Reader."""
         self._settle()
         self._reader.commit(positions)
+
+    def confirm(self) -> None:
+        """See ConfirmingReader; does nothing for other readers."""
+        if isinstance(self._reader, ConfirmingReader):
+            self._settle()
+            self._reader.confirm()
 
     def end(self) -> None:
         """Waits for the poll ahead, drops its result, and ends the thread. Then nobody uses the reader.

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from headrace.connect.metadata import BAD_SCHEMA, METADATA
 from headrace.connect.source import MessageBatch, RowBatch, Run
-from headrace.core.batch import O_INDEX, O_MAJOR, O_MINOR, O_NODE, O_TEXT
+from headrace.core.batch import HEADERS, O_INDEX, O_MAJOR, O_MINOR, O_NODE, O_TEXT
 from headrace.core.errors import InternalError
 from headrace.core.time_range import MAX_MS, MIN_MS
 from headrace.core.types import polars_type
@@ -67,18 +67,25 @@ def _metadata_column(kind: str, batch: MessageBatch | RowBatch, topic: pl.Series
                 return pl.Series([None] * len(batch), dtype=pl.Binary)
             return pl.Series(pl.from_arrow(keys.cast(pa.large_binary())))
         case "headers":
-            headers = batch.headers if isinstance(batch, MessageBatch) else None
-            return (
-                headers
-                if headers is not None
-                else pl.Series([None] * len(batch), dtype=polars_type(METADATA["headers"].type))
-            )
+            return _headers(batch)
         case _:
             raise AssertionError(f"unknown metadata field {kind}")
 
 
-def bad_rows(batch: MessageBatch | RowBatch, index: Indices, reasons: Sequence[str]) -> pl.DataFrame | None:
-    """The rows at `index` as rows of BAD_SCHEMA, each with its reason; None if there are none."""
+def _headers(batch: MessageBatch | RowBatch) -> pl.Series:
+    headers = batch.headers if isinstance(batch, MessageBatch) else None
+    if headers is not None:
+        return headers
+    return pl.Series([None] * len(batch), dtype=polars_type(METADATA["headers"].type))
+
+
+def bad_rows(
+    batch: MessageBatch | RowBatch, index: Indices, reasons: Sequence[str], *, keeps_headers: bool = False
+) -> pl.DataFrame | None:
+    """The rows at `index` as rows of BAD_SCHEMA, each with its reason; None if there are none.
+
+    keeps_headers   with the hidden column of their headers
+    """
     if not len(index):
         return None
     topic, partition = _places(batch.runs, len(batch))
@@ -95,7 +102,10 @@ def bad_rows(batch: MessageBatch | RowBatch, index: Indices, reasons: Sequence[s
             "reason": pl.Series(list(reasons), dtype=pl.String),
         }
     )
-    return bad.select(pl.col(name).cast(dtype) for name, dtype in BAD_SCHEMA.polars().items())
+    bad = bad.select(pl.col(name).cast(dtype) for name, dtype in BAD_SCHEMA.polars().items())
+    if keeps_headers:
+        bad = bad.with_columns(_headers(batch).gather(index).alias(HEADERS))
+    return bad
 
 
 def _microseconds(timestamps: Indices) -> pl.Series:

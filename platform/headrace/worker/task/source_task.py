@@ -306,6 +306,7 @@ class SourceTask:
                 # what is emitted up to a barrier depends on the rows before it, not on when the last interval ended
                 self._emit_watermark(last=stop)
         if self._snapshots is not None:
+            self._reader.confirm()
             self._snapshots.add_source(self._spec.node, self._time.snapshot())
         # a split that was finished before this attempt was never assigned to the reader, which could not commit it
         read = {split: at for split, at in self._positions.items() if split not in self._finished_before}

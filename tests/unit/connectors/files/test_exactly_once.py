@@ -20,6 +20,7 @@ from headrace.core.batch import TS
 from headrace.core.errors import ExternalError
 from headrace.core.types import schema_of
 from headrace_connectors.files import FilesSinkConfig
+from headrace_connectors.files.parts import final_names
 from headrace_connectors.files.parts.part_names import HiddenFile, WriterName, open_name, staged_name
 from headrace_connectors.files.staging_writer import StagingWriter
 from support.processes.running import WAIT_SECONDS
@@ -96,7 +97,7 @@ def test_files_get_the_name_that_they_are_told_to(sink: Sink, monkeypatch: pytes
     assert sink.config.transactions(CONTEXT) == ("job-1-out-4-2",)
     assert sink.committer.commit(prepared) == []
     assert sink.seen == {"part-job-1-7-2-0.json": [1], "part-job-1-7-2-1.json": [2, 3]}
-    assert sink.hidden == []
+    assert [path.name for path in sink.hidden] == [".committed-job-1-out-4-2-7"]
 
 
 def test_closing_removes_only_what_was_not_flushed(sink: Sink) -> None:
@@ -129,13 +130,13 @@ def test_a_foreign_file_is_never_replaced(sink: Sink, call: Literal["describe", 
 
 def test_a_foreign_file_that_comes_in_between(sink: Sink, monkeypatch: pytest.MonkeyPatch) -> None:
     prepared = sink.prepare(7, 1)
-    link = os.link
+    rename_new = final_names.rename_new
 
-    def late(source: Path, target: Path) -> None:
+    def late(source: Path, target: Path) -> bool:
         target.write_text('{"id":100}\n')
-        link(source, target)
+        return rename_new(source, target)
 
-    monkeypatch.setattr(os, "link", late)
+    monkeypatch.setattr(final_names, "rename_new", late)
     with pytest.raises(ExternalError, match="is not a file of this sink"):
         sink.committer.commit(prepared)
     assert sink.seen == {"part-job-1-7-2-0.json": [100]}
@@ -188,9 +189,51 @@ def test_an_epoch_that_has_lost_a_part_when_another_is_published(sink: Sink, mon
     [committable] = sink.prepare(7, 2)
     sink.committer.commit([committable])
     (sink.folder / "part-job-1-7-2-1.json").unlink()
+    # as a version without markers has left it
+    (sink.folder / ".committed-job-1-out-4-2-7").unlink()
     with pytest.raises(ExternalError, match=r"part-job-1-7-2-1\.json is gone, though others") as raised:
         sink.committer.commit([committable])
     assert not raised.value.retry
+
+
+@pytest.mark.parametrize("files", [1, 3])
+@pytest.mark.parametrize("in_one_step", [True, False])
+def test_a_reader_may_take_files_before_the_commit_is_known(
+    sink: Sink, monkeypatch: pytest.MonkeyPatch, files: int, *, in_one_step: bool
+) -> None:
+    """The coordinator dies between the publication and its durable record; the commit is asked for again."""
+    monkeypatch.setattr("headrace_connectors.files.parts.part_files.FILE_BYTES_MAX", 1)
+    if not in_one_step:
+        monkeypatch.setattr(final_names, "rename_new", lambda *_: False)
+    for number in range(files - 1):
+        sink.writer.write(batch(number))
+    prepared = sink.prepare(7, 100)
+    for taken in range(files + 1):
+        another = sink.config.open_committer(sink.context)
+        assert another is not None
+        assert another.commit(prepared) == []
+        assert list(another.describe(prepared)) == prepared
+        # one more is away each time, and none comes back
+        assert len(sink.seen) == files - taken
+        for name in list(sink.seen)[:1]:
+            (sink.folder / name).unlink()
+
+
+def test_markers_stay_for_as_long_as_their_commit_may_be_asked_for_again(sink: Sink) -> None:
+    def markers() -> list[str]:
+        return sorted(path.name for path in sink.hidden if path.name.startswith(".committed-"))
+
+    (sink.folder / ".committed-job-9-out-1-0-3").touch()
+    other = ".committed-job-9-out-1-0-3"
+    first = sink.prepare(7, 1)
+    assert sink.committer.commit(first) == []
+    both = sink.prepare(8, 2)
+    assert len(both) == 2
+    assert sink.committer.commit(both) == []
+    assert markers() == [".committed-job-1-out-4-2-7", ".committed-job-1-out-4-2-8", other]
+    sink.writer.committed(8, {})
+    assert sink.committer.commit(sink.prepare(9, 3)) == []
+    assert markers() == [".committed-job-1-out-4-2-9", other]
 
 
 def test_a_folder_that_is_away_has_lost_nothing(sink: Sink) -> None:
@@ -271,6 +314,7 @@ import json, os, pathlib, signal, sys
 from headrace.connect.sink import Committable, SinkContext
 from headrace.core.types import schema_of
 from headrace_connectors.files import FilesSinkConfig
+from headrace_connectors.files.parts import final_names
 
 committer = FilesSinkConfig(path=sys.argv[1], delivery="exactly-once").open_committer(
     SinkContext("job-1", "out", 0, 1, schema_of({"id": "int64"}), format="json")
@@ -286,7 +330,8 @@ def counted(real):
         return real(*given, **named)
     return call
 
-os.link, os.fsync, pathlib.Path.unlink = counted(os.link), counted(os.fsync), counted(pathlib.Path.unlink)
+os.fsync, pathlib.Path.touch = counted(os.fsync), counted(pathlib.Path.touch)
+final_names.rename_new = counted(final_names.rename_new)
 statuses = []
 for left, committable in enumerate(json.load(sys.stdin)):
     child = os.fork()
@@ -309,17 +354,16 @@ def commit_and_be_killed(sink: Sink, committables: list[Committable]) -> list[in
 
 
 def test_a_commit_that_is_killed_anywhere_is_finished_by_the_next(sink: Sink, monkeypatch: pytest.MonkeyPatch) -> None:
-    """link, link, fsync, unlink, unlink: a process is killed before each of them, and one gets through."""
+    """touch, fsync, rename, rename, fsync: a process is killed before each of them, and one gets through."""
     monkeypatch.setattr("headrace_connectors.files.parts.part_files.FILE_BYTES_MAX", 1)
     for epoch in range(6):
         sink.writer.write(batch(epoch))
         prepared = sink.prepare(epoch, 100 + epoch)
     assert commit_and_be_killed(sink, prepared) == [-signal.SIGKILL] * 5 + [0]
     for calls in range(6):
-        assert sum(name.startswith(f"part-job-1-{calls}-") for name in sink.seen) == min(calls, 2)
-    assert len(sink.hidden) == 2 + 2 + 2 + 2 + 1
+        assert sum(name.startswith(f"part-job-1-{calls}-") for name in sink.seen) == min(max(calls - 2, 0), 2)
     assert sink.committer.commit(prepared) == []
-    assert sink.hidden == []
+    assert all(path.name.startswith(".committed-job-1-out-4-2-") for path in sink.hidden)
     assert sink.seen == {
         f"part-job-1-{epoch}-2-{number}.json": [100 * number + epoch] for epoch in range(6) for number in (0, 1)
     }
@@ -332,7 +376,7 @@ def test_a_file_system_that_is_full_for_a_while(sink: Sink, monkeypatch: pytest.
         raise OSError(28, "No space left on device")
 
     with monkeypatch.context() as patched:
-        patched.setattr(os, "link", full)
+        patched.setattr(final_names, "rename_new", full)
         patched.setattr(os, "fsync", full)
         with pytest.raises(ExternalError, match="No space left") as raised:
             sink.committer.commit(prepared)

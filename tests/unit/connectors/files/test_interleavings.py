@@ -23,6 +23,7 @@ from headrace.core.errors import ExternalError
 from headrace.core.types import schema_of
 from headrace_connectors.files import FilesSinkConfig
 from headrace_connectors.files.committer import FilesCommitter
+from headrace_connectors.files.parts import final_names
 from headrace_connectors.files.staging_writer import StagingWriter
 from support.suite.properties import weighted
 
@@ -49,7 +50,8 @@ def killed_after(calls: int) -> Iterator[None]:
         return call
 
     with pytest.MonkeyPatch.context() as patched:
-        for owner, name in ((os, "link"), (os, "fsync"), (Path, "unlink"), (Path, "rename")):
+        owners = ((os, "link"), (os, "fsync"), (Path, "touch"), (Path, "unlink"), (Path, "rename"))
+        for owner, name in (*owners, (final_names, "rename_new")):
             patched.setattr(owner, name, counted(getattr(owner, name)))
         with suppress(Killed):
             yield
@@ -64,6 +66,8 @@ class Job:
         self.attempt = 0
         self.epoch = self.decided_epoch = 0
         self.names: list[str] = []
+        self.taken: list[int] = []
+        """Rows in files that a reader has taken away."""
         self.zombies: list[StagingWriter] = []
         self.writers: list[StagingWriter] = []
         self.prepared: list[Committable] | None = None
@@ -150,10 +154,24 @@ class Job:
                 zombie.write(SinkBatch(pl.DataFrame({"id": [-1], TS: [0]})))
                 zombie.flush(self.epoch)
 
+    def reader_takes(self, which: int) -> None:
+        """Every file whose place in the list is none of `which`'s bits: all of them for 0."""
+        for number, path in enumerate(sorted(self._published())):
+            if not which >> number % 3 & 1:
+                self.taken += _rows(path)
+                os.unlink(path)  # noqa: PTH108 - the calls of `Path` are those of the sink
+
+    def _published(self) -> list[Path]:
+        return [path for path in self.folder.iterdir() if not path.name.startswith(".")]
+
     @property
     def visible(self) -> list[int]:
-        files = [path for path in self.folder.iterdir() if not path.name.startswith(".")]
-        return sorted(json.loads(line)["id"] for path in files for line in path.read_text().splitlines())
+        """All rows that a reader has got, or can get."""
+        return sorted([*self.taken, *(row for path in self._published() for row in _rows(path))])
+
+
+def _rows(path: Path) -> list[int]:
+    return [json.loads(line)["id"] for line in path.read_text().splitlines()]
 
 
 small = st.integers(0, 7)
@@ -168,6 +186,7 @@ steps = st.one_of(
     st.tuples(st.just("close_slots"), parallelism),
     st.tuples(st.just("freeze_slots"), parallelism),
     st.tuples(st.just("wake_a_zombie"), small),
+    st.tuples(st.just("reader_takes"), small),
     st.tuples(st.just("sweep")),
 )
 
@@ -202,6 +221,8 @@ def test_what_is_visible_is_what_was_committed(taken: list[tuple[Any, ...]]) -> 
         job.lose_slots(1, frozen=False)
         job.committer.sweep(job.attempt)
         assert job.visible == list(range(job.committed_position))
-        assert all(path.name.startswith("part-j-") for path in Path(folder).iterdir()), "nothing hidden is left"
+        hidden = [path.name for path in Path(folder).iterdir() if path.name.startswith(".")]
+        assert all(name.startswith(".committed-j-out-") for name in hidden), "nothing else that is hidden is left"
+        assert len({name.rpartition("-")[2] for name in hidden}) <= 1, "markers are those of the last epoch"
         for zombie in job.zombies:
             zombie.close()

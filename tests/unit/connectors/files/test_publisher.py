@@ -15,6 +15,7 @@ from headrace.connect.sink import SinkBatch, SinkContext
 from headrace.core.errors import ExternalError, InternalError
 from headrace.core.types import schema_of
 from headrace_connectors.files import FilesSinkConfig
+from headrace_connectors.files.parts import final_names
 from headrace_connectors.files.parts.share_record import ShareRecord, ShareRecords
 from headrace_connectors.files.publisher import FilesPublisher
 
@@ -93,6 +94,39 @@ def test_one_that_dies_at_any_step_is_followed(
     following.close()
     assert seen(tmp_path) == list(range(ROWS))
     assert hidden(tmp_path) == [RECORD]
+
+
+@pytest.mark.parametrize("calls", range(1, 6))
+def test_a_reader_may_take_files_from_one_that_dies_at_any_step(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, calls: int
+) -> None:
+    dying, count, taken = written(tmp_path), 0, []
+    rename_new = final_names.rename_new
+
+    def step(staged: Path, final: Path) -> bool:
+        nonlocal count
+        count += 1
+        if count == calls:
+            raise PowerCutError
+        return rename_new(staged, final)
+
+    def take() -> None:
+        taken.extend(seen(tmp_path))
+        for path in tmp_path.iterdir():
+            if not path.name.startswith("."):
+                path.unlink()
+
+    with monkeypatch.context() as patched:
+        patched.setattr(final_names, "rename_new", step)
+        with contextlib.suppress(PowerCutError):
+            dying.finish()
+    take()
+    for _ in range(2):
+        following = written(tmp_path)
+        following.finish()
+        following.close()
+        take()
+    assert sorted(taken) == list(range(ROWS))
 
 
 def test_one_that_had_staged_all_and_slept_is_told_by_the_record(

@@ -253,6 +253,7 @@ class Scheduling:
         return decided and self._step in {Step.WAITING, Step.COMMIT} and not self._lost
 
     def _on_host(self, job: Job, opened: ConnectorHostOpened) -> None:
+        job.identify_splits(opened.splits)
         job.add_splits(opened.splits)
         job.discovery_ms, job.final_sources = dict(opened.intervals), opened.final
         job.begin_output(opened.begins)
@@ -299,9 +300,11 @@ class Scheduling:
         origin = job.config.origin
         if origin is not None and not job.splits:
             # foreign: the origin's positions are kept, but its stop positions are those of the other job
-            job.do(OpenHost(dict(origin.splits), foreign=True))
+            job.do(OpenHost(dict(origin.splits), foreign=True, accepted=job.config.accepted_topics))
         else:
-            job.do(OpenHost(dict(job.splits)))
+            # accepted once, by the first attempt: one that replaces the accepted topic later is refused again
+            accepted = job.config.accepted_topics if job.begins_anew else ()
+            job.do(OpenHost(dict(job.splits), accepted=accepted))
         if self._stopped is None:
             self._wait(job, now_ms)
             job.do(RequestSlots(job.attempt + 1, job.facts.slots))

@@ -60,6 +60,13 @@ def test_groups_and_transactions(access: Access, group: Status, transactions: St
     assert finding("transactions at b:9092", WRITES, facts).status is transactions
 
 
+@pytest.mark.parametrize(("members", "said"), [(1, "1 other consumer uses"), (2, "2 other consumers use")])
+def test_a_group_that_others_use_is_a_warning(members: int, said: str) -> None:
+    found = finding("group g", READS, Facts(1, {}, group=Access.ALLOWED, group_members=members))
+    assert found.status is Status.WARNING
+    assert said in found.text
+
+
 @pytest.mark.parametrize(
     ("newest_ms", "status"),
     [(NOW_MS + 60_000, Status.WARNING), (NOW_MS + 1_000, Status.OK), (None, Status.UNCHECKED)],
