@@ -24,6 +24,8 @@ from sim.story import Story
 from sim.world import Process, World
 
 WATCHED_MS = 5_000
+STOP_MS, STOP_SHORT_MS = 60_000, 12_000
+"""The bound of a stop, in stories that are patient and in those that are not."""
 
 
 class Cluster:
@@ -56,6 +58,8 @@ class Cluster:
             deploy_timeout_ms=deploying,
             slots_timeout_ms=waiting,
             cancel_timeout_ms=leaving,
+            # drawn together with those
+            stop_timeout_ms=STOP_MS if leaving >= STOP_SHORT_MS else STOP_SHORT_MS,
             names=partial(names_of_attempt, story),
         )
         self.result: JobState | None = None

@@ -111,16 +111,19 @@ def stop(
     *,
     savepoint: str | PathLike[str] | None = None,
     drain: bool = False,
+    within_s: float = 60.0,
     coordinator: str | None = None,
 ) -> str:
     """Stops a job at a cut. Returns the path of the savepoint, or of the last checkpoint, to start from again.
 
-    `drain` advances time to its end first, so that every window closes.
+    `drain` advances time to its end first, so that every window closes. The job ends within `within_s`: at its last
+    complete checkpoint, whose path is returned, if it takes no other one in time.
     """
     from headrace.client.discovery import connect
 
+    within_ms = round(within_s * 1_000)
     with connect(coordinator) as client:
-        return _path(client.wait_trigger(client.stop(job, _place(savepoint), drain=drain)).path)
+        return _path(client.wait_trigger(client.stop(job, _place(savepoint), drain=drain, within_ms=within_ms)).path)
 
 
 def cancel(job: str, *, coordinator: str | None = None) -> JobStatus:

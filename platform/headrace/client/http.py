@@ -193,9 +193,13 @@ class Client:
         """Triggers a savepoint under this folder or URL, or in the coordinator's default location."""
         return self._ask(Trigger, "POST", f"{_job(job)}/savepoints", SavepointRequest(directory=directory))
 
-    def stop(self, job: str, savepoint: str | None = None, *, drain: bool = False) -> Trigger:
-        """Triggers a stop after a barrier, with a savepoint under this folder, or with a last checkpoint only."""
-        return self._ask(Trigger, "POST", f"{_job(job)}/stop", StopRequest(savepoint=savepoint, drain=drain))
+    def stop(
+        self, job: str, savepoint: str | None = None, *, drain: bool = False, within_ms: int | None = None
+    ) -> Trigger:
+        """Triggers a stop after a barrier, with a savepoint under this folder, or with a last checkpoint only. The job
+        ends within that time (60 s), at its last complete checkpoint if it takes no other one."""
+        body = StopRequest(savepoint=savepoint, drain=drain, within_ms=within_ms)
+        return self._ask(Trigger, "POST", f"{_job(job)}/stop", body)
 
     def cancel(self, job: str) -> Trigger:
         """Triggers an immediate end of a job."""

@@ -139,14 +139,21 @@ class SavepointRequest(Request):
     directory: str | None = None
 
 
+STOP_WITHIN_LEAST_MS = 1_000
+STOP_WITHIN_MOST_MS = 86_400_000
+"""A day: a stop has a bound."""
+
+
 class StopRequest(Request):
     """Stop with a last epoch. savepoint: as `directory` of a SavepointRequest; None: only a last checkpoint is kept.
 
-    drain   the watermark goes to its end first, so that every window fires
+    drain      the watermark goes to its end first, so that every window fires
+    within_ms  the job ends within this time, at its last complete checkpoint if it takes no other one; None: 60 s
     """
 
     savepoint: str | None = None
     drain: bool = False
+    within_ms: int | None = Field(default=None, ge=STOP_WITHIN_LEAST_MS, le=STOP_WITHIN_MOST_MS)
 
 
 class RescaleRequest(Request):
@@ -499,7 +506,7 @@ class Trigger(Answer):
     """A long operation: requested once, then polled until its status is final.
 
     path     of the savepoint or last checkpoint, if the operation ends with one
-    progress  of the operation, as text; audit: the result of an audit
+    progress  of the operation, as text, or what its user should know about its end; audit: the result of an audit
     error    why it failed
     """
 

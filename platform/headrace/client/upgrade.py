@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from headrace.client.cluster_models import HOLD_SECONDS_MAX
 from headrace.client.http import AWAY_SECONDS_MAX, Client
 from headrace.client.models import SubmitRequest
-from headrace.core.errors import ExternalError, HeadraceError, InternalError, UserError
+from headrace.core.errors import ExternalError, HeadraceError, UserError
 
 WATCH_SECONDS = 60.0
 """How long `upgrade` waits for the new job to reach RUNNING."""
@@ -70,8 +70,13 @@ def _upgraded(
 ) -> Upgraded:
     stopped = client.wait_trigger(client.stop(job, savepoint))
     if stopped.path is None:
-        raise InternalError(f"job {stopped.job_id} was stopped, but nothing to go on from is named")
+        raise UserError(
+            f"job {stopped.job_id} is stopped, and it had no complete checkpoint to go on from",
+            remedy="submit the new pipeline: it begins at its start",
+        )
     tell(f"stopped {stopped.job_id}: {stopped.path}")
+    if stopped.progress is not None:
+        tell(stopped.progress)
     try:
         # A coordinator that is lost amid the answer may run the new job: going back would run both.
         new = client.submit(request.model_copy(update={"from_savepoint": stopped.path}), away_s=AWAY_SECONDS_MAX)

@@ -156,6 +156,22 @@ def test_a_stop_of_a_job_that_waits_for_its_storage_is_kept_for_it(tmp_path: Pat
     run(test)
 
 
+def test_a_stop_of_a_job_that_waits_for_its_storage_ends_it_when_its_time_is_over(tmp_path: Path, away: Away) -> None:
+    async def test() -> None:
+        async with dispatching(Home(tmp_path)) as dispatcher:
+            await until(lambda: is_tried_again(dispatcher), "a first try that came to nothing")
+            trigger = await dispatcher.stop("driven", None, drain=False, within_ms=1_000)
+            stopped = await until_answered(dispatcher, trigger)
+            assert stopped.status == "completed"
+            assert "ended without a last checkpoint" in (stopped.progress or "")
+            assert "--take-over" in (stopped.progress or "")
+            away.comes_back()
+        async with dispatching(Home(tmp_path)) as dispatcher:
+            assert (await dispatcher.job(JOB)).state == "CANCELED"
+
+    run(test)
+
+
 def test_storage_that_hangs_delays_its_own_jobs_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     home, free, hanging = Home(tmp_path), threading.Event(), [f"{number:012x}" for number in range(1, 21)]
     stored(home, str(tmp_path / "gone"), checkpoints=True)

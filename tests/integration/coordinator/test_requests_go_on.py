@@ -60,7 +60,8 @@ def test_a_stop_goes_on(tmp_path: Path) -> None:
     async def test() -> None:
         async with dispatching(home) as dispatcher:
             await until(lambda: waits(dispatcher), "a job that waits for slots")
-            stop = await dispatcher.stop(JOB, None, drain=False)
+            # an attempt has to write its savepoint
+            stop = await dispatcher.stop(JOB, str(tmp_path / "saved"), drain=False)
             assert stop.status == "in-progress"
         async with dispatching(home) as dispatcher:
             assert await status_of(dispatcher, stop) == "in-progress"

@@ -53,6 +53,8 @@ class Auditor:
         """Where the sink commits by transactions."""
         self.ended_in_order = False
         """The job has FINISHED while its slots were there."""
+        self.ended_early = False
+        """A stop has given up its last checkpoint."""
         self.notes: set[str] = set()
         """What coordinators have told people of failures."""
         self.fenced_ms: dict[int, int] = {}
@@ -193,13 +195,16 @@ class Auditor:
         """
         self.fenced_ms[attempt] = begun_ms
 
-    def answered(self, event: on.Event, path: str | None) -> None:
-        """A user was told that it is done."""
+    def answered(self, event: on.Event, path: str | None, note: str | None = None) -> None:
+        """A user was told that it is done. note: with which reservation."""
         match event:
             case on.SavepointAsked(_, folder):
                 if path != folder:
                     raise ViolationError(f"a savepoint in {folder} was asked for, {path} is handed out")
                 self._require_savepoint(folder)
+            case on.StopAsked() if note is not None:
+                if not self.ended_early:
+                    raise ViolationError(f"a stop took its last checkpoint, and its user hears: {note}")
             case on.StopAsked():
                 if not any(isinstance(each, FinishedRecord) and each.state == "FINISHED" for each in self.history):
                     raise ViolationError("a stop is answered, but the end is not recorded")
@@ -244,7 +249,7 @@ class Auditor:
                 raise ViolationError(f"the job has FINISHED, but its journal ends with {last.kind}")
             if self._ledger is not None:
                 self._require_exact(newest.manifest)
-            if not any(isinstance(each, StoppingRecord) for each in self.history):
+            if not self.ended_early and not any(isinstance(each, StoppingRecord) for each in self.history):
                 self._require_all_read(newest.manifest)
         elif self._ledger is not None and newest is not None:
             self._require_prefix(newest.manifest)

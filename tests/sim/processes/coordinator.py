@@ -52,6 +52,7 @@ CANCEL_MS = 35_000
 _TREACHEROUS = (do.Describe, do.Commit, do.Fence, do.Sweep)
 _CERTAIN = (do.ReleaseSlots, do.Answer, do.RecordException, do.Alarm, do.Entered, do.Ended, do.CloseHost)
 """Effects whose driver does not let them fail: the fleet gives back what is released whatever happens."""
+STOP_SLACK_MS = 1_000
 TICKS_MAX = 20
 """Ticks at one moment."""
 
@@ -79,6 +80,7 @@ class Coordinator(Process):
         self._lane = Lane(self, cluster.storage)
         self._journal = JournalStore(self._lane.store, "", name)
         self._host = Host(self, cluster)
+        self._woken_ms = 0
         self.asked: dict[str, on.Event] = {}
         """What users wait for."""
         self.over: JobState | None = None
@@ -179,6 +181,27 @@ class Coordinator(Process):
             self.world.tell(f"{self.name}: {_short(event)}")
             self.asked[request] = event
             self.deliver(lambda: self.post(event) if self.over is None else self._handle(event))
+            if isinstance(event, on.StopAsked):
+                self._watch_stop(request, self.world.now_ms)
+
+    def _watch_stop(self, request: str, since_ms: int) -> None:
+        """A stop is answered within its bound, whatever fails: that of a process which is not asleep."""
+
+        def look() -> None:
+            if request not in self.asked:
+                return
+            if self._woken_ms > since_ms:
+                self._watch_stop(request, self._woken_ms)
+                return
+            raise ViolationError(f"{request}, a stop, is not answered: the job is {self.machine.state.value}")
+
+        self.after(self.machine.config.stop_timeout_ms + STOP_SLACK_MS, look)
+
+    def wake(self) -> None:
+        """SIGCONT."""
+        if self.frozen:
+            self._woken_ms = self.world.now_ms
+        super().wake()
 
     def _answer(self, answer: do.Answer) -> None:
         event = self.asked.pop(answer.request, None)
@@ -187,7 +210,7 @@ class Coordinator(Process):
         said = "done" if answer.failure is None else f"failed: {answer.failure.message}"
         self.world.tell(f"{self.name}: answers {answer.request}: {said}")
         if answer.failure is None:
-            self._cluster.auditor.answered(event, answer.path)
+            self._cluster.auditor.answered(event, answer.path, answer.note)
 
     # ---- effects -------------------------------------------------------------------------------------------------
 
@@ -238,6 +261,7 @@ class Coordinator(Process):
                 self.world.tell(f"{self.name}: {failure.message}; {follows}")
             case do.Entered(state, _):
                 self.world.tell(f"{self.name}: -> {state.value}")
+                self._cluster.auditor.ended_early |= self.machine.job.ended_early
                 if state in {JobState.CANCELLING, JobState.FAILING, JobState.SUSPENDED}:
                     self._lane.hurry()
             case do.Ended():

@@ -7,6 +7,7 @@
 4. Every request is answered once, while its coordinator lives.
 5. An accepted job is driven, waits, is left with a reason, or ends, at every moment; with a cause for its end.
 6. A job whose storage answers does not wait, whatever the storage of others does.
+7. A job that waits when the time of its stop is over ends then.
 """
 
 from __future__ import annotations
@@ -47,6 +48,11 @@ class Auditor:
     def cancel_asked(self, job: str) -> None:
         """A user wants it canceled: from now on it may end so."""
         self._causes.setdefault(job, set()).add("CANCELED")
+
+    def stop_due(self, coordinator: Coordinator, job: str, request: str) -> None:
+        """The time of a stop is over: a job that waits ends now, as by a cancel."""
+        if request in coordinator.asked and coordinator.phase(job) is Phase.WAITING:
+            self.cancel_asked(job)
 
     def told_end(self, job: str, how: str) -> None:
         """A user knows that it has ended."""

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 RETRY_S = 5.0
 BREAKS_MAX = 3
+STOP_WITHIN_MS = 15_000
 LOOK_MS = 30_000
 """How long a try waits for storage that hangs."""
 CLOSE_MS = 10_000
@@ -93,9 +94,8 @@ class Coordinator(Process):
 
     def ask(self, request: str, job: str, kind: str) -> None:
         """A user wants a job to end."""
-        event: on.Event = (
-            on.CancelAsked(job, request) if kind == "cancel" else on.StopAsked(job, on.Stop(request, None, drain=False))
-        )
+        stop = on.Stop(request, None, drain=False, within_ms=STOP_WITHIN_MS)
+        event: on.Event = on.CancelAsked(job, request) if kind == "cancel" else on.StopAsked(job, stop)
         try:
             known = job in self.registry.jobs
             self.asked[request] = (job, kind)
@@ -125,6 +125,8 @@ class Coordinator(Process):
                 self._drive(job, stops)
             case do.PostStop(job, stop):
                 self.drivers[job].stop(stop.request)
+            case do.WatchStop(job, stop):
+                self.after(stop.within_ms, lambda: self._stop_due(job, stop.request))
             case do.PostCancel(job, request):
                 self.drivers[job].cancel(request)
             case do.Suspend(job):
@@ -151,6 +153,12 @@ class Coordinator(Process):
         job, kind = self.asked.pop(request)
         if failure is None:
             self._home.auditor.told_end(job, f"the answer to a {kind}")
+
+    def _stop_due(self, job: str, request: str) -> None:
+        self._home.auditor.stop_due(self, job, request)
+        self.handle(on.StopDue(job, request, None, "it has waited for too long"))
+        if request in self.asked and self.phase(job) is Phase.WAITING:
+            raise ViolationError(f"the time of {request} is over, and job {job} waits on")
 
     # ---- tries and drivers ---------------------------------------------------------------------------------------
 

@@ -197,7 +197,12 @@ def _what_a_driver_was_asked_that_never_began_is_forgotten(patch: pytest.MonkeyP
     patch.setattr(Registry, "_on_drive_failed", lambda self, entry, reason: self._leave(entry, reason))
 
 
+def _the_time_of_a_stop_has_no_end(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Registry, "_on_stop_due", lambda self, event: None)
+
+
 BREAKS: list[tuple[Breaks, int]] = [
+    (_the_time_of_a_stop_has_no_end, 0),
     (_a_stale_try_drives, 0),
     (_a_try_counts_whatever_its_number, 100),
     (_a_job_is_tried_once, 0),

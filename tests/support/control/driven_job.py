@@ -175,7 +175,7 @@ async def driven(
     with ThreadPoolExecutor(2) as executor:
         answers: dict[str, Failure | None] = {}
 
-        def answered(request: str, _path: str | None, failure: Failure | None) -> None:
+        def answered(request: str, _path: str | None, failure: Failure | None, _note: str | None) -> None:
             answers[request] = failure
 
         ended: list[do.Ended] = []

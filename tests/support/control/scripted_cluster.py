@@ -93,6 +93,10 @@ class ScriptedCluster:
         self.failing: HeadraceError | None = None
         self.ended = threading.Event()
         self.application_exit_code: int | None = None
+        self.stop_within_ms: int | None = None
+        """The bound of the newest stop."""
+        self.note: str | None = None
+        """What operations are answered with beside their path."""
         self.held_s = 0.0
         self.before_status: Callable[[], None] = lambda: None
         """Called before each answer about a job's status."""
@@ -157,7 +161,10 @@ class ScriptedCluster:
     async def savepoint(self, reference: str, directory: str | None) -> Trigger:
         return self._begin(reference, "savepoint", f"{directory or '/savepoints'}/savepoint-1", ("savepoint", None))
 
-    async def stop(self, reference: str, savepoint: str | None, *, drain: bool) -> Trigger:
+    async def stop(
+        self, reference: str, savepoint: str | None, *, drain: bool, within_ms: int | None = None
+    ) -> Trigger:
+        self.stop_within_ms = within_ms
         path = "/checkpoints/7" if savepoint is None else f"{savepoint}/{'drained' if drain else 'savepoint'}-1"
         return self._begin(reference, "stop", path, ("state", "FINISHED"))
 
@@ -256,7 +263,7 @@ class ScriptedCluster:
         if self.failing is not None:
             update: dict[str, object] = {"status": "failed", "path": None, "error": error_body(self.failing)}
         else:
-            update = {"status": "completed"}
+            update = {"status": "completed", "progress": self.note}
             name, value = operation.then
             job = operation.trigger.job_id
             if value is not None:

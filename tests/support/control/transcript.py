@@ -353,18 +353,19 @@ class Player:
         return f"= {machine.state.value}, attempt {machine.job.attempt}{due}{about}"
 
 
+def _stop(request: str, options: list[str]) -> on.StopAsked:
+    bound = next((each.partition("=")[2] for each in options if each.startswith("within=")), None)
+    folder = next((each for each in options if "://" in each), None)
+    within_ms = None if bound is None else parse_duration_ms(bound)
+    return on.StopAsked(request, folder, drain="drain" in options, within_ms=within_ms)
+
+
 def _user_event(words: list[str]) -> on.Event:
     match words:
         case ["savepoint", request, folder]:
             return on.SavepointAsked(request, folder)
-        case ["stop", request]:
-            return on.StopAsked(request, None)
-        case ["stop", request, "drain"]:
-            return on.StopAsked(request, None, drain=True)
-        case ["stop", request, folder]:
-            return on.StopAsked(request, folder)
-        case ["stop", request, folder, "drain"]:
-            return on.StopAsked(request, folder, drain=True)
+        case ["stop", request, *options]:
+            return _stop(request, options)
         case ["cancel", request]:
             return on.CancelAsked(request)
         case ["rescale", request, parallelism]:

@@ -88,8 +88,9 @@ def effect_words(effect: do.Effect) -> str:  # noqa: PLR0911, PLR0912 - one line
             return f"write the manifest of savepoint {folder}, epoch {manifest.epoch}"
         case do.Prune(retained):
             return f"prune to {retained}"
-        case do.Answer(request, path, failure):
-            return f"answer {request}: " + (f"failed: {failure.message}" if failure is not None else f"done: {path}")
+        case do.Answer(request, path, failure, note):
+            said = f"failed: {failure.message}" if failure is not None else f"done: {path}"
+            return f"answer {request}: {said}{'' if note is None else ': ' + note}"
         case do.RecordException(attempt, failure, follows):
             return f"history: attempt {attempt}: {failure.message}; {follows}"
         case do.Entered(state):

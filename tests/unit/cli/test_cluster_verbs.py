@@ -321,8 +321,25 @@ class TestOperations:
         assert headrace("stop", job, "--savepoint", "here", "--drain").stdout == f"{folder}/here/drained-1\n"
         assert cluster.jobs_by_id[job].state == "FINISHED"
         assert "has ended" in headrace("stop", job, code=2).stderr
+        assert cluster.stop_within_ms == 60_000
         other = submitted(cluster)
         assert document("stop", other)["path"] == "/checkpoints/7"
+
+    def test_a_stop_that_ends_early_says_why_and_how_to_go_on(self, cluster: ScriptedCluster) -> None:
+        job = submitted(cluster)
+        cluster.note = "ended at checkpoint 7: its attempt 3 had failed"
+        stopped = headrace("stop", job, "--within", "1m 30s")
+        assert cluster.stop_within_ms == 90_000
+        assert stopped.stdout == "/checkpoints/7\n"
+        assert stopped.stderr == (
+            f"{job} ended at checkpoint 7: its attempt 3 had failed\n"
+            "go on with: headrace submit FILE --from-savepoint /checkpoints/7\n"
+        )
+
+    @pytest.mark.parametrize("within", ["500ms", "2d"])
+    def test_a_stop_needs_a_bound(self, cluster: ScriptedCluster, within: str) -> None:
+        refused = headrace("stop", submitted(cluster), "--within", within, code=2)
+        assert "give 1s to 1d" in refused.stderr
 
     def test_cancel(self, cluster: ScriptedCluster) -> None:
         job = submitted(cluster)

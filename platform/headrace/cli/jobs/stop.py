@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from headrace.cli.arguments import Coordinator, Job, Json, print_json
+from headrace.cli.arguments import Coordinator, Job, Json, duration_ms, print_json
 from headrace.cli.errors import reporting_errors
 
 
@@ -22,6 +22,13 @@ def stop(
         ),
     ] = None,
     drain: Annotated[bool, typer.Option("--drain", help="Set time to its end first: every window fires.")] = False,
+    within: Annotated[
+        str,
+        typer.Option(
+            metavar="TIME",
+            help="The job ends within this time: at its last complete checkpoint, if it takes no other one.",
+        ),
+    ] = "60s",
     coordinator: Coordinator = None,
     as_json: Json = False,
 ) -> None:
@@ -30,9 +37,25 @@ def stop(
     from headrace.client.discovery import connect
 
     directory = None if savepoint is None else absolute(savepoint)
+    within_ms = _bounded(duration_ms("--within", within))
     with connect(coordinator) as client:
-        done = client.wait_trigger(client.stop(job, directory, drain=drain))
+        done = client.wait_trigger(client.stop(job, directory, drain=drain, within_ms=within_ms))
+    if done.progress is not None:
+        typer.echo(f"{done.job_id} {done.progress}", err=True)
+        if done.path is not None:
+            typer.echo(f"go on with: headrace submit FILE --from-savepoint {done.path}", err=True)
     if as_json:
         print_json({"path": done.path, "job_id": done.job_id})
     elif done.path is not None:
         typer.echo(done.path)
+
+
+def _bounded(within_ms: int) -> int:
+    from headrace.client.models import STOP_WITHIN_LEAST_MS, STOP_WITHIN_MOST_MS
+    from headrace.core.config import duration_text
+    from headrace.core.errors import UserError
+
+    if STOP_WITHIN_LEAST_MS <= within_ms <= STOP_WITHIN_MOST_MS:
+        return within_ms
+    least, most = duration_text(STOP_WITHIN_LEAST_MS), duration_text(STOP_WITHIN_MOST_MS)
+    raise UserError(f"--within {duration_text(within_ms)} is no bound of a stop", remedy=f"give {least} to {most}")

@@ -39,7 +39,7 @@ from headrace.coordinator.driver.job_log import JobLog
 from headrace.coordinator.driver.job_storage import SHIP_S
 from headrace.coordinator.fleet.fleet import Fleet
 from headrace.coordinator.job import events as machine_events
-from headrace.coordinator.job.config import Beginning
+from headrace.coordinator.job.config import STOP_TIMEOUT_MS, Beginning
 from headrace.coordinator.job_registry import events as on
 from headrace.coordinator.job_registry.entry import Phase
 from headrace.coordinator.ledger.records import JobResult
@@ -232,11 +232,14 @@ class Dispatcher:
         driver.post(machine_events.SavepointAsked(trigger.trigger_id, folder))
         return await self._kept(trigger)
 
-    async def stop(self, reference: str, savepoint: str | None, *, drain: bool) -> Trigger:
+    async def stop(
+        self, reference: str, savepoint: str | None, *, drain: bool, within_ms: int | None = None
+    ) -> Trigger:
         """Requests a stop after a last checkpoint, with a savepoint or without one."""
         job = self._known(reference).job
         trigger = self._triggers.begin(job, "stop", directory=savepoint, drain=drain)
-        self._ask(trigger, on.StopAsked(job, on.Stop(trigger.trigger_id, savepoint, drain)))
+        stop = on.Stop(trigger.trigger_id, savepoint, drain, within_ms or STOP_TIMEOUT_MS)
+        self._ask(trigger, on.StopAsked(job, stop))
         return await self._kept(trigger)
 
     async def cancel(self, reference: str) -> Trigger:

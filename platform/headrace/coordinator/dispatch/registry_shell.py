@@ -25,6 +25,7 @@ from headrace.coordinator.dispatch.job_reference import new_job_id
 from headrace.coordinator.dispatch.known_job import KnownJob, running_status, savepoint_folder
 from headrace.coordinator.dispatch.preparation import earlier_origin, plans_at, ship_code, wished_origin
 from headrace.coordinator.dispatch.resumed_request import outcome, resumed
+from headrace.coordinator.dispatch.stops_due import StopsDue
 from headrace.coordinator.dispatch.triggers import Triggers
 from headrace.coordinator.driver.driver import JobDriver, JobWatch
 from headrace.coordinator.driver.job_log import JobLog
@@ -92,6 +93,7 @@ class RegistryShell:
         self._known: dict[str, KnownJob] = {}
         self._executor = ThreadPoolExecutor(THREADS_MAX, thread_name_prefix="storage")
         self._tasks: set[asyncio.Task[Any]] = set()
+        self._stops_due = StopsDue()
         self._leaving = False
         self._accepting: dict[str, asyncio.Task[str]] = {}
         """Key -> the submission in progress that has it."""
@@ -285,7 +287,7 @@ class RegistryShell:
         for effect in effects:
             self._perform(effect)
 
-    def _perform(self, effect: do.Effect) -> None:
+    def _perform(self, effect: do.Effect) -> None:  # noqa: PLR0912 - one line an effect
         match effect:
             case do.Try(job, number, delay_s):
                 known = self._known[job]
@@ -298,6 +300,8 @@ class RegistryShell:
                 self._drive(self._known[job], stops)
             case do.PostStop(job, stop):
                 self._post_stop(self._driver(job), stop)
+            case do.WatchStop(job, stop):
+                self._stops_due.watch(stop, partial(self._on_stop_due, self._known[job], stop.request))
             case do.PostCancel(job, request):
                 self._driver(job).post(machine_events.CancelAsked(request))
             case do.Suspend(job):
@@ -309,8 +313,8 @@ class RegistryShell:
                 self._spawn(self._withdraw_end(self._known[job], delay_s))
             case do.Discard(job, delay_s):
                 self._spawn(self._discard(job, delay_s))
-            case do.Answer(request, path, failure):
-                self._triggers.answer(request, path, failure)
+            case do.Answer(request, path, failure, note):
+                self._triggers.answer(request, path, failure, note)
                 # a coordinator that ends fails what is in progress; the next one goes on with it
                 if failure is None or not self._leaving:
                     self.keep_trigger(request)
@@ -402,15 +406,21 @@ class RegistryShell:
 
     def _post_stop(self, driver: JobDriver, stop: on.Stop) -> None:
         folder = None if stop.directory is None else self.savepoint_folder(driver, stop.directory)
-        driver.post(machine_events.StopAsked(stop.request, folder, stop.drain))
+        driver.post(machine_events.StopAsked(stop.request, folder, stop.drain, self._stops_due.left_ms(stop)))
+
+    def _on_stop_due(self, known: KnownJob, request: str) -> None:
+        entry = known.entry
+        note = f"ended without a last checkpoint: {entry.waits_for}; what goes on from its checkpoint needs --take-over"
+        path = known.submission.storage if known.history.attempts else None
+        self.handle(on.StopDue(known.job, request, path, note))
 
     def _on_changed(self, known: KnownJob, driver: JobDriver) -> None:
         if driver.history is not known.history:
             known.history = driver.history
             self._spawn(self._stored.call(partial(self._store.save_history, known.job, driver.history)))
 
-    def _on_answered(self, job: str, request: str, path: str | None, failure: Failure | None) -> None:
-        self.handle(on.Answered(job, request, path, failure))
+    def _on_answered(self, job: str, request: str, path: str | None, failure: Failure | None, note: str | None) -> None:
+        self.handle(on.Answered(job, request, path, failure, note))
 
     def _on_ended(self, known: KnownJob, driver: JobDriver, ended: machine_effects.Ended) -> None:
         known.driver = None

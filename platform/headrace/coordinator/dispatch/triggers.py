@@ -59,8 +59,9 @@ class Triggers:
         while len(self._known) > TRIGGERS_MAX:
             self._known.pop(next(iter(self._known)))
 
-    def answer(self, trigger_id: str, path: str | None, failure: Failure | None) -> None:
-        """Marks an operation as completed or failed. Ignores unknown ids, which were dropped beyond the bound."""
+    def answer(self, trigger_id: str, path: str | None, failure: Failure | None, note: str | None = None) -> None:
+        """Marks an operation as completed or failed. note: what the user should know about the success. Ignores unknown
+        ids, which were dropped beyond the bound."""
         known = self._known.get(trigger_id)
         if known is None:
             return
@@ -69,7 +70,8 @@ class Triggers:
         if failure is not None:
             change, error = {"status": "failed"}, {"error": _error(failure)}
         kept = None if known.kept is None else known.kept.model_copy(update={**change, "failure": failure})
-        self._known[trigger_id] = _Operation(known.trigger.model_copy(update={**change, **error}), kept)
+        update = {**change, **error, "progress": note}
+        self._known[trigger_id] = _Operation(known.trigger.model_copy(update=update), kept)
 
     def kept(self, trigger_id: str) -> TriggerKept | None:
         """Returns the operation as the ledger should have it; None: it is an audit, or was dropped."""

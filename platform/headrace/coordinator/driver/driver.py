@@ -63,12 +63,12 @@ class JobWatch:
     """Callbacks of a job's driver to the dispatcher. Called in the loop.
 
     changed    the job's state or history has changed
-    answered   a request of a user is answered: its id, the path or None, the failure or None
+    answered   a request of a user is answered: its id, the path, the failure and the note, or None for each
     ended      the driver has ended; no callback follows
     """
 
     changed: Callable[[JobDriver], None]
-    answered: Callable[[str, str | None, Failure | None], None]
+    answered: Callable[[str, str | None, Failure | None, str | None], None]
     ended: Callable[[JobDriver, do.Ended], None]
 
 
@@ -325,9 +325,9 @@ class JobDriver:
                 self._storage.put(f"writing savepoint {folder}", write, done, failed, patience_s=SAVEPOINT_PATIENCE_S)
             case do.Prune(retained):
                 self._journal.prune(retained)
-            case do.Answer(request, path, failure):
+            case do.Answer(request, path, failure, note):
                 self._asked.discard(request)
-                self._notify(self._watch.answered, request, self._answer_path(path), failure)
+                self._notify(self._watch.answered, request, self._answer_path(path), failure, note)
             case do.RecordException(attempt, failure, follows):
                 LOG.warning("job %s, attempt %d: %s; %s", self.job, attempt, failure.message, follows)
                 self.history = self.history.failed(self._clock.now_ms(), attempt, failure)
@@ -347,7 +347,11 @@ class JobDriver:
             LOG.exception("job %s: a status callback failed", self.job)
 
     def _answer_path(self, path: str | None) -> str | None:
-        return path or (None if self.checkpoint is None else self.checkpoint.path)
+        if path is not None or self.checkpoint is not None:
+            return path or (None if self.checkpoint is None else self.checkpoint.path)
+        # storage has not answered since this coordinator has the job: what goes on from its folder finds the newest
+        was_read = self._journal.was_read or not self.history.attempts
+        return None if was_read else self._setup.storage
 
     def _on_entered(self, state: JobState) -> None:
         LOG.info("job %s (%s) is %s", self.job, self._setup.config.name, state.value)

@@ -68,6 +68,11 @@ class JobJournal:
             return replaced.writer
         return records[-1].writer if records else None
 
+    @property
+    def was_read(self) -> bool:
+        """Whether the journal was read since this driver began."""
+        return bool(self._store.journal.records)
+
     def read(self, ticket: int, *, had_attempts: bool, suspects_files: bool) -> None:
         """Reads the journal, and checks which of its checkpoints are complete.
 

@@ -11,6 +11,9 @@ from headrace.coordinator.job.job_state import JobState
 from headrace.execution.plan_facts import Namer, Planner, no_names
 from headrace.spec.settings import Checkpoint, ExponentialDelay, Restart
 
+STOP_TIMEOUT_MS = 60_000
+"""The bound of a stop that names none, in ms."""
+
 
 class Beginning(Enum):
     """The failures before the first attempt that end the job, besides those that always do.
@@ -39,6 +42,7 @@ class JobConfig:
     deploy_timeout_ms   how long slots may take to open and restore
     slots_timeout_ms    how long to wait for slots before that counts as a failure
     cancel_timeout_ms   how long to wait for the slots of an ended attempt, and then for its committers
+    stop_timeout_ms     the bound of a stop that names none
     names               (parallelism, attempt) -> sink -> the transaction names that the attempt may use
     accepted_topics     topics of the restored state that may be other ones now: they begin as new ones
     left_open           sink -> the transaction names of the job that wrote `origin`, which may have left output open
@@ -61,6 +65,7 @@ class JobConfig:
     deploy_timeout_ms: int = 180_000
     slots_timeout_ms: int = 300_000
     cancel_timeout_ms: int = 45_000
+    stop_timeout_ms: int = STOP_TIMEOUT_MS
     names: Namer = no_names
     left_open: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     accepted_topics: tuple[str, ...] = ()

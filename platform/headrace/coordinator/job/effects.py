@@ -197,11 +197,15 @@ class Prune:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """Answer a user's request: it has succeeded, with a path (savepoint, stop) or without one, or it has failed."""
+    """Answer a user's request: it has succeeded, with a path (savepoint, stop) or without one, or it has failed.
+
+    note   what the user should know about the success; None: nothing
+    """
 
     request: str
     path: str | None = None
     failure: Failure | None = None
+    note: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

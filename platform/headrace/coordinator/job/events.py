@@ -262,12 +262,15 @@ class SavepointAsked:
 class StopAsked:
     """The user requests a stop with a savepoint in `folder` (None: with a last checkpoint only).
 
-    drain   time advances to its end first
+    drain      time advances to its end first
+    within_ms  the job ends within this time, at its last complete checkpoint if it takes no other one; None:
+               `JobConfig.stop_timeout_ms`
     """
 
     request: str
     folder: str | None
     drain: bool = False
+    within_ms: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -303,6 +306,11 @@ class Tick:
     """The time of `Machine.due_ms` is reached."""
 
 
+@dataclass(frozen=True, slots=True)
+class StopDue:
+    """A requested stop gives up its last checkpoint. The machine makes this event of a Tick."""
+
+
 Event = (
     JournalRead
     | JournalFailed
@@ -332,4 +340,5 @@ Event = (
     | Asked
     | Suspend
     | Tick
+    | StopDue
 )

@@ -13,9 +13,10 @@ from typing import Any
 from headrace.checkpoint.manifest import Manifest, OutputTotal, SplitDocument
 from headrace.coordinator.job.config import Beginning, JobConfig
 from headrace.coordinator.job.effects import Alarm, Answer, Effect, ReadJournal, RecordException, ReleaseSlots
-from headrace.coordinator.job.events import JournalRead, Splits
+from headrace.coordinator.job.events import JournalRead, Splits, StopAsked
 from headrace.coordinator.job.poison import Position, Positions, RepeatedFailures
 from headrace.coordinator.job.restart import RestartStrategy, may_restart, open_strategy
+from headrace.coordinator.job.stop_request import StopRequest
 from headrace.core.errors import Domain
 from headrace.execution.plan_facts import PlanFacts
 from headrace.rpc.messages import Failure
@@ -24,12 +25,9 @@ from headrace.spec.settings import NoRestart
 
 @dataclass(slots=True)
 class Request:
-    """A user's operation in progress. id: empty if the request was read from the journal. folder: URL of the folder of
-    its savepoint; None: none. drain: time advances to its end first."""
+    """A user's operation in progress."""
 
     id: str
-    folder: str | None = None
-    drain: bool = False
 
 
 @dataclass(slots=True)
@@ -66,7 +64,7 @@ class Job:
     splits: dict[str, tuple[SplitDocument, ...]] = field(default_factory=dict)
     final_sources: frozenset[str] = frozenset()
     discovery_ms: dict[str, int | None] = field(default_factory=dict)
-    stop: Request | None = None
+    stop: StopRequest | None = None
     rescale: Request | None = None
     failure: Failure | None = None
     savepoint: str | None = None
@@ -84,6 +82,8 @@ class Job:
     """Whether an attempt was deployed in this coordinator."""
     stopped: bool = False
     """Whether a stop has ended it."""
+    ended_early: bool = False
+    """Whether a stop ends it, or has ended it, without a last checkpoint."""
     tickets: int = 0
     releasing: int = 0
     """Number of ReleaseSlots that are not answered yet. Releases overlap, because slots of an earlier attempt may take
@@ -149,7 +149,13 @@ class Job:
         self.leaving = ""
         self.do(ReleaseSlots())
 
-    def take_journal(self, read: JournalRead) -> None:
+    def ask_stop(self, asked: StopAsked, now_ms: int) -> StopRequest:
+        """Records the user's stop."""
+        within_ms = self.config.stop_timeout_ms if asked.within_ms is None else asked.within_ms
+        self.stop = StopRequest(asked.request, within_ms, now_ms + within_ms, asked.folder, asked.drain)
+        return self.stop
+
+    def take_journal(self, read: JournalRead, now_ms: int) -> None:
         """Replaces the memory with the journal's content."""
         # max: an epoch that was begun here but never recorded may have left files under its number, so the number is
         # not used again
@@ -165,7 +171,7 @@ class Job:
         if read.parallelism is not None and self.rescale is None:
             self.parallelism = read.parallelism
         if read.stopping is not None and self.stop is None:
-            self.stop = Request("", read.stopping.savepoint, read.stopping.drain)
+            self.ask_stop(StopAsked("", read.stopping.savepoint, read.stopping.drain), now_ms)
 
     def go_back(self, before: Manifest | None) -> None:
         """Continues from an earlier checkpoint than the journal's newest, because the newest one's output is lost."""
@@ -207,7 +213,7 @@ class Job:
                 for split in self.splits.get(source, ())
             )
 
-    def fail_request(self, request: Request | None, failure: Failure) -> None:
+    def fail_request(self, request: Request | StopRequest | None, failure: Failure) -> None:
         """Answers a waiting user with a failure."""
         # a request without id comes from the journal: the user who made it no longer waits
         if request is not None and request.id:

@@ -6,6 +6,7 @@ CREATED ─> SCHEDULING ─> DEPLOYING ─> RUNNING ─> FINISHED
               │  └────────────┴──> RESTARTING <─┤
               └────────────────────────┘        └──> STOPPING ──> FINISHED
 any of them ─> CANCELLING ─> CANCELED;   a failure without a restart ─> FAILING ─> FAILED;
+a stop that takes no last checkpoint in time ─> CANCELLING ─> FINISHED;
 the coordinator ends, or is replaced ─> SUSPENDED
 """
 
@@ -31,6 +32,7 @@ class JobState(StrEnum):
     STOPPING = "STOPPING"
     """Takes its last savepoint; emits nothing after it."""
     CANCELLING = "CANCELLING"
+    """Ends at its last complete checkpoint, because a cancel was requested, or because a stop took no other one."""
     FAILING = "FAILING"
     SUSPENDED = "SUSPENDED"
     """This coordinator has left it; another one continues it from its journal."""
@@ -45,6 +47,8 @@ class JobState(StrEnum):
 
 
 TERMINAL = frozenset({JobState.FINISHED, JobState.CANCELED, JobState.FAILED, JobState.SUSPENDED})
+ENDING = TERMINAL | {JobState.CANCELLING, JobState.FAILING}
+"""The states that start no attempt and no epoch."""
 
 _ENDS = TERMINAL
 """CANCELLING and FAILING read the journal first, and the job may have ended already, in another way: so any end may

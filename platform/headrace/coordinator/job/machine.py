@@ -20,9 +20,9 @@ from __future__ import annotations
 
 from headrace.coordinator.job.config import JobConfig, JobView
 from headrace.coordinator.job.effects import Effect, Entered
-from headrace.coordinator.job.events import ConnectorHostFailed, Event, SlotsReleased
+from headrace.coordinator.job.events import ConnectorHostFailed, Event, SlotsReleased, StopDue, Tick
 from headrace.coordinator.job.job import Job
-from headrace.coordinator.job.job_state import TRANSITIONS, JobState
+from headrace.coordinator.job.job_state import ENDING, TRANSITIONS, JobState
 from headrace.coordinator.job.states.created import Created
 from headrace.coordinator.job.states.factory import state_after
 from headrace.coordinator.job.states.shared.state import State
@@ -50,7 +50,13 @@ class Machine:
     @property
     def due_ms(self) -> int | None:
         """When the machine needs a Tick; None: it only waits for events."""
-        return self._state.due_ms(self.job)
+        times = (self._state.due_ms(self.job), self._stop_gives_up_ms)
+        return min((each for each in times if each is not None), default=None)
+
+    @property
+    def _stop_gives_up_ms(self) -> int | None:
+        """When a requested stop gives up its last checkpoint; None: none is requested, or the job ends anyway."""
+        return None if self.job.stop is None or self.state in ENDING else self.job.stop.gives_up_ms
 
     @property
     def view(self) -> JobView:
@@ -68,6 +74,8 @@ class Machine:
             self.job.releasing = max(self.job.releasing - 1, 0)
         if isinstance(event, ConnectorHostFailed):
             self.job.hosted = False
+        if isinstance(event, Tick) and (gives_up_ms := self._stop_gives_up_ms) is not None and now_ms >= gives_up_ms:
+            event = StopDue()
         following = self._state.on(self.job, event, now_ms)
         while not isinstance(following, Stay):
             assert following.name in TRANSITIONS[self.state], f"{self.state} is not followed by {following.name}"

@@ -43,6 +43,14 @@ class PostStop:
 
 
 @dataclass(frozen=True, slots=True)
+class WatchStop:
+    """Begin the time of a stop that waits for a driver -> StopDue, when the time is over."""
+
+    job: str
+    stop: Stop
+
+
+@dataclass(frozen=True, slots=True)
 class PostCancel:
     """Request a cancel from the job's driver -> Answered."""
 
@@ -85,11 +93,13 @@ class Discard:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """Complete a user's request: with a path or nothing, or with a failure."""
+    """Complete a user's request: with a path or nothing, or with a failure. note: what the user should know about the
+    success."""
 
     request: str
     path: str | None = None
     failure: Failure | None = None
+    note: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +122,7 @@ Effect = (
     | AbandonTry
     | Drive
     | PostStop
+    | WatchStop
     | PostCancel
     | Suspend
     | KeepEnd

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from headrace.coordinator.job.config import STOP_TIMEOUT_MS
 from headrace.coordinator.job.journaling import EndState
 from headrace.rpc.messages import Failure
 
@@ -22,11 +23,12 @@ class End:
 
 @dataclass(frozen=True, slots=True)
 class Stop:
-    """A requested stop. `directory`: the user's folder for its savepoint; None: without one."""
+    """A requested stop. `directory`: the user's folder for its savepoint; None: without one. within_ms: its bound."""
 
     request: str
     directory: str | None
     drain: bool
+    within_ms: int = STOP_TIMEOUT_MS
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,6 +163,7 @@ class Answered:
     request: str
     path: str | None = None
     failure: Failure | None = None
+    note: str | None = None
 
 
 # ---- users -----------------------------------------------------------------------------------------------------------
@@ -172,6 +175,17 @@ class StopAsked:
 
     job: str
     stop: Stop
+
+
+@dataclass(frozen=True, slots=True)
+class StopDue:
+    """The time of a requested stop is over. path, note: the answer if the job still has no driver, and ends without
+    one."""
+
+    job: str
+    request: str
+    path: str | None
+    note: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,6 +247,7 @@ Event = (
     | DriverEnded
     | Answered
     | StopAsked
+    | StopDue
     | CancelAsked
     | EndKept
     | EndNotKept

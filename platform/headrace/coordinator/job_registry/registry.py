@@ -100,6 +100,8 @@ class Registry:
                 self._on_answered(event)
             case on.StopAsked(job, stop):
                 self._on_stop(self.jobs[job], stop)
+            case on.StopDue():
+                self._on_stop_due(event)
             case on.CancelAsked(job, request):
                 self._on_cancel(self.jobs[job], request)
             case on.EndKept(job, forgotten):
@@ -260,7 +262,7 @@ class Registry:
 
     def _on_answered(self, event: on.Answered) -> None:
         entry = self._jobs.get(event.job)
-        answer = do.Answer(event.request, event.path, event.failure)
+        answer = do.Answer(event.request, event.path, event.failure, event.note)
         if entry is None or event.request not in entry.posted:
             self._effects.append(answer)
             return
@@ -284,8 +286,25 @@ class Registry:
                 _require_room(entry, len(entry.stops))
                 entry.stops.append(stop)
                 self._effects.append(do.Progress(stop.request, f"waits for the job to go on: {entry.waits_for}"))
+                self._effects.append(do.WatchStop(entry.job, stop))
             case _:
                 raise _not_driven(entry)
+
+    def _on_stop_due(self, event: on.StopDue) -> None:
+        """Ends a job that still waits when the time of its stop is over, as a cancel does. A job with a driver needs
+        nothing: the driver's machine has the same bound."""
+        entry = self._jobs.get(event.job)
+        stop = None if entry is None else next((each for each in entry.stops if each.request == event.request), None)
+        if entry is None or stop is None:
+            return
+        if entry.phase is not Phase.WAITING:
+            # its cancel may not be kept, and then it waits again
+            self._effects.append(do.WatchStop(entry.job, stop))
+            return
+        self._abandon_try(entry)
+        entry.held += [do.Answer(each.request, event.path, note=event.note) for each in entry.stops]
+        entry.stops = []
+        self._conclude(entry, on.End("CANCELED"), Phase.WAITING)
 
     def _on_cancel(self, entry: Entry, request: str) -> None:
         """Cancels a job. For a job without a driver the end is written to the job store only, because its journal may

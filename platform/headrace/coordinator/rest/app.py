@@ -150,7 +150,7 @@ def _operations(service: ClusterService) -> APIRouter:
     @router.post("/jobs/{job}/stop", operation_id="stop", status_code=ACCEPTED)
     async def stop(job: str, body: StopRequest) -> Trigger:
         """Stop with a last checkpoint or savepoint, from which the job can be continued."""
-        return await service.stop(job, body.savepoint, drain=body.drain)
+        return await service.stop(job, body.savepoint, drain=body.drain, within_ms=body.within_ms)
 
     @router.post("/jobs/{job}/cancel", operation_id="cancel", status_code=ACCEPTED)
     async def cancel(job: str) -> Trigger:

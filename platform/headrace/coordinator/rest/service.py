@@ -66,9 +66,12 @@ class ClusterService(Protocol):
         """Takes a savepoint under this folder, or in the coordinator's default folder."""
         ...
 
-    async def stop(self, reference: str, savepoint: str | None, *, drain: bool) -> Trigger:
+    async def stop(
+        self, reference: str, savepoint: str | None, *, drain: bool, within_ms: int | None = None
+    ) -> Trigger:
         """Stops a job after a last checkpoint, with a savepoint under this folder, or without one. drain: time advances
-        to its end before, so that every window fires."""
+        to its end before, so that every window fires. within_ms: it ends within this time, at its last complete
+        checkpoint if it takes no other one; None: 60 s."""
         ...
 
     async def cancel(self, reference: str) -> Trigger:

@@ -94,9 +94,9 @@ class RunService:
         self._triggers = Triggers()
         self.output = JobOutput(self._held, self._triggers, self._clock, driver.setup.starter)
 
-    def answered(self, request: str, path: str | None, failure: Failure | None) -> None:
+    def answered(self, request: str, path: str | None, failure: Failure | None, note: str | None) -> None:
         """Called when the driver has answered a request."""
-        self._triggers.answer(request, path, failure)
+        self._triggers.answer(request, path, failure, note)
 
     # ---- reads ---------------------------------------------------------------------------------------------------
 
@@ -171,8 +171,10 @@ class RunService:
         self._driver.post(on.SavepointAsked(trigger.trigger_id, folder))
         return trigger
 
-    async def stop(self, reference: str, savepoint: str | None, *, drain: bool) -> Trigger:
-        """Ends the run as Ctrl-C does: after a last checkpoint, from which it can be resumed."""
+    async def stop(
+        self, reference: str, savepoint: str | None, *, drain: bool, within_ms: int | None = None
+    ) -> Trigger:
+        """Ends the run as Ctrl-C does, and within its time: after a last checkpoint, from which it can be resumed."""
         job = self._require(reference)
         if savepoint is not None or drain:
             raise JobConflictError(

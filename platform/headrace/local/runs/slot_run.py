@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -65,10 +64,10 @@ LOOK_S = 0.1
 VALUES_EVERY = 5
 """Looks between two values for monitoring."""
 STORAGE_THREADS = 4
-STOP_WITHIN_S = 7.0
-"""How long a run that is asked to end tries to take a last checkpoint. Docker kills 10 s after it has asked."""
-LEAVE_WITHIN_MS = 1_500
-"""How long committers may take then to make output visible that is decided."""
+STOP_WITHIN_MS = 9_000
+"""The bound of a run that is asked to end, in ms. Docker kills 10 s after it has asked."""
+CANCEL_WITHIN_MS = 4_000
+"""How long slots may take to exit, and then committers, if there is nothing to keep, in ms."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,8 +156,7 @@ class SlotRun:
         self._storage = job_url(pipeline.checkpoint.storage or str(home.checkpoints), self._job)
         self._end_request: _EndRequest | None = None
         self._told_to_stop = False
-        self._stop_due_s = 0.0
-        self._given_up = False
+        self._has_killed = False
         self._started = _Started(self._job, pipeline.name, SystemClock().now_ms())
         self._driver: JobDriver | None = None
         self._service: RunService | None = None
@@ -308,9 +306,9 @@ class SlotRun:
             self._options.on_served(address)
             yield
 
-    def _on_answered(self, request: str, path: str | None, failure: Failure | None) -> None:
+    def _on_answered(self, request: str, path: str | None, failure: Failure | None, note: str | None) -> None:
         if self._service is not None:
-            self._service.answered(request, path, failure)
+            self._service.answered(request, path, failure, note)
 
     def _on_ended(self, _driver: JobDriver, ended: do.Ended) -> None:
         self._over.ended = ended
@@ -336,27 +334,24 @@ class SlotRun:
             # posted here, in the event loop: a driver accepts events nowhere else
             if self._end_request is not None and not self._told_to_stop:
                 self._told_to_stop = True
-                self._stop_due_s = time.monotonic() + STOP_WITHIN_S
                 self._end_early(driver, self._end_request)
-            self._give_up_if_due(driver, supervisor)
+            self._kill_late_slots(driver, supervisor)
 
     def _end_early(self, driver: JobDriver, wish: _EndRequest) -> None:
         """Requests a stop with a last checkpoint; a cancel if no attempt has run, because there is nothing to keep."""
         if driver.machine.job.ran and not wish.at_once:
-            driver.post(on.StopAsked(wish.request, driver.setup.config.hand_over, drain=False))
+            folder = driver.setup.config.hand_over
+            driver.post(on.StopAsked(wish.request, folder, drain=False, within_ms=STOP_WITHIN_MS))
         else:
-            driver.post(on.CancelAsked(wish.request))
+            driver.post(on.CancelAsked(wish.request, CANCEL_WITHIN_MS))
 
-    def _give_up_if_due(self, driver: JobDriver, supervisor: Supervisor) -> None:
-        """Ends a run at its last complete checkpoint that takes no other one in time: a sink hangs, say, or attempt
-        after attempt fails. Between two attempts nothing runs that could take one."""
-        request = self._end_request
-        if request is None or not self._told_to_stop or self._given_up or not driver.machine.job.ran or request.at_once:
-            return
-        waits = driver.machine.state is JobState.RESTARTING
-        if not self._over.event.is_set() and (waits or time.monotonic() >= self._stop_due_s):
-            self._given_up = True
-            driver.post(on.CancelAsked(request.request, LEAVE_WITHIN_MS))
+    def _kill_late_slots(self, driver: JobDriver, supervisor: Supervisor) -> None:
+        """Kills the slots of a run that ends without a last checkpoint, once: they may hang. No other attempt needs
+        them, and a cluster's patience with them is longer than the run's bound."""
+        over = self._over.ended
+        is_late = driver.machine.job.ended_early or (over is not None and over.state is JobState.CANCELED)
+        if is_late and not self._has_killed:
+            self._has_killed = True
             supervisor.kill_slots("killed: the run ends, and it took no checkpoint")
 
     def _seen(self, driver: JobDriver) -> Progress:
@@ -389,8 +384,8 @@ class SlotRun:
             floors=floors,
             failure=failure,
             ran=driver.machine.job.ran,
-            # the last checkpoint may have been complete just then
-            given_up=self._given_up and ended.state is JobState.CANCELED,
+            # an end that was recorded just before it gave up has its last checkpoint: `ended_early` is false then
+            given_up=driver.machine.job.ended_early,
         )
 
 

@@ -243,6 +243,35 @@ def test_a_cancel_of_a_job_that_waits_is_answered_when_its_end_is_durable() -> N
     assert made.handle(on.EndKept("a")) == [do.Answer("r"), do.Answer("s", failure=failure)]
 
 
+def test_a_job_that_waits_ends_when_the_time_of_its_stop_is_over() -> None:
+    made = registry("a")
+    made.handle(on.TryAway("a", 1, "no route"))
+    progress, watch = made.handle(on.StopAsked("a", stop("s")))
+    assert progress == do.Progress("s", "waits for the job to go on: no route")
+    assert watch == do.WatchStop("a", stop("s"))
+    assert made.handle(on.StopDue("a", "another", None, "late")) == []
+    assert made.handle(on.StopDue("a", "s", "/storage", "late")) == [do.AbandonTry("a"), do.KeepEnd("a", CANCELED)]
+    assert made.handle(on.EndKept("a")) == [do.Answer("s", "/storage", note="late")]
+
+
+def test_the_time_of_a_stop_that_a_driver_has_is_the_drivers() -> None:
+    made = registry("a")
+    made.handle(on.StopAsked("a", stop("s")))
+    assert made.handle(on.TryReady("a", 1)) == [do.Drive("a", (stop("s"),))]
+    assert made.handle(on.StopDue("a", "s", None, "late")) == []
+    assert phase(made) is Phase.DRIVEN
+
+
+def test_a_stop_that_is_due_while_a_cancel_is_kept_is_looked_at_again() -> None:
+    made = registry("a")
+    made.handle(on.StopAsked("a", stop("s")))
+    made.handle(on.CancelAsked("a", "r"))
+    assert made.handle(on.StopDue("a", "s", None, "late")) == [do.WatchStop("a", stop("s"))]
+    made.handle(on.EndNotKept("a", FULL))
+    made.handle(on.EndWithdrawn("a"))
+    assert do.KeepEnd("a", CANCELED) in made.handle(on.StopDue("a", "s", None, "late"))
+
+
 def test_if_its_end_cannot_be_kept_it_waits_on_with_its_stops() -> None:
     made = registry("a")
     made.handle(on.StopAsked("a", stop("s")))

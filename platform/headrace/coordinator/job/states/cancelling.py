@@ -1,4 +1,7 @@
-"""CANCELLING: a user has canceled the job; its slots end, its open output is aborted. Checkpoints stay."""
+"""CANCELLING: a cancel, or a stop that takes no last checkpoint, ends the job: slots end, open output is aborted.
+
+Checkpoints stay. This module has the cancel; `ending_early` has the stop.
+"""
 
 from __future__ import annotations
 

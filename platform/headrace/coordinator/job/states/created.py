@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from headrace.coordinator.job.events import Event, StopAsked, Tick
-from headrace.coordinator.job.job import Job, Request
+from headrace.coordinator.job.events import Event, Tick
+from headrace.coordinator.job.job import Job
 from headrace.coordinator.job.job_state import JobState
 from headrace.coordinator.job.states.shared.any_event import on_any
 from headrace.coordinator.job.states.transitions import STAY, Next, ToScheduling
@@ -25,10 +25,6 @@ class Created:
         match event:
             case Tick():
                 return ToScheduling()
-            case StopAsked(request, folder, drain) if job.stop is None:
-                # kept for later: a stop takes a last epoch, which needs a running attempt
-                job.stop = Request(request, folder, drain)
-                return STAY
             case _:
                 return on_any(self.name, job, event, now_ms)
 

@@ -6,8 +6,8 @@ from typing import ClassVar
 
 from headrace.coordinator.job.attempt import Attempt
 from headrace.coordinator.job.effects import Answer, DeploySlots
-from headrace.coordinator.job.events import ConnectorHostFailed, Event, SlotDeployed, SlotFailed, StopAsked, Tick
-from headrace.coordinator.job.job import Job, Request
+from headrace.coordinator.job.events import ConnectorHostFailed, Event, SlotDeployed, SlotFailed, Tick
+from headrace.coordinator.job.job import Job
 from headrace.coordinator.job.job_state import JobState
 from headrace.coordinator.job.states.shared.after_failure import after_failure
 from headrace.coordinator.job.states.shared.any_event import on_any
@@ -44,10 +44,6 @@ class Deploying:
                 return STAY if self._waiting else self._start(job, now_ms)
             case SlotFailed(_, failure) | ConnectorHostFailed(failure):
                 return after_failure(job, failure, now_ms)
-            case StopAsked(request, folder, drain) if job.stop is None:
-                # kept for later: a stop takes a last epoch, and no epoch begins before every slot has deployed
-                job.stop = Request(request, folder, drain)
-                return STAY
             case Tick() if now_ms >= self._deadline_ms:
                 late = ", ".join(str(index) for index in sorted(self._waiting))
                 text = f"slot {late} did not open within {job.config.deploy_timeout_ms // 1000} s"

@@ -6,6 +6,7 @@ from typing import assert_never
 
 from headrace.coordinator.job.states.cancelling import Cancelling
 from headrace.coordinator.job.states.deploying import Deploying
+from headrace.coordinator.job.states.ending_early import EndingEarly
 from headrace.coordinator.job.states.failing import Failing
 from headrace.coordinator.job.states.rescaling import Rescaling
 from headrace.coordinator.job.states.restarting import Restarting
@@ -21,6 +22,7 @@ from headrace.coordinator.job.states.transitions import (
     ToCanceled,
     ToCancelling,
     ToDeploying,
+    ToEndingEarly,
     ToFailed,
     ToFailing,
     ToFinished,
@@ -52,6 +54,8 @@ def state_after(transition: Transition) -> State:
             state = Restarting(failure, until_ms)
         case ToCancelling(request, within_ms):
             state = Cancelling(request, within_ms)
+        case ToEndingEarly(why):
+            state = EndingEarly(why)
         case ToFailing(failure):
             state = Failing(failure)
         case ToSuspended(reason):

@@ -9,6 +9,7 @@ from headrace.coordinator.job.effects import Answer, SendAll, WriteFinished
 from headrace.coordinator.job.events import Event, RecordWritten, RescaleAsked, SavepointAsked, SlotLeaving, StopAsked
 from headrace.coordinator.job.job import Job, Request
 from headrace.coordinator.job.job_state import JobState
+from headrace.coordinator.job.states.shared.any_event import refuse
 from headrace.coordinator.job.states.shared.live_epochs import Live
 from headrace.coordinator.job.states.transitions import STAY, Next, ToFinished, ToRescaling, ToStopping
 from headrace.core.errors import Domain
@@ -47,8 +48,11 @@ class Running(Live):
                 else:
                     self._savepoints.append(SavepointRequest(request, folder))
                 return STAY
-            case StopAsked(request, folder, drain) if not self._finishing:
-                job.stop = Request(request, folder, drain)
+            case StopAsked(request) if self._finishing:
+                refuse(job, request, self.name)
+                return STAY
+            case StopAsked():
+                job.ask_stop(event, now_ms)
                 self._drop_waiting(job, "the job was asked to stop")
                 # the next state needs the ticket, because an epoch in flight may wait for its record
                 return ToStopping(self.attempt, self._ticket)

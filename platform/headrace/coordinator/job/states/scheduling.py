@@ -18,8 +18,9 @@ refusal is a failure like any other.
 
 Slots, sources and sinks have the job's `slots_timeout_ms`; then the attempt fails, and the restart strategy decides.
 
-A stop ends with a last epoch, and an epoch needs slots that run the job. So a stop that a user requests is refused if
-no slots are granted within `STOP_PATIENCE_MS`. A stop that is in the journal stays, and is performed when the job runs.
+A stop ends the job here as soon as its journal is read, if it has a complete checkpoint: another attempt could save
+nothing more at its start. A stop with a savepoint or with drain, or of a job without a checkpoint, needs that attempt,
+and waits for it within its bound.
 
 If decided output is lost, the journal is read once more, because another coordinator may have continued the job. If all
 output of the epoch is lost, the checkpoint before it is restored. If only some of it is lost, the job goes to FAILING,
@@ -58,21 +59,26 @@ from headrace.coordinator.job.events import (
     StopAsked,
     Tick,
 )
-from headrace.coordinator.job.job import Job, Request
+from headrace.coordinator.job.job import Job
 from headrace.coordinator.job.job_state import JobState
 from headrace.coordinator.job.states.shared.after_failure import after_failure
 from headrace.coordinator.job.states.shared.any_event import on_any
 from headrace.coordinator.job.states.shared.lost_output import all_lost, mixed_loss, output_lost
 from headrace.coordinator.job.states.shared.recorded_end import recorded_end
 from headrace.coordinator.job.states.stop_end import StopEnd
-from headrace.coordinator.job.states.transitions import STAY, Next, ToDeploying, ToFailing, ToSuspended
+from headrace.coordinator.job.states.transitions import (
+    STAY,
+    Next,
+    Stay,
+    ToDeploying,
+    ToEndingEarly,
+    ToFailing,
+    ToSuspended,
+)
 from headrace.core.errors import Domain
 from headrace.core.text.plural import plural
 from headrace.execution.manifests import savepoint_of
 from headrace.rpc.messages import Failure
-
-STOP_PATIENCE_MS = 10_000
-"""How long a stop waits for slots, in ms. They are granted at once if enough of them are free."""
 
 
 class Step(Enum):
@@ -125,8 +131,6 @@ class Scheduling:
         self._host = False
         self._workers: tuple[str, ...] | None = None
         self._deadline_ms: int | None = None
-        self._stop_due_ms = 0
-        """The time at which a stop that waits for slots is refused."""
         self._step = Step.WAITING
         self._ticket = 0
         """Ticket of the record that the step waits for."""
@@ -187,10 +191,9 @@ class Scheduling:
 
     def _on_other(self, job: Job, event: Event, now_ms: int) -> Next:
         match event:
-            case StopAsked(request, folder, drain) if job.stop is None:
-                job.stop = Request(request, folder, drain)
-                self._stop_due_ms = now_ms + STOP_PATIENCE_MS
-                return STAY
+            case StopAsked() if job.stop is None:
+                job.ask_stop(event, now_ms)
+                return self._end_early(job) if self._read is not None else STAY
             case _:
                 # the manifest of `_unfinished` is written best effort: the job does not wait for its SavepointWritten
                 return on_any(self.name, job, event, now_ms)
@@ -199,7 +202,7 @@ class Scheduling:
         """The time of the next deadline or alarm."""
         if self._end is not None:
             return self._end.due_ms()
-        times = (self._patience_due_ms(), self._alarm_due_ms(job), self._stop_refused_ms(job))
+        times = (self._patience_due_ms(), self._alarm_due_ms(job))
         return min((each for each in times if each is not None), default=None)
 
     def _on_tick(self, job: Job, now_ms: int) -> Next:
@@ -207,9 +210,6 @@ class Scheduling:
         if alarm_ms is not None and now_ms >= alarm_ms:
             assert job.facts.commit_within_ms is not None, "what expires has a time"
             job.raise_alarm(overdue(job.facts.commit_within_ms // 2))
-        refused_ms = self._stop_refused_ms(job)
-        if refused_ms is not None and now_ms >= refused_ms:
-            self._refuse_stop(job)
         if patience_ms is None or now_ms < patience_ms:
             return STAY
         return after_failure(job, self._too_few(job), now_ms)
@@ -230,22 +230,11 @@ class Scheduling:
         """The deadline of slots and sources. Commits and records have none."""
         return self._deadline_ms if self._step is Step.WAITING else None
 
-    def _stop_refused_ms(self, job: Job) -> int | None:
-        """The time at which a requested stop is refused because the job still has no slots; None: none waits."""
-        if job.stop is None or not job.stop.id or self._workers is not None or self._patience_due_ms() is None:
-            return None
-        return self._stop_due_ms
-
-    def _refuse_stop(self, job: Job) -> None:
-        """Refuses the user's request for a stop. A stop that is in the journal stays, and is performed when the job
-        runs."""
-        assert job.stop is not None and self._read is not None, "a stop waits for slots"
-        stop, recorded = job.stop, self._read.stopping is not None
-        then = "it is stopped as soon as it runs" if recorded else "only a job that runs can be stopped"
-        text = f"job {job.config.job} is {self.name.value}: {job.message}; {then}"
-        remedy = f"start workers, or end it without a savepoint: headrace cancel {job.config.job}"
-        job.fail_request(stop, Failure(text, Domain.USER, retry=True, remedy=remedy))
-        job.stop = Request("", stop.folder, stop.drain) if recorded else None
+    def _end_early(self, job: Job) -> Next:
+        """Ends the job for a stop that needs no attempt; STAY: there is no such stop."""
+        if job.stop is None or job.stop.needs_attempt or not job.restored_own:
+            return STAY
+        return ToEndingEarly("no attempt of the job was running")
 
     def _is_decided(self, epoch: int) -> bool:
         decided = self._decided is not None and epoch == self._decided.manifest.epoch
@@ -287,13 +276,15 @@ class Scheduling:
 
     def _on_journal(self, job: Job, read: JournalRead, now_ms: int) -> Next:
         self._read = read
-        job.take_journal(read)
+        job.take_journal(read, now_ms)
         if read.finished is not None and not job.begins_anew:
             return recorded_end(read.finished)
         # Decided output is committed first. Only then is the attempt's record written, after which open transactions
         # are fenced: in another order the fence would abort decided output.
         self._decided, self._stopped, self._unfinished = read.uncommitted, _stopped(read), read.unfinished
         self._before = read.before
+        if self._stopped is None and not isinstance(early := self._end_early(job), Stay):
+            return early
         if self._decided is None and self._stopped is not None and not job.open_names:
             return self._end_stop(job, self._stopped)
         job.message = "opening its sources and sinks"
@@ -312,7 +303,6 @@ class Scheduling:
 
     def _wait(self, job: Job, now_ms: int) -> None:
         self._deadline_ms = now_ms + job.config.slots_timeout_ms
-        self._stop_due_ms = now_ms + STOP_PATIENCE_MS
         self._name_wait(job)
 
     def _name_wait(self, job: Job) -> None:

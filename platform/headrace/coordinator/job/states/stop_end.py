@@ -24,6 +24,7 @@ from headrace.coordinator.job.events import (
     RecordWritten,
     SavepointFailed,
     SavepointWritten,
+    StopDue,
     Tick,
 )
 from headrace.coordinator.job.job import Job
@@ -72,7 +73,7 @@ class StopEnd:
                 return self._on_end_recorded(job, now_ms)
             case Fenced() | FenceFailed() if self._step is EndStep.FENCE and event.attempt == job.attempt:
                 return self._finished()
-            case ConnectorHostFailed() if self._step is EndStep.FENCE:
+            case ConnectorHostFailed() | StopDue() if self._step is EndStep.FENCE:
                 return self._finished()
             case Tick() if self._deadline_ms is not None and now_ms >= self._deadline_ms:
                 return self._finished()

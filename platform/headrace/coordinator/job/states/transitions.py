@@ -84,6 +84,14 @@ class ToCancelling:
 
 
 @dataclass(frozen=True, slots=True)
+class ToEndingEarly:
+    """A stop takes no last checkpoint. why: the reason, as a part of a sentence."""
+
+    name: ClassVar[JobState] = JobState.CANCELLING
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
 class ToFailing:
     """No restart follows this failure."""
 
@@ -132,13 +140,14 @@ Transition = (
     | ToRescaling
     | ToRestarting
     | ToCancelling
+    | ToEndingEarly
     | ToFailing
     | ToSuspended
     | ToFinished
     | ToCanceled
     | ToFailed
 )
-"""One for every state but CREATED, the first one."""
+"""One for every state but CREATED, the first one; CANCELLING has two."""
 
 Next = Stay | Transition
 """The result of a state for an event."""

@@ -104,7 +104,7 @@ class JobActions:
     async def _run(self, name: str, begin: Callable[[Client], Trigger]) -> None:
         def action(client: Client, show: Show) -> str:
             done = client.wait_trigger(begin(client), on_look=lambda seen: show(seen.progress or "in progress"))
-            return f"done: {done.path}" if done.path else "done"
+            return "; ".join(each for each in (f"done: {done.path}" if done.path else "done", done.progress) if each)
 
         await self._operations.run(self._job, name, action)
 

@@ -14,12 +14,14 @@ from headrace.coordinator.job.events import (
     SlotLeaving,
     SplitsFound,
     StopAsked,
+    StopDue,
     Suspend,
 )
 from headrace.coordinator.job.job import Job
-from headrace.coordinator.job.job_state import JobState
+from headrace.coordinator.job.job_state import ENDING, JobState
 from headrace.coordinator.job.states.shared.after_failure import after_cause, after_failure
-from headrace.coordinator.job.states.transitions import STAY, Next, ToCancelling, ToSuspended
+from headrace.coordinator.job.states.transitions import STAY, Next, ToCancelling, ToEndingEarly, ToSuspended
+from headrace.core.config import duration_text
 from headrace.core.errors import Domain
 from headrace.rpc.messages import Failure
 
@@ -35,6 +37,13 @@ def on_any(name: JobState, job: Job, event: Event, now_ms: int) -> Next:
             return after_cause(job, event, now_ms)
         case JournalFailed(failure):
             return after_failure(job, failure, now_ms)
+        case StopAsked() if job.stop is None and name not in ENDING:
+            # kept for the next attempt: a stop takes a last epoch, which needs running slots
+            job.ask_stop(event, now_ms)
+            return STAY
+        case StopDue():
+            assert job.stop is not None, "only a requested stop is due"
+            return ToEndingEarly(f"no other one was complete within {duration_text(job.stop.within_ms)}")
         case SavepointAsked(request) | StopAsked(request) | RescaleAsked(request):
             refuse(job, request, name)
             return STAY

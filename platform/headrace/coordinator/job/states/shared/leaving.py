@@ -1,4 +1,4 @@
-"""The common part of CANCELLING and FAILING: the slots end, then the `finished` record is written.
+"""The common part of CANCELLING (`cancelling`, `ending_early`) and FAILING: slots end, the end is recorded.
 
 ReleaseSlots ─> SlotsReleased ─┐
 ReadJournal ─> JournalRead ────┴─> [Commit decided output, `committed`] ─> `finished` record ─> [Fence] ─> the end;
@@ -43,7 +43,7 @@ from headrace.coordinator.job.job_state import JobState
 from headrace.coordinator.job.states.shared.any_event import on_any, refuse
 from headrace.coordinator.job.states.shared.lost_output import all_lost, mixed_loss, not_committed, output_lost
 from headrace.coordinator.job.states.shared.recorded_end import recorded_end
-from headrace.coordinator.job.states.transitions import STAY, Next, ToCanceled, ToFailed
+from headrace.coordinator.job.states.transitions import STAY, Next, ToCanceled, ToFailed, ToFinished
 from headrace.rpc.messages import Failure
 
 JOURNAL_FAILURES_MAX = 2
@@ -51,6 +51,8 @@ JOURNAL_FAILURES_MAX = 2
 cancel, and the job store records the end. One failure is not enough: it may belong to a record that an earlier state
 requested, or to a put that has succeeded.
 """
+PATIENCE_LEAST_MS = 1_000
+"""How long slots and committers may take at least if a stop is overdue, in ms."""
 
 
 class Step(Enum):
@@ -74,13 +76,16 @@ class Step(Enum):
 
 
 class Leaving:
-    """Base of CANCELLING and FAILING."""
+    """Base of the states that end a job without another epoch."""
 
     name: ClassVar[JobState]
 
     def __init__(self, within_ms: int | None = None) -> None:
-        """within_ms: how long slots, and then committers, may take; None: `JobConfig.cancel_timeout_ms`."""
+        """within_ms: how long slots, and then committers, may take; None: `JobConfig.cancel_timeout_ms`. A requested
+        stop that is due before bounds them, too."""
         self._within_ms = within_ms
+        self._due_ms: int | None = None
+        """The time at which the job ends in any case, because a stop was requested; None: none was."""
         self.asked: list[str] = []
         """The cancel requests."""
         self._step = Step.GATHERING
@@ -110,8 +115,12 @@ class Leaving:
         """The checkpoint to restore if the output of `_decided` is lost."""
 
     @abstractmethod
-    def end(self) -> ToCanceled | ToFailed:
+    def end(self) -> ToCanceled | ToFailed | ToFinished:
         """Returns the transition to the end."""
+
+    def unrecorded(self, job: Job) -> Next:
+        """Returns the transition to the end if the `finished` record could not be written."""
+        return self.end()
 
     @abstractmethod
     def error(self) -> str | None:
@@ -124,14 +133,18 @@ class Leaving:
 
     def enter(self, job: Job, now_ms: int) -> Next:
         """Ends the attempt's slots and reads the journal."""
-        self._deadline_ms = now_ms + self._patience_ms(job)
+        if job.stop is not None:
+            # a stop that is late already, because the machine was, leaves time for the end all the same
+            self._due_ms = max(job.stop.due_ms, now_ms + max(job.stop.leave_ms, PATIENCE_LEAST_MS))
+        self._deadline_ms = now_ms + self._patience_ms(job, now_ms)
         job.message = "ending its slots"
         job.release()
         self._reading = job.read_journal()
         return STAY
 
-    def _patience_ms(self, job: Job) -> int:
-        return job.config.cancel_timeout_ms if self._within_ms is None else self._within_ms
+    def _patience_ms(self, job: Job, now_ms: int) -> int:
+        own_ms = job.config.cancel_timeout_ms if self._within_ms is None else self._within_ms
+        return own_ms if self._due_ms is None else min(own_ms, max((self._due_ms - now_ms) // 2, PATIENCE_LEAST_MS))
 
     def on(self, job: Job, event: Event, now_ms: int) -> Next:  # noqa: PLR0911 - one step a case
         """Handles one step. The end is recorded once the slots have exited or their deadline has passed."""
@@ -140,7 +153,9 @@ class Leaving:
                 # releases overlap: only the answer to the last one means that no slot of any attempt is left
                 self._released = True
                 return self._record(job, now_ms)
-            case Tick() if (due_ms := self.due_ms(job)) is not None and now_ms >= due_ms:
+            case Tick() if self._due_ms is not None and now_ms >= self._due_ms:
+                return self.end() if self._step is Step.FENCE else self.unrecorded(job)
+            case Tick() if (due_ms := self._step_due_ms()) is not None and now_ms >= due_ms:
                 # there is one deadline at a time: first that of the slots, then that of the committers
                 self._settled, self._released = self._released, True
                 return self.end() if self._step is Step.FENCE else self._record(job, now_ms)
@@ -192,7 +207,7 @@ class Leaving:
             return STAY
         self._failures += 1
         if self._failures >= JOURNAL_FAILURES_MAX:
-            return self.end()
+            return self.unrecorded(job)
         if not self._read:
             self._reading = job.read_journal()
         elif self._step is Step.FINISHED_RECORD:
@@ -209,7 +224,7 @@ class Leaving:
             return self._write_uncommitted(job)
         if self._step is Step.GATHERING:
             self._step = Step.COMMIT
-            self._outside_ms = now_ms + self._patience_ms(job)
+            self._outside_ms = now_ms + self._patience_ms(job, now_ms)
             assert self._decided is not None, "something is to be committed"
             job.message = f"committing epoch {self._decided.manifest.epoch}"
             job.do(Commit(self._decided.manifest.epoch, self._uncommitted))
@@ -285,13 +300,16 @@ class Leaving:
         names = {sink: tuple(name for name in own if name not in decided) for sink, own in job.open_names.items()}
         if self._settled or not job.hosted or not any(names.values()):
             return self.end()
-        self._outside_ms = now_ms + self._patience_ms(job)
+        self._outside_ms = now_ms + self._patience_ms(job, now_ms)
         job.message = "ending its open transactions"
         job.do(Fence(job.attempt, names))
         return STAY
 
     def due_ms(self, job: Job) -> int | None:
-        """The deadline of the slots, then that of the committers."""
+        """The deadline of the slots, then that of the committers; at the latest a requested stop's."""
+        return min((each for each in (self._step_due_ms(), self._due_ms) if each is not None), default=None)
+
+    def _step_due_ms(self) -> int | None:
         if not self._released:
             return self._deadline_ms
         if self._step is Step.FENCE:

@@ -10,6 +10,7 @@ from headrace.coordinator.job.job import Job
 from headrace.coordinator.job.job_state import JobState
 from headrace.coordinator.job.states.shared.any_event import refuse
 from headrace.coordinator.job.states.transitions import STAY, Next
+from headrace.coordinator.job.stop_request import StopRequest
 from headrace.rpc.messages import Failure
 
 
@@ -54,7 +55,25 @@ class Over:
         return None
 
 
-def answered(job: Job, request: str | None, path: str | None = None) -> None:
+def answered(job: Job, request: str | None, path: str | None = None, note: str | None = None) -> None:
     """Answers a user's request with success."""
     if request:
-        job.do(Answer(request, path=path))
+        job.do(Answer(request, path=path, note=note))
+
+
+def answer_stop(job: Job, path: str | None) -> None:
+    """Answers a requested stop, which has ended the job. path: of its savepoint; None: it has taken none."""
+    if job.stop is None:
+        return
+    if job.ended_early and not job.restored_own:
+        path = job.config.savepoint
+    answered(job, job.stop.id, path, _note(job, job.stop) if job.ended_early else None)
+    job.stop, job.stopped = None, True
+
+
+def _note(job: Job, stop: StopRequest) -> str:
+    """Returns what the user should know who asked for the stop."""
+    if job.restored is None:
+        return f"ended without a checkpoint: {stop.why}; submitted again, it begins at its start"
+    where = f"at checkpoint {job.restored.epoch}" if job.restored_own else "where it began"
+    return f"ended {where}: {stop.why}; rows that were read since then are read again"

@@ -6,7 +6,7 @@ from typing import ClassVar
 
 from headrace.coordinator.job.job import Job
 from headrace.coordinator.job.job_state import JobState
-from headrace.coordinator.job.states.terminal.ended import Over, answered
+from headrace.coordinator.job.states.terminal.ended import Over, answer_stop
 
 
 class Finished(Over):
@@ -16,7 +16,5 @@ class Finished(Over):
 
     def answer(self, job: Job) -> None:
         """Answers a requested stop with the path of its savepoint."""
-        if job.stop is not None:
-            answered(job, job.stop.id, self._savepoint)
-            job.stop, job.stopped = None, True
+        answer_stop(job, self._savepoint)
         super().answer(job)
