@@ -24,7 +24,9 @@ class LinesCheck:
             return {}
         messages = pl.from_arrow(self._encoder.encode(visible))
         assert isinstance(messages, pl.Series)
-        broken = messages.cast(pl.Binary).bin.contains(b"\n")
+        texts = messages.cast(pl.Binary).bin
+        # a CR at the end would be read as part of the line end
+        broken = texts.contains(b"\n") | texts.ends_with(b"\r")
         found: dict[int, Refusal] = {}
         for number in broken.arg_true():
             column = next(name for name in suspected if _breaks(visible.get_column(name).slice(number, 1)))
@@ -40,5 +42,5 @@ def _breaks(column: pl.Series) -> bool:
 
 def _breaks_plainly(values: pl.Series) -> bool:
     if values.dtype == pl.String:
-        return bool(values.str.contains("\n", literal=True).any())
-    return values.dtype == pl.Binary and bool(values.bin.contains(b"\n").any())
+        return bool(values.str.contains_any(["\n", "\r"]).any())
+    return values.dtype == pl.Binary and bool((values.bin.contains(b"\n") | values.bin.contains(b"\r")).any())

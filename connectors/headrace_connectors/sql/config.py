@@ -11,8 +11,10 @@ from typing import Any, ClassVar, Literal, Self
 from pydantic import Field, field_validator, model_validator
 
 from headrace.connect.checkpoint_terms import refused_terms
+from headrace.connect.row_check import columns_holding
 from headrace.connect.sink import SinkContext
 from headrace.core.config import Config, secret
+from headrace.core.types import ListOf, Primitive, Struct
 from headrace_connectors.sql.tables.target import IDENTIFIER_BYTES_MAX, STAGED_SUFFIX, Target
 from headrace_connectors.sql.writing.staged_parts import StagedBy
 
@@ -142,8 +144,16 @@ class SqlSinkSettings(Config):
         return (str(StagedBy.of(context)),) if self.exactly_once else ()
 
     def check(self, context: SinkContext) -> list[str]:
-        """Exactly-once requires aligned checkpoints."""
-        return refused_terms(context.checkpoint) if self.exactly_once else []
+        """Exactly-once requires aligned checkpoints. Keys must be distinct in the table if they are in the rows."""
+        terms = refused_terms(context.checkpoint) if self.exactly_once else []
+        floats = columns_holding(context.schema, lambda dtype: dtype in (Primitive.FLOAT32, Primitive.FLOAT64))
+        types = {name: context.schema.field(name).type for name in self.key or () if name in floats}
+        return terms + [
+            f"key column {name!r} is {dtype}: a table has it as JSON, in which NaN, infinities and NULL are one value, "
+            "so rows of different keys would replace each other; make the key of plain columns"
+            for name, dtype in types.items()
+            if isinstance(dtype, ListOf | Struct)
+        ]
 
     @property
     def publishes_once(self) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +19,9 @@ SCHEMA = schema_of({"k": "string not null", "n": "int64"})
 UPSERT: dict[str, Any] = {"mode": "upsert", "key": ["k"]}
 
 
-def refusal(tables: Tables, **fields: Any) -> UserError:
+def refusal(tables: Tables, schema: Schema = SCHEMA, **fields: Any) -> UserError:
     with pytest.raises(UserError) as raised:
-        tables.sink(SCHEMA, **fields)
+        tables.sink(schema, **fields)
     return raised.value
 
 
@@ -99,6 +100,40 @@ def test_types_that_hold_everything_are_taken(postgres_tables: Tables) -> None:
     schema, columns = columns_of(types)
     postgres_tables.run(f"CREATE TABLE results ({columns})")
     postgres_tables.sink(schema, delivery="exactly-once")
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs", "keys"),
+    [
+        ("int64", "REAL", [2**53, 2**53 + 1]),
+        ("int64", "FLOAT", [2**53, 2**53 + 1]),
+        ("decimal(18,1)", "NUMERIC", [Decimal("12345678901234567.1"), Decimal("12345678901234567.2")]),
+        ("decimal(18,1)", "REAL", [Decimal("12345678901234567.1"), Decimal("12345678901234567.2")]),
+    ],
+)
+def test_numbers_that_sqlite_would_round_to_one_key_are_refused(
+    tmp_path: Path, ours: str, theirs: str, keys: list[object]
+) -> None:
+    tables = Tables(f"sqlite:///{tmp_path / 'tables.db'}")
+    schema = schema_of({"k": ours, "n": "int64"})
+    tables.run(f"CREATE TABLE results (k {theirs} PRIMARY KEY, n BIGINT)")
+    assert f"column 'k' is {theirs}" in refusal(tables, schema, **UPSERT).message
+
+    tables.run("DROP TABLE results")
+    sink = tables.sink(schema, create_table=True, **UPSERT)
+    writer = sink.writer()
+    writer.write(sink.batch([(key, number) for number, key in enumerate(keys)]))
+    writer.flush(1)
+    writer.close()
+    assert [n for (n,) in tables.rows("results", "n")] == [0, 1]
+    tables.close()
+
+
+def test_decimals_of_few_digits_are_numbers_in_sqlite(tmp_path: Path) -> None:
+    tables = Tables(f"sqlite:///{tmp_path / 'tables.db'}")
+    tables.run("CREATE TABLE results (k NUMERIC(15, 2) PRIMARY KEY, n BIGINT)")
+    tables.sink(schema_of({"k": "decimal(15,2)", "n": "int64"}), **UPSERT)
+    tables.close()
 
 
 def test_upsert_needs_a_unique_constraint_on_the_key(tables: Tables) -> None:

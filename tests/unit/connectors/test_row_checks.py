@@ -187,7 +187,7 @@ class TestKafka:
 
 
 @pytest.mark.parametrize("form", ["csv", "raw", "json", "parquet"])
-@pytest.mark.parametrize("value", ["plain", "two\nlines", "\r", None])
+@pytest.mark.parametrize("value", ["plain", "two\nlines", "\r", "end\r", "mid\rdle", None])
 def test_text_files_have_a_row_a_line_or_quote_its_line_breaks(tmp_path: Path, form: str, value: str | None) -> None:
     config = FilesSinkConfig(path=str(tmp_path / "out"))
     told = context(schema=schema_of({"k": "string"}), format=form)

@@ -158,7 +158,7 @@ class _TextFile:
         assert isinstance(messages, pl.Series)
         lines = messages.cast(pl.Binary).to_list()
         text = b"\n".join(lines) + b"\n"
-        if not self._quotes and text.count(b"\n") != len(lines):
+        if not self._quotes and (text.count(b"\n") != len(lines) or b"\r\n" in text):
             raise DataError("a message has a line break, so it cannot be one line of a file", remedy="write it as json")
         self.file.write(text)
 

@@ -21,6 +21,8 @@ _MADE: dict[Primitive, SqlType] = {
     Primitive.BINARY: sa.LargeBinary(),
     Primitive.DATE: sa.Date(),
 }
+_SQLITE_DIGITS = 15
+"""Digits of a decimal that SQLite keeps in a column of numbers, where it is a float."""
 _TEXTS = (sa.String, sa.Uuid)
 _WHOLE = (sa.Integer, sa.Numeric)
 # SQLAlchemy 2.1 has Float beside Numeric, 2.0 below it
@@ -64,8 +66,12 @@ def holds(column: SqlType, dtype: DataType, dialect: str) -> bool:
     match dtype:
         case Primitive():
             accepted = _ACCEPTED[dtype] if strict else _LOOSELY.get(dtype, _ACCEPTED[dtype])
-            return isinstance(column, accepted) and not (strict and _too_narrow(column, dtype))
+            # floats of 8 bytes: two numbers beyond 2**53 may be one
+            rounds = dtype is Primitive.INT64 and isinstance(column, sa.Float)
+            return isinstance(column, accepted) and not rounds and not (strict and _too_narrow(column, dtype))
         case Decimal():
+            if dialect == "sqlite" and not isinstance(column, sa.String):
+                return isinstance(column, sa.Numeric) and dtype.precision <= _SQLITE_DIGITS
             return _holds_decimal(column, dtype) if strict else isinstance(column, sa.Numeric | sa.String)
         case Timestamp():
             return isinstance(column, sa.DateTime) or (not strict and isinstance(column, sa.String))

@@ -37,6 +37,9 @@ class CsvEncoder:
         """Texts, quoted where necessary, and NULL as its text."""
         quote, null = self._dialect.quote, self._dialect.null
         special = texts.str.contains(self._specials) | (texts == null)
+        if len(self._names) == 1:
+            # a line of blanks is none in a file
+            special |= texts.str.strip_chars() == ""
         if special.any():
             doubled = texts.str.replace_all(quote, quote * 2, literal=True)
             texts = texts.zip_with(~special, quote + doubled + quote)

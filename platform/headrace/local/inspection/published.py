@@ -162,12 +162,19 @@ class _Collected:
             return replace(self._found, rows=_nullable(spec.encoded).empty())
         rows = pl.concat(self._rows)
         if spec.update_key is not None:
-            rows = _standing(rows, pl.concat(self._tombstones), spec.update_key)
+            rows = _standing(rows, pl.concat(self._tombstones), _identity(spec, spec.update_key))
         return replace(self._found, rows=rows.select(names))
 
 
+def _identity(spec: SinkSpec, update_key: tuple[str, ...]) -> tuple[str, ...]:
+    """The columns that tell keys apart: the message key, if that is made of the update key, because the values' format
+    may write several keys the same (JSON: NaN, infinities and NULL)."""
+    made_of_it = bool(update_key) and set(spec.config.key_columns or ()) == set(update_key)
+    return (_KEY,) if made_of_it else update_key
+
+
 def _standing(rows: pl.DataFrame, tombstones: pl.DataFrame, key: tuple[str, ...]) -> pl.DataFrame:
-    """Returns the last row of each update key, unless a later tombstone has its message key."""
+    """Returns the last row of each key, unless a later tombstone has its message key."""
     last = last_rows(rows, key)
     deleted = tombstones.group_by(_KEY).agg(pl.col(_PLACE).max().alias("__deleted"))
     joined = last.join(deleted, on=_KEY, how="left", maintain_order="left")

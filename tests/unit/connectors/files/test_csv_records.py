@@ -211,6 +211,16 @@ def test_rows_with_line_breaks_are_written_and_read_back(
         assert texts[header:] == [[str(n), a or "", b or ""] for n, a, b in rows]
 
 
+def test_a_line_of_blanks_is_a_row_if_its_text_was_written(tmp_path: Path) -> None:
+    schema = schema_of({"text": "string"})
+    writer = FilesSinkConfig(path=str(tmp_path)).open_writer(SinkContext("j", "out", 0, 1, schema, format="csv"))
+    writer.write(SinkBatch(pl.DataFrame({"text": ["", " ", "\t", "\n", "a"], TS: [0] * 5})))
+    writer.flush(1)
+    writer.close()
+    (path,) = tmp_path.iterdir()
+    assert [text for _, text in records(path)] == [b'""', b'" "', b'"\t"', b'"\n"', b"a"]
+
+
 def test_a_header_of_several_lines_and_columns_in_another_order(tmp_path: Path) -> None:
     path = tmp_path / "f.csv"
     path.write_text('"more",id,"a long\nname",text\n"x\ny",1,,"5"" pipe"\n5" pipe,2,,"p\nq"\n')

@@ -37,6 +37,15 @@ def test_what_is_left_out() -> None:
     assert config.commit_within_ms is None
 
 
+@pytest.mark.parametrize("dtype", ["[float64]", "{f: float32}", "[{f: [float64], s: string}]"])
+def test_a_key_that_a_table_has_as_json_with_floats_is_refused(dtype: str) -> None:
+    context = replace(CONTEXT, schema=schema_of({"k": dtype, "s": "{n: int64}", "f": "float64", "v": dtype}))
+    (problem,) = sink(mode="upsert", key=["f", "k", "s"]).check(context)
+    assert problem.startswith(f"key column 'k' is {context.schema.field('k').type}: a table has it as JSON")
+    assert sink(mode="upsert", key=["f", "s"]).check(context) == []
+    assert sink().check(context) == []
+
+
 def test_texts_of_a_file_are_read() -> None:
     config = sink(table="s.delays", mode="upsert", key="k", delivery="exactly-once", create_table="true")
     assert config.target == Target("delays", "s")
