@@ -133,11 +133,12 @@ def first_of(several: Iterable[Refused]) -> Refused:
     return found
 
 
-def raise_refused(node: str, rows: pl.DataFrame, refused: Refused) -> None:
-    """Raises DataError for the first refused row, if there is one: node, reason, row, remedy."""
+def raise_refused(node: str, rows: pl.DataFrame, refused: Refused, *, also: str = "") -> None:
+    """Raises DataError for the first refused row, if there is one: node, reason, row, remedy. also: another remedy."""
     if refused:
         first = min(refused)
-        raise refused_row(node, refused[first].why, rows[first], refused[first].remedy)
+        remedy = "; ".join(each for each in (refused[first].remedy, also) if each)
+        raise refused_row(node, refused[first].why, rows[first], remedy)
 
 
 def refused_row(node: str, what: str, row: pl.DataFrame, remedy: str) -> DataError:

@@ -133,7 +133,7 @@ class SinkContext:
         if not refused:
             return
         if self.refuse is None:
-            raise_refused(self.node, rows, refused)
+            raise_refused(self.node, rows, refused, also="or leave such rows out: `on_error: skip | divert`")
         else:
             self.refuse(rows, refused)
 

@@ -25,7 +25,7 @@ sources:
     schema: {{k: string, n: int64, wide: bool, at: timestamp}}
     time: {{column: at}}
 steps:
-  wide:
+{steps}  wide:
     from: rows
     select:
       k: k
@@ -56,8 +56,9 @@ class Flow:
         self.source, self.out, self.dead = (create_topic(broker, unique_topic(name), 2) for name in ("i", "o", "d"))
         produce(broker, self.source, [json.dumps(row) for row in ROWS], partition=0)
 
-    def run(self, on_error: str, *, delivery: str = "at-least-once", more: str = "") -> Finished:
+    def run(self, on_error: str, *, delivery: str = "at-least-once", steps: str = "", more_sinks: str = "") -> Finished:
         text = PIPELINE.format(
+            steps=steps,
             name=unique_topic("p"),
             parallelism=self._parallelism,
             brokers=self._broker.bootstrap,
@@ -66,7 +67,9 @@ class Flow:
             fields=f"mode: upsert, timestamp: event, delivery: {delivery}",
             on_error=on_error.format(dead=self.dead),
         )
-        (self._folder / "p.yaml").write_text(text + more.format(brokers=self._broker.bootstrap, dead=self.dead))
+        (self._folder / "p.yaml").write_text(
+            text + more_sinks.format(brokers=self._broker.bootstrap, dead=self.dead, delivery=delivery)
+        )
         return headrace(["run", "p.yaml", "--json"], self._folder)
 
     def written(self) -> list[int]:
@@ -111,29 +114,35 @@ def test_dead_letters_have_the_row_its_place_and_its_reason(
         3: (b"a", b'{"k":"a","n":3,"text":"x"}'),
     }
     assert (done.json["rows_out"], done.json["bad"]) == (2, 3)
+    listed = headrace(["dead-letters", "list", "p.yaml", "--node", "out", "--json"], tmp_path).json["letters"]
+    assert {each["origin"] for each in listed} == {f"{flow.source}[0] offset {number}" for number in (1, 2, 3)}
 
 
 def headers(letter: Record) -> Mapping[str, str]:
     return {name: value.decode() for name, value in letter.headers if isinstance(value, bytes)}
 
 
-MORE = """\
+FOUND = """\
+  found:
+    from: out.bad
+    select: {n: n, why: reason}
+"""
+KEPT = """\
   kept:
     from: found
-    kafka: {{brokers: "{brokers}", topic: "{dead}", delivery: DELIVERY}}
+    kafka: {{brokers: "{brokers}", topic: "{dead}", delivery: {delivery}}}
     format: json
+    parallelism: 1
 """
 
 
-def test_the_output_bad_has_readers_of_its_own(broker: EmbeddedBroker, tmp_path: Path, delivery: str) -> None:
-    flow = Flow(broker, tmp_path)
-    found = "steps:\n  found:\n    from: out.bad\n    select:\n      n: n\n      why: reason\n"
-    more = MORE.replace("DELIVERY", delivery)
-    text = PIPELINE.replace("steps:\n", found)
-    assert text != PIPELINE
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(__name__ + ".PIPELINE", text)
-        done = flow.run("divert", delivery=delivery, more=more)
+@pytest.mark.parametrize("parallelism", [1, 2])
+def test_the_output_bad_has_readers_of_its_own(
+    broker: EmbeddedBroker, tmp_path: Path, delivery: str, parallelism: int
+) -> None:
+    """In the sink's task, and in another one."""
+    flow = Flow(broker, tmp_path, parallelism=parallelism)
+    done = flow.run("divert", delivery=delivery, steps=FOUND, more_sinks=KEPT)
     assert done.code == 0, done.err
     assert flow.written() == [0, 4]
     assert sorted(json.loads(letter.value or b"")["n"] for letter in flow.letters()) == [1, 2, 3]
@@ -142,4 +151,5 @@ def test_the_output_bad_has_readers_of_its_own(broker: EmbeddedBroker, tmp_path:
 def test_with_fail_the_row_ends_the_job(broker: EmbeddedBroker, tmp_path: Path) -> None:
     done = Flow(broker, tmp_path).run("fail")
     assert (done.code, done.json["state"]) == (1, "FAILED")
-    assert "a row has no key (k is NULL), and mode: upsert needs one: {'k': None, 'n': 2, 'text': 'x'}" in done.err
+    assert "the record of a row has 1,200,062 bytes, most of them of column text" in done.err
+    assert "'n': 1" in done.err

@@ -41,6 +41,13 @@ sinks:
   all:
     from: made
     sql: {{url: "{url}", table: made, delivery: exactly-once, create_table: true}}
+  tens:
+    from: made
+    sql: {{url: "{url}", table: checked, delivery: exactly-once}}
+    on_error: divert
+  others:
+    from: tens.bad
+    sql: {{url: "{url}", table: refused, delivery: exactly-once, create_table: true}}
   totals:
     from: sums
     sql: {{url: "{url}", table: totals, mode: upsert, key: [k], delivery: exactly-once, create_table: true}}
@@ -79,6 +86,7 @@ def run_until_killed(tables: Tables, folder: Path) -> None:
 
 def test_every_row_once_through_kills(postgres_tables: Tables, tmp_path: Path) -> None:
     tables = postgres_tables
+    tables.run("CREATE TABLE checked (id bigint CHECK (mod(id, 100) <> 0), k bigint)")
     # so slow that it cannot have come to its end by itself
     (tmp_path / "p.yaml").write_text(PIPELINE.format(rows=ROWS, rate=50, url=tables.url))
     run_until_killed(tables, tmp_path)
@@ -93,4 +101,6 @@ def test_every_row_once_through_kills(postgres_tables: Tables, tmp_path: Path) -
     assert [row[0] for row in rows] == list(range(1, ROWS + 1))
     totals = {k: (sum(1 for row in rows if row[1] == k), sum(row[0] for row in rows if row[1] == k)) for k in range(10)}
     assert {k: (n, int(total)) for k, n, total in tables.rows("totals", "k, n, total")} == totals
+    assert sorted(tables.rows("checked", "id, k")) == [row for row in rows if row[0] % 100]
+    assert sorted(tables.rows("refused", "id, k")) == [row for row in rows if not row[0] % 100]
     assert tables.count("made__headrace_staged") == tables.count("totals__headrace_staged") == 0

@@ -208,6 +208,15 @@ def test_streams_of_two_pipelines_do_not_unite() -> None:
         one.union("both", other)
 
 
+def test_a_sink_has_an_output_for_the_rows_that_it_leaves_out() -> None:
+    pipeline, rows = _source()
+    out = rows.sink("out", kafka={"brokers": "b:1", "topic": "t"}, format="json", on_error="divert")
+    out.bad.select("short", ["reason"]).sink("kept", print={})
+    assert pipeline.build().steps["short"].from_ == "out.bad"
+    rows.sink("letters", kafka={"brokers": "b:1", "topic": "t"}, format="json", on_error={"dead_letter": "dead"})
+    assert "letters.bad" in pipeline.explain()
+
+
 def test_a_side_output_has_no_side_output() -> None:
     _, rows = _source()
     with pytest.raises(UserError, match=r"rows\.late is a side output"):

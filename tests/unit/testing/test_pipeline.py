@@ -128,6 +128,32 @@ def test_what_does_not_fit_is_said(inputs: dict[str, Any], outputs: list[str], m
     assert message in str(raised.value)
 
 
+def test_the_output_bad_of_a_sink_is_there_and_empty() -> None:
+    """A collection takes every row."""
+    kafka: dict[str, Any] = {"kafka": {"brokers": "b:1", "topic": "t"}, "format": "json"}
+    sinks = {
+        "out": {"from": "s", "on_error": "divert"} | kafka,
+        "letters": {"from": "s", "on_error": {"dead_letter": "dead"}} | kafka,
+        "kept": {"from": "short"} | kafka,
+    }
+    model = pipeline_from_dict(
+        {
+            "name": "p",
+            "sources": {"s": {"schema": {"n": "int64"}} | kafka},
+            "steps": {"short": {"from": "out.bad", "select": ["reason"]}},
+            "sinks": sinks,
+        }
+    )
+    results = run_pipeline(model, {"s": [{"n": 7}]}, outputs=["out.bad", "letters.bad"])
+    assert [results.rows(name) for name in ("out", "letters", "kept", "out.bad", "letters.bad")] == [
+        [{"n": 7}],
+        [{"n": 7}],
+        [],
+        [],
+        [],
+    ]
+
+
 def test_an_unknown_result_names_those_there_are() -> None:
     with pytest.raises(UserError, match="outputs: totals, windows"):
         run_pipeline(pipeline(), {}).rows("checked")

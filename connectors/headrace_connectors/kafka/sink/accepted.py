@@ -23,21 +23,23 @@ class AcceptedRecords:
 
     def of(self, batch: SinkBatch) -> Records | None:
         """The records of the accepted rows, in order; None if there are none."""
-        batch = self._without(batch, self._unwritable.refused(batch.rows))
-        if not len(batch):
-            return None
-        records = self._sender.records(batch)
-        refused = self._refused.refused(batch.rows, records)
-        if refused:
-            # the sender makes the same records again, without the others
-            batch = self._without(batch, refused)
-            records = self._sender.records(batch)
-        return records if len(records) else None
-
-    def _without(self, batch: SinkBatch, refused: Refused) -> SinkBatch:
-        if not refused:
-            return batch
+        refused = dict(self._unwritable.refused(batch.rows))
+        records = self._records(batch, refused)
+        if records is not None and (later := self._refused.refused(_without(batch, refused).rows, records)):
+            numbers = [row for row in range(len(batch)) if row not in refused]
+            refused |= {numbers[row]: refusal for row, refusal in later.items()}
+            records = self._records(batch, refused)
+        # all at once: they leave in the order of the rows
         self._context.refuse_rows(batch.rows, refused)
-        kept = ~pl.int_range(len(batch), eager=True).is_in(list(refused))
-        assert batch.messages is not None, "a Kafka sink needs encoded messages"
-        return SinkBatch(batch.rows.filter(kept), batch.messages.filter(pa.array(kept.to_list())))
+        return records
+
+    def _records(self, batch: SinkBatch, refused: Refused) -> Records | None:
+        return self._sender.records(_without(batch, refused)) if len(refused) < len(batch) else None
+
+
+def _without(batch: SinkBatch, refused: Refused) -> SinkBatch:
+    if not refused:
+        return batch
+    kept = ~pl.int_range(len(batch), eager=True).is_in(list(refused))
+    assert batch.messages is not None, "a Kafka sink needs encoded messages"
+    return SinkBatch(batch.rows.filter(kept), batch.messages.filter(pa.array(kept.to_list())))

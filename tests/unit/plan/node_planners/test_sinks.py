@@ -94,3 +94,13 @@ def test_outputs_that_are_not_there() -> None:
 def test_a_sink_that_reads_its_own_bad_rows_is_a_cycle() -> None:
     found = problems({"out": out("divert", reads="s")}, steps={"s": {"from": "out.bad", "select": ["x"]}})
     assert [message for message, _ in found.values()] == ["a cycle: s -> out -> s"]
+
+
+def test_dead_letters_of_a_table_go_to_the_brokers_of_the_source() -> None:
+    sql = {"from": "a", "sql": {"url": "sqlite:////x.db", "table": "t"}, "on_error": {"dead_letter": "bad"}}
+    assert spec(compiled({"out": sql}), "out.bad").config.model_dump()["brokers"] == "c:1"
+    message, remedy = problems({"out": sql}, source="generator")["sinks", "out", "on_error"]
+    assert message == "dead letters go to the brokers of a kafka source, and a above it is not one"
+    assert remedy == "use `on_error: divert` and a sink that reads the output .bad"
+    other = sql | {"sql": {"url": "mysql://h/d", "table": "t"}, "on_error": "skip"}
+    assert "sqlite" in str(problems({"out": other})["sinks", "out", "on_error"]).lower()

@@ -10,14 +10,15 @@ from typing import ClassVar, Literal
 import polars as pl
 import pytest
 
+from headrace.connect.registry import format_named
 from headrace.connect.row_check import Refusal, Refuse
 from headrace.connect.sink import Committable, SinkBatch, SinkConfig, SinkContext, Writer
 from headrace.core.batch import O_MINOR, TS
-from headrace.core.errors import ExternalError
+from headrace.core.errors import DataError, ExternalError
 from headrace.core.signals import Barrier, EndOfInput, Signal, Watermark
 from headrace.core.types import Field, Primitive, Schema
 from headrace.operators.operator import OnError
-from headrace.plan.physical import SinkSpec
+from headrace.plan.physical import FormatSpec, SinkSpec
 from headrace.worker.slot.lease import Lease
 from headrace.worker.state.snapshots import SubtaskSnapshots
 from headrace.worker.task.control import SubtaskSnapshot
@@ -208,3 +209,75 @@ def test_skipped_rows_are_counted_and_go_nowhere() -> None:
     task.on_batch(batch(4))
     assert heard.events == []
     assert task.counters == {"rows_in": 4, "rows_out": 2, "bad": 2}
+
+
+DAYS = Schema((Field("day", Primitive.DATE), Field("n", Primitive.INT64)))
+
+
+class Messages(Refusing):
+    """A sink of messages, whose writer takes all of them."""
+
+    takes: ClassVar[Literal["messages", "rows"]] = "messages"
+
+
+class MessageWriter(LogWriter):
+    """Remembers messages."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.messages: list[str | None] = []
+
+    def write(self, batch: SinkBatch) -> None:
+        assert batch.messages is not None
+        self.messages += [None if each is None else str(each) for each in batch.messages.to_pylist()]
+
+
+@pytest.mark.parametrize(
+    ("policy", "implicit", "messages", "counters"),
+    [
+        (OnError.SKIP, False, ['{"day":"1970-01-02","n":0}'], {"rows_in": 2, "rows_out": 1, "bad": 1}),
+        # a dead letter without its content: its headers are columns that are not encoded
+        (OnError.FAIL, True, ['{"day":"1970-01-02","n":0}', None], {"rows_in": 2, "rows_out": 2}),
+    ],
+)
+def test_a_row_that_the_format_cannot_write(
+    policy: OnError, implicit: bool, messages: list[str | None], counters: dict[str, int]
+) -> None:
+    form = FormatSpec("json", format_named("json").config())
+    spec = SinkSpec("out", "log", Messages(), form, DAYS, DAYS, None, implicit=implicit, on_error=policy)
+    counted: Counter[str] = Counter()
+    writer = MessageWriter()
+    task = SinkTask(
+        spec,
+        open_writer=lambda _: writer,
+        refused=RefusedRows(spec, (), counted),
+        snapshots=SubtaskSnapshots("out", 0, Reports()),
+        counters=counted,
+    )
+    days = pl.Series("day", [1, 95_026_237], dtype=pl.Int32).cast(pl.Date)
+    task.on_batch(pl.DataFrame([days, pl.Series("n", [0, 1]), pl.Series(TS, [0, 0])]))
+    assert (writer.messages, counted) == (messages, counters)
+
+
+def test_a_dead_letter_that_is_refused_without_its_content_fails_the_job() -> None:
+    spec = SinkSpec("out.bad", "log", Refusing(), None, SCHEMA, SCHEMA, None, implicit=True)
+
+    class Never(LogWriter):
+        def __init__(self, refuse: Refuse | None) -> None:
+            super().__init__()
+            assert refuse is not None
+            self._refuse = refuse
+
+        def write(self, batch: SinkBatch) -> None:
+            self._refuse(batch.rows, {0: Refusal("no", "never")})
+
+    counters: Counter[str] = Counter()
+    task = SinkTask(
+        spec,
+        open_writer=Never,
+        refused=RefusedRows(spec, (), counters),
+        snapshots=SubtaskSnapshots("out", 0, Reports()),
+        counters=counters,
+    )
+    with pytest.raises(DataError, match=r"sink 'out.bad': no: .'x': None"):
+        task.on_batch(batch(1))

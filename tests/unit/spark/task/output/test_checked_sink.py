@@ -12,11 +12,15 @@ from headrace.core.batch import O_TEXT
 from headrace.core.errors import UserError
 from headrace.core.settings import Home
 from headrace.execution.planning import plan_sinks
+from headrace.local.engine.compile import compile_pipeline
+from headrace.local.engine.job import LocalJob
 from headrace.spark.launch.replay import ReplayOptions, prepare
 from headrace.spark.launch.staged_rows import StagedRows
 from headrace.spark.task.failures import spark_failures
 from headrace.spec.pipeline import Pipeline
 from headrace.spec.reading.read import pipeline_from_dict
+from headrace_dev.broker import EmbeddedBroker
+from support.kafka.broker import consume_all, create_topic, unique_topic
 from support.spark.local_exchange import LocalExchange
 
 
@@ -137,3 +141,32 @@ def test_what_spark_cannot_know_beforehand_is_refused(tmp_path: Path, sink: Any,
     model = pipeline(tmp_path, {**node, "on_error": "skip"}, [])
     with pytest.raises(UserError, match=f"(?s)cannot be replayed.*out: on_error: which rows .* depends on {why}"):
         replay(tmp_path, model)
+
+
+@pytest.mark.broker
+def test_both_engines_write_the_same_dead_letters(tmp_path: Path, broker: EmbeddedBroker) -> None:
+    rows: list[dict[str, Any]] = [
+        {"k": "a", "n": 1},
+        {"k": None, "n": 2},
+        {"k": "y" * 1_200_000, "n": 3},
+        {"k": "b", "n": 4},
+    ]
+    written = []
+    for engine in ("live", "spark"):
+        out, dead = (create_topic(broker, unique_topic(name), 1) for name in ("out", "dead"))
+        kafka = {"brokers": broker.bootstrap, "topic": out, "key": "k", "mode": "upsert"}
+        model = pipeline(tmp_path, {"kafka": kafka, "format": "json", "on_error": {"dead_letter": dead}}, rows)
+        if engine == "live":
+            LocalJob(compile_pipeline(model).physical).run()
+        else:
+            assert replay(tmp_path, model) == 2
+        written.append(
+            [[(each.key, each.value, each.headers) for each in consume_all(broker, topic)] for topic in (out, dead)]
+        )
+    (live, letters), (spark, replayed) = written
+    assert live == spark
+    assert [value for _, value, _ in live] == [b'{"k":"a","n":1}', b'{"k":"b","n":4}']
+    assert [headers for *_, headers in letters] == [headers for *_, headers in replayed]
+    # rows are staged in columns: a letter without content is a row of NULLs there
+    assert [value for _, value, _ in letters] == [b'{"k":null,"n":2}', None]
+    assert [value for _, value, _ in replayed] == [b'{"k":null,"n":2}', b'{"k":null,"n":null}']
