@@ -187,8 +187,9 @@ def test_settings_that_are_not_valid(properties: dict[str, str]) -> None:
 
 
 @pytest.mark.usefixtures("consumer_kind")
-def test_a_login_that_is_refused(broker: EmbeddedBroker) -> None:
-    """Errors of the client, not of a partition, come by its callback."""
+@pytest.mark.parametrize("identity", ["", "cluster/topic"])
+def test_a_login_that_is_refused(broker: EmbeddedBroker, identity: str) -> None:
+    """Errors of the client, not of a partition, come by its callback; with an identity first by that of its admin."""
     login = {
         "security.protocol": "SASL_PLAINTEXT",
         "sasl.mechanism": "PLAIN",
@@ -197,7 +198,7 @@ def test_a_login_that_is_refused(broker: EmbeddedBroker) -> None:
     }
     config = KafkaSourceConfig.model_validate({"brokers": broker.bootstrap, "topic": "t", "properties": login})
     reader = KafkaReader(config, SourceContext("p", "n", schema_of({"v": "string"}), "raw"))
-    reader.assign([Split(SplitId("t", 0), 0)])
+    reader.assign([Split(SplitId("t", 0), 0, identity=identity)])
     deadline = time.monotonic() + WAIT_S
     with pytest.raises(ExternalError, match="refused the login"):
         while time.monotonic() < deadline:

@@ -74,6 +74,10 @@ class IdentityWatch:
     def _look(self) -> None:
         if not self._known:
             return
+        if self._unverified and self._admin is not None:
+            # until rows may be returned, nobody polls the consumer, whose callbacks report a refused login
+            self._admin.poll(0)
+            self._watch.raise_if_hopeless()
         now = time.monotonic()
         if self._request is None:
             if now >= self._due:
