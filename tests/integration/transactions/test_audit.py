@@ -21,7 +21,7 @@ from headrace.core.text.digest_text import digest_text
 from headrace_connectors.kafka.config import KafkaSinkSettings
 from headrace_connectors.kafka.transactions.audit import output_begin
 from headrace_dev.broker import EmbeddedBroker
-from support.kafka.broker import produce
+from support.kafka.broker import create_topic, delete_topic, produce
 from support.kafka.left_job import DECIDED, Left
 from support.processes.running import wait_until
 
@@ -69,6 +69,21 @@ def test_rows_that_are_missing_or_others_are_told(broker: EmbeddedBroker, tmp_pa
     found = audited(left)
     assert (found.verdict, found.rows, found.expected_rows) == ("differs", 3, 4)
     assert found.reasons == ("1 rows are missing",)
+
+
+def test_a_topic_made_anew_has_lost_nothing_that_the_job_could_keep(broker: EmbeddedBroker, tmp_path: Path) -> None:
+    left = Left(broker, tmp_path)
+    left.settle(committed=True)
+    config = KafkaSinkSettings.model_validate({"brokers": broker.bootstrap, "topic": left.topic})
+    rows = [f"{DECIDED} {number}".encode() for number in range(3)]
+    left.write_journal((), total({**output_begin(config), "offsets": {"0": 0}}, rows))
+    assert audited(left).verdict == "proven"
+    delete_topic(broker, left.topic)
+    create_topic(broker, left.topic, 1)
+    produce(broker, left.topic, rows[:2])
+    found = audited(left)
+    assert (found.verdict, found.rows) == ("unprovable", 2)
+    assert found.reasons == ("the topic was created again, or is one of another cluster",)
 
 
 def test_a_job_without_an_account_is_refused(broker: EmbeddedBroker, tmp_path: Path) -> None:

@@ -27,6 +27,7 @@ from headrace_connectors.kafka.clients.client import (
     open_admin,
     topic_partitions,
 )
+from headrace_connectors.kafka.clients.log_identity import identities_of
 from headrace_connectors.kafka.clients.properties import connection_settings
 from headrace_connectors.kafka.config import KafkaSinkSettings, KafkaSourceSettings
 from headrace_connectors.kafka.source.listed_offsets import EARLIEST, LATEST, ListedOffsets
@@ -40,7 +41,7 @@ class _TopicEnds:
     """The first and last offsets of the partitions of a sink's topic."""
 
     def __init__(self, config: KafkaSinkSettings) -> None:
-        self.topic = config.topic
+        self.topic, self._brokers = config.topic, config.brokers
         self.watch = ClientWatch(config.brokers)
         self.admin: AdminClient = open_admin(config.brokers, config.properties, self.watch)
         self._offsets = ListedOffsets(self.admin, self.watch, config.brokers)
@@ -49,6 +50,10 @@ class _TopicEnds:
         """The topic's partitions; empty if it does not exist. Raises ExternalError."""
         found = topic_partitions(self.admin, self.watch)
         return [SplitId(self.topic, number) for number in found.get(self.topic, ())]
+
+    def log(self) -> str:
+        """The identity of the topic; empty if it has none. Raises ExternalError."""
+        return identities_of(self.admin, self.watch, [self.topic], self._brokers).get(self.topic, "")
 
     def first(self, ids: list[SplitId]) -> dict[SplitId, int]:
         return self._offsets.of(ids, EARLIEST)
@@ -63,10 +68,15 @@ class _TopicEnds:
 
 
 def output_begin(config: KafkaSinkSettings) -> dict[str, Any]:
-    """The positions at which future output begins: `{"topic": .., "offsets": {partition: offset}}`."""
+    """The positions at which future output begins: `{"topic": .., "log": .., "offsets": {partition: offset}}`. log: the
+    topic's identity; empty if it has none."""
     ends = _TopicEnds(config)
     offsets = ends.last(ends.partitions())
-    return {"topic": config.topic, "offsets": {str(split.partition): at for split, at in sorted(offsets.items())}}
+    return {
+        "topic": config.topic,
+        "log": ends.log(),
+        "offsets": {str(split.partition): at for split, at in sorted(offsets.items())},
+    }
 
 
 class TopicAudit:
@@ -80,7 +90,11 @@ class TopicAudit:
         first, last = self._ends.first(ids), self._ends.last(ids)
         # a partition that is not in `begin` was added later: its output begins at offset 0
         asked = {split: offsets.get(split.partition, 0) for split in ids}
-        self._doubts = tuple(self._reasons(config.topic, begin["topic"], asked, first, last))
+        doubts = self._reasons(config.topic, begin["topic"], asked, first, last)
+        # what begins in earlier versions has no identity
+        if begin.get("log") and (now := self._ends.log()) and now != begin["log"]:
+            doubts.append("the topic was created again, or is one of another cluster")
+        self._doubts = tuple(doubts)
         self._reader = _reader(config)
         self._splits = {split: Split(split, min(max(at, first[split]), last[split])) for split, at in asked.items()}
         self._reader.assign(list(self._splits.values()))
