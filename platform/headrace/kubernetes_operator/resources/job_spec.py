@@ -92,6 +92,11 @@ class JobSpec(FileModel):
     allow_dropped_state: bool = Field(
         default=False, alias="allowDroppedState", description="start although state fits no node"
     )
+    accept_new_topics: tuple[str, ...] = Field(
+        default=(),
+        alias="acceptNewTopics",
+        description="topics that may be other ones than the state is of: they begin at their start",
+    )
     restart_nonce: int = Field(default=0, ge=0, alias="restartNonce", description="a change restarts the job")
     savepoint_nonce: int = Field(default=0, ge=0, alias="savepointNonce", description="a change takes a snapshot")
     snapshots: PeriodicSnapshots | None = None

@@ -26,12 +26,13 @@ class RunSpec(FileModel):
     variables: str | None = None
     parallelism: int | None = None
     allow_dropped_state: bool = Field(default=False, alias="allowDroppedState")
+    accept_new_topics: tuple[str, ...] = Field(default=(), alias="acceptNewTopics")
     restart_nonce: int = Field(default=0, alias="restartNonce")
 
     @property
     def job_key(self) -> str:
         """Differs from that of a spec which needs another job. What only a submission needs does not count."""
-        return _digest(self.model_dump(exclude={"allow_dropped_state"}))
+        return _digest(self.model_dump(exclude={"allow_dropped_state", "accept_new_topics"}))
 
     @property
     def digest(self) -> str:

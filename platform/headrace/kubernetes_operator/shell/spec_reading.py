@@ -66,6 +66,7 @@ def run_spec_of(document: Document, spec: JobSpec, connection: Connection) -> Ru
         variables=None if spec.variables_from is None else spec.variables_from.secret,
         parallelism=spec.parallelism,
         allowDroppedState=spec.allow_dropped_state,
+        acceptNewTopics=spec.accept_new_topics,
         restartNonce=spec.restart_nonce,
     )
 

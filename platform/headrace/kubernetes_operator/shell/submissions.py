@@ -32,6 +32,7 @@ def submit(client: Client, step: Submit, variables: Mapping[str, str]) -> Submit
         parallelism=step.spec.parallelism,
         from_savepoint=step.origin,
         allow_dropped_state=step.spec.allow_dropped_state,
+        accepted_topics=step.spec.accept_new_topics,
         key=step.key,
     )
     try:

@@ -14,7 +14,7 @@ from headrace.kubernetes.documents import Document
 from headrace.kubernetes_operator.decisions.job_view import NoDesire
 from headrace.kubernetes_operator.resources.job_spec import JobSpec
 from headrace.kubernetes_operator.resources.run_spec import RunSpec
-from headrace.kubernetes_operator.shell.spec_reading import VARIABLES_LABEL, spec_of, variables_of
+from headrace.kubernetes_operator.shell.spec_reading import VARIABLES_LABEL, run_spec_of, spec_of, variables_of
 
 OWN = {"image": "headrace:1", "ledger": "s3://bucket/flights"}
 
@@ -49,6 +49,21 @@ def test_what_is_wrong_is_said_with_its_place(spec: dict[str, Any], message: str
     assert isinstance(found, NoDesire)
     assert found.reason == "InvalidSpec"
     assert message in found.message
+
+
+def test_topics_are_accepted_without_being_another_job() -> None:
+    spec = read({"pipeline": "name: x", "cluster": "session", "acceptNewTopics": ["a", "b"]})
+    assert isinstance(spec, JobSpec)
+    accepted, plain = (
+        run_spec_of({"metadata": {"name": "flights"}}, each, cast("Connection", None))
+        for each in (spec, spec.model_copy(update={"accept_new_topics": ()}))
+    )
+    assert isinstance(accepted, RunSpec)
+    assert isinstance(plain, RunSpec)
+    assert accepted.accept_new_topics == ("a", "b")
+    assert accepted.job_key == plain.job_key
+    # but it is worth another try where the job was refused
+    assert accepted.digest != plain.digest
 
 
 class OneSecret:
