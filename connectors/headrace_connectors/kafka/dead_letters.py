@@ -72,19 +72,23 @@ class KafkaDeadLetters:
         starts = self._sent(first)
         batch: list[tuple[DeadLetter, str]] = []
         positions: dict[SplitId, int] = {}
+        empty = 0
         more = False
         for message in self._records(starts, ends):
-            if len(batch) == limit:
+            if len(batch) + empty == limit:
                 more = True
                 break
             letter = _letter(message)
-            batch.append((letter, to or _origin(letter)))
+            if letter.value is None:
+                empty += 1
+            else:
+                batch.append((letter, to or _origin(letter)))
             positions[letter.place] = letter.position + 1
         for topic in {topic for _, topic in batch} - existing.keys():
             raise missing_topic(topic, self._config.brokers, existing)
-        if do and batch:
+        if do and positions:
             self._send([(letter, topic, _place(letter, to, existing)) for letter, topic in batch], positions)
-        return Resent(dict(Counter(topic for _, topic in batch)), more)
+        return Resent(dict(Counter(topic for _, topic in batch)), more, empty)
 
     def close(self) -> None:
         """Closes the consumer."""

@@ -105,9 +105,11 @@ class RedriveRequest(Request):
 
 
 class Redriven(Answer):
-    """Dead letters that were, or would be, sent. to: topic -> number; more: further ones are left."""
+    """Dead letters that were, or would be, sent. to: topic -> number; more: further ones are left; empty: letters
+    without content, which are passed over."""
 
     node: str
     to: dict[str, int]
     more: bool
     done: bool
+    empty: int = 0

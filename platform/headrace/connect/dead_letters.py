@@ -42,10 +42,12 @@ class DeadLetter:
 
 @dataclass(frozen=True, slots=True)
 class Resent:
-    """The result of one `resend`, done or planned. to: topic -> rows; more: further letters follow."""
+    """The result of one `resend`, done or planned. to: topic -> rows; more: further letters follow; empty: letters
+    without content, which are passed over."""
 
     to: dict[str, int]
     more: bool
+    empty: int = 0
 
     @property
     def rows(self) -> int:
@@ -64,6 +66,8 @@ class DeadLetters(Protocol):
         """Sends the next `limit` letters that no call has sent before; without `do` it only counts them.
 
         to   the topic to send them to; None: each to its origin
+
+        A letter without content (`value` None) is passed over: its message or row could not be written as a letter.
         Each letter is sent once, whatever the number and the outcome of calls, provided only its sink writes to the
         topic. Raises UserError for a letter without an origin, ExternalError.
         """

@@ -116,6 +116,12 @@ def test_dead_letters_have_the_row_its_place_and_its_reason(
     assert (done.json["rows_out"], done.json["bad"]) == (2, 3)
     listed = headrace(["dead-letters", "list", "p.yaml", "--node", "out", "--json"], tmp_path).json["letters"]
     assert {each["origin"] for each in listed} == {f"{flow.source}[0] offset {number}" for number in (1, 2, 3)}
+    again = create_topic(broker, unique_topic("again"), 1)
+    redrive = ["dead-letters", "redrive", "p.yaml", "--node", "out", "--to", again, "--yes", "--json"]
+    first, second = (headrace(redrive, tmp_path).json for _ in range(2))
+    # the one without content is passed over, once
+    assert (first["to"], first["empty"], second["to"], second["empty"]) == ({again: 2}, 1, {}, 0)
+    assert {letter.value for letter in consume_all(broker, again)} == {letters[n].value for n in (2, 3)}
 
 
 def headers(letter: Record) -> Mapping[str, str]:

@@ -107,7 +107,7 @@ def test_the_commands_on_a_pipeline_file(broker: EmbeddedBroker, tmp_path: Path)
     assert f"{source}: 1 letter would be sent" in dry.out
 
     done = headrace(["dead-letters", "redrive", "p.yaml", "--node", "rows", "--yes", "--json"], tmp_path).json
-    assert done == {"node": "rows", "to": {source: 1}, "rows": 1, "done": True, "more": False}
+    assert done == {"node": "rows", "to": {source: 1}, "rows": 1, "done": True, "more": False, "empty": 0}
     assert [record.value for record in consume_all(broker, source)][-1] == b"no json"
     steps = headrace(["dead-letters", "redrive", "p.yaml", "--node", "halves", "--to", again, "--yes"], tmp_path)
     assert (steps.code, len(consume_all(broker, again))) == (0, 2)

@@ -98,20 +98,27 @@ def redrive(
     from headrace.client.output_models import RedriveRequest
 
     sent: Counter[str] = Counter()
+    empty = 0
     with _desk(job, overrides, coordinator) as desk:
         more = True
         while more:
             done = desk.redrive(RedriveRequest(node=node, to=to, yes=yes))
             sent.update(done.to)
+            empty += done.empty
             # a dry run moves nothing: repeated, it would return the same letters
             more = done.more and yes
     rest = done.more
     if as_json:
-        print_json({"node": node, "to": dict(sent), "rows": sent.total(), "done": yes, "more": rest})
+        print_json({"node": node, "to": dict(sent), "rows": sent.total(), "done": yes, "more": rest, "empty": empty})
         return
     for topic, rows in sorted(sent.items()):
         typer.echo(
             f"{topic}: {plural(rows, 'letter')} {'sent' if yes else 'would be sent'}{' and more' if rest else ''}"
+        )
+    if empty:
+        typer.echo(
+            f"{plural(empty, 'letter')} without content passed over: `dead-letters list` shows where they came from",
+            err=True,
         )
     if not sent:
         typer.echo("nothing waits to be sent", err=True)

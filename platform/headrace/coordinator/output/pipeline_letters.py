@@ -81,7 +81,7 @@ class PipelineLetters:
                 remedy="name a topic with --to, and read it by a source of its own",
             )
         sent = self._opened(holder).resend(to, limit, do=do)
-        return Redriven(node=node, to=sent.to, more=sent.more, done=do)
+        return Redriven(node=node, to=sent.to, more=sent.more, done=do, empty=sent.empty)
 
     def _of(self, node: str | None) -> tuple[_Holder, ...]:
         found = tuple(holder for holder in self._holders if node in {None, holder.node})

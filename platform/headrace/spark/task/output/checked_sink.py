@@ -13,6 +13,7 @@ import polars as pl
 
 from headrace.connect.row_check import Encode, Refused, RowCheck, first_of
 from headrace.connect.sink import SinkContext
+from headrace.core.batch import OP
 from headrace.core.signals import Signal
 from headrace.operators.chain import Receiver
 from headrace.plan.physical import SinkSpec
@@ -41,11 +42,11 @@ class CheckedSink:
             self._sink.on_batch(batch)
 
     def _emptied(self, batch: pl.DataFrame, found: Refused) -> pl.DataFrame:
-        """A dead letter that cannot be written has no content: its headers remain."""
+        """A dead letter that cannot be written has no content: its headers remain. It is staged as a delete, which is
+        published without a value."""
         empty = pl.int_range(batch.height, eager=True).is_in(list(found))
-        return batch.with_columns(
-            pl.when(pl.lit(empty)).then(None).otherwise(pl.col(name)).alias(name) for name in self._spec.encoded.names
-        )
+        columns = [pl.when(empty).then(None).otherwise(pl.col(name)).alias(name) for name in self._spec.encoded.names]
+        return batch.with_columns(*columns, empty.alias(OP))
 
     def on_signal(self, signal: Signal) -> None:
         """Passes it on."""

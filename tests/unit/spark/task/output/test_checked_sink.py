@@ -166,7 +166,5 @@ def test_both_engines_write_the_same_dead_letters(tmp_path: Path, broker: Embedd
     (live, letters), (spark, replayed) = written
     assert live == spark
     assert [value for _, value, _ in live] == [b'{"k":"a","n":1}', b'{"k":"b","n":4}']
-    assert [headers for *_, headers in letters] == [headers for *_, headers in replayed]
-    # rows are staged in columns: a letter without content is a row of NULLs there
+    assert letters == replayed
     assert [value for _, value, _ in letters] == [b'{"k":null,"n":2}', None]
-    assert [value for _, value, _ in replayed] == [b'{"k":null,"n":2}', b'{"k":null,"n":null}']
