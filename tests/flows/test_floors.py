@@ -155,11 +155,11 @@ def test_all_partitions_idle_at_once(parallelism: int) -> None:
     """No partition goes on: time stands at the furthest one, and again at another one after a row of that."""
     script = Script([[(1, 1), (12, 2), (100, 1)], [(5, 11)]], known=2)
     live = Live(script, parallelism, None)
-    live.wait_for_window(90)
+    live.wait_for_window(40)
     script.add(1, (7, 12), (95, 11), (150, 12), (205, 11))
-    live.wait_for_window(190)
+    live.wait_for_window(180)
     script.add(0, (110, 2), (195, 1), (300, 1))
-    live.wait_for_window(290)
+    live.wait_for_window(230)
     found = live.finish()
     assert {i for _, i in found[1]} == {12, 2}, "the rows at 7 and 110 ms came after all of their windows"
     check_reruns(live, found)
