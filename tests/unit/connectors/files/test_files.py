@@ -191,6 +191,7 @@ def test_compressed_files_are_read_from_any_line_on(tmp_path: Path, form: str) -
         ("csv", gzip.compress(b"1,a\n" * 1_000)[:-9], r"f is damaged, or not complete: .*\n  copy it anew"),
         ("parquet", gzip.compress(b"PAR1"), r"f is packed with gzip\n  unpack it: Parquet files are compressed inside"),
     ],
+    ids=["bzip2", "gzip that is cut", "Parquet in gzip"],
 )
 def test_files_that_cannot_be_unpacked(tmp_path: Path, form: str, content: bytes, message: str) -> None:
     (tmp_path / "f").write_bytes(content)

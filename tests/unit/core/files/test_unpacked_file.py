@@ -137,6 +137,7 @@ def flipped(packed: bytes) -> bytes:
         zstd(TEXT)[:-5],
         zstd(TEXT)[:-3_000],
     ],
+    ids=["gzip, no end", "gzip, five bytes", "gzip, half", "gzip, flipped", "gzip, more", "zstd, no end", "zstd, half"],
 )
 def test_a_damaged_file_is_an_error_with_its_path(tmp_path: Path, packed: bytes) -> None:
     path = tmp_path / "f.gz"
