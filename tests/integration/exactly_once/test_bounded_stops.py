@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import pytest
 
 from headrace_dev.broker import EmbeddedBroker
-from support.clusters.kafka_flow import Flow
+from support.clusters.kafka_flow import DOUBLING, Flow
 from support.clusters.session import Cluster
 from support.clusters.stopping_points import StoppingPoints
 from support.clusters.troubles import STAY_IN_TROUBLE, TROUBLES, flow_for_troubles
@@ -83,10 +83,26 @@ def test_a_stop_with_a_savepoint_ends_within_its_bound(flow: Flow, points: Stopp
     assert "no other one was complete within 10s" in told
 
 
+def test_a_job_that_crashes_is_upgraded(cluster: Cluster, flow: Flow, points: StoppingPoints) -> None:
+    """The new pipeline does not crash."""
+    function = cluster.folder / "doubling.py"
+    text = function.read_text()
+    with TROUBLES["crash_loop"](flow, points):
+        function.write_text(DOUBLING)
+        upgraded = cluster.headrace("upgrade", flow.job, flow.file(), "--json")
+        assert upgraded.code == 0, upgraded.err
+        flow.job = upgraded.json["job_id"]
+        flow.wait_checkpoint()
+        flow.settle()
+    function.write_text(text)
+    flow.go_on(flow.stop(), *STAY_IN_TROUBLE)
+
+
 @pytest.mark.full
-def test_stops_at_random_moments(flow: Flow, points: StoppingPoints, stops: int) -> None:
-    """`pytest --stops 200` is what a release runs."""
-    choices = random.Random(stops)
+@pytest.mark.parametrize("seed", range(4))
+def test_stops_at_random_moments(flow: Flow, points: StoppingPoints, stops: int, seed: int) -> None:
+    """`make test-full` has 50 for each seed."""
+    choices = random.Random(seed)
     for _ in range(stops):
         options = ("--savepoint", "saved") if choices.random() < 0.3 else ()
         _stop_and_go_on(flow, points, choices.choice(list(TROUBLES)), *options, pause_s=choices.uniform(0, 3))
