@@ -47,6 +47,9 @@ if TYPE_CHECKING:
     from headrace.local.runs.slot_run import RunOutcome
     from headrace.processes.spawning import Starter
 
+THREADS_END_WITHIN_S = 8.0
+"""How long a run in threads may take to end. A function that hangs cannot be interrupted; Docker kills after 10 s."""
+
 
 class Stoppable(Protocol):
     """A run, in threads or in slot processes."""
@@ -189,7 +192,7 @@ def _in_threads(compiled: Compiled, floors: tuple[AppliedFloor, ...], started_s:
     options = JobOptions(job=f"{compiled.pipeline.name}-{uuid.uuid4().hex[:8]}", floors=floors, watches_data=True)
     job = LocalJob(compiled.physical, options)
     try:
-        state = _to_the_end(job, job.run, started_s)
+        state = _to_the_end(job, job.run, started_s, within_s=THREADS_END_WITHIN_S)
     except Exception as error:
         progress = job.progress()
         return Ran("FAILED", progress, (), error, ran=progress.rows_in > 0)
@@ -326,8 +329,11 @@ def _to_the_end(
     run_it: Callable[[Callable[[Progress], None]], Outcome],
     started_s: float,
     page: RunPage | None = None,
+    *,
+    within_s: float | None = None,
 ) -> Outcome:
-    """Runs with a progress line. The first Ctrl-C, SIGTERM or SIGHUP ends the job in order, a second Ctrl-C at once."""
+    """Runs with a progress line. The first Ctrl-C, SIGTERM or SIGHUP ends the job in order. A second Ctrl-C or SIGTERM
+    ends the process at once, and so does an end that takes longer than `within_s`."""
     meter = Meter(started_s)
     asked = _EndAsked()
     with handled(asked):
@@ -336,6 +342,7 @@ def _to_the_end(
             # called here, not in the handler: a handler may interrupt the very lock that `stop` acquires
             if asked.signals:
                 job.stop()
+                asked.leave_if_late(within_s)
             if signal.SIGHUP in asked.signals:
                 let_go_of_terminal()
             if page is not None and (news := page.news()) is not None:
@@ -353,13 +360,21 @@ class _EndAsked:
     """Records signals. The first one requests the end; a second Ctrl-C, or SIGTERM, exits at once."""
 
     signals: list[int] = field(default_factory=list)
+    since_s: float = 0.0
 
     def __call__(self, number: int) -> None:
         # a hang-up may come twice by itself: from the terminal and from the shell
         if self.signals and number != signal.SIGHUP:
             os._exit(128 + number)
+        self.since_s = time.monotonic()
         self.signals.append(number)
         write_line("stopping; Ctrl-C or SIGTERM again leaves at once")
+
+    def leave_if_late(self, within_s: float | None) -> None:
+        """Exits if the end was requested longer ago than that."""
+        if within_s is not None and time.monotonic() - self.since_s > within_s:
+            write_line("left: a function, source or sink did not return")
+            os._exit(128 + self.signals[0])
 
 
 def _finish_floors(applied: Sequence[AppliedFloor], record: Path | None) -> None:

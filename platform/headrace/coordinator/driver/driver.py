@@ -244,11 +244,10 @@ class JobDriver:
             # requests that were queued when the job ended are refused, so that every request is answered
             self._on_late(self._events.get_nowait())
         self._fleet.leave(self.job)
-        for close in (self._storage.close, self._host.close):
-            try:
-                await close()
-            except Exception:
-                LOG.exception("job %s: something of it did not end in order", self.job)
+        # at the same time: either may wait for something that does not answer
+        for result in await asyncio.gather(self._storage.close(), self._host.close(), return_exceptions=True):
+            if isinstance(result, Exception):
+                LOG.error("job %s: something of it did not end in order", self.job, exc_info=result)
         while self._tasks:
             await asyncio.gather(*self._tasks, return_exceptions=True)
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 import asyncio
 import secrets
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -64,8 +64,10 @@ LOOK_S = 0.1
 VALUES_EVERY = 5
 """Looks between two values for monitoring."""
 STORAGE_THREADS = 4
-STOP_WITHIN_MS = 9_000
-"""The bound of a run that is asked to end, in ms. Docker kills 10 s after it has asked."""
+STOP_WITHIN_MS = 7_500
+"""The bound of the job of a run that is asked to end, in ms. Docker kills 10 s after it has asked."""
+CLOSE_WITHIN_S = 1.5
+"""How long storage and connectors of such a run may take to close then, in seconds. Nothing depends on it any more."""
 CANCEL_WITHIN_MS = 4_000
 """How long slots may take to exit, and then committers, if there is nothing to keep, in ms."""
 
@@ -218,7 +220,9 @@ class SlotRun:
             async with self._served(driver, fleet, executor, folder, logs):
                 driver.start()
                 await self._supervise(driver, supervisor, on_progress)
-                await driver.closed()
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(CLOSE_WITHIN_S if self._told_to_stop else None):
+                        await driver.closed()
             return self._outcome(driver)
         finally:
             if supervisor is not None:

@@ -12,8 +12,16 @@ import pytest
 from headrace.core.errors import UserError
 from headrace.deployment.kubernetes.cluster_file import cluster_spec
 from headrace.deployment.kubernetes.cluster_spec import KubernetesCluster
-from headrace.deployment.kubernetes.manifests import deployment, owned_documents, secret, worker_template
+from headrace.deployment.kubernetes.manifests import (
+    WORKER_DRAIN_SECONDS,
+    WORKER_GRACE_SECONDS,
+    deployment,
+    owned_documents,
+    secret,
+    worker_template,
+)
 from headrace.deployment.kubernetes.work import WORK_FOLDER, Work
+from headrace.worker.supervision.supervisor import FLUSH_SECONDS, LEAVE_SECONDS
 
 
 def cluster_of(name: str = "flights", **spec: Any) -> KubernetesCluster:
@@ -73,6 +81,8 @@ def test_workers_have_part_of_their_grace_time_to_hand_their_jobs_over() -> None
     assert drain(CLUSTER) == ["45s"]
     assert worker_template(CLUSTER)["spec"]["terminationGracePeriodSeconds"] == 60
     assert drain(cluster_of(env={"HEADRACE_DRAIN": "5s"})) == ["5s"]
+    # jobs that cannot be moved, and slots that hang, end within the grace time, too
+    assert WORKER_DRAIN_SECONDS + LEAVE_SECONDS + FLUSH_SECONDS < WORKER_GRACE_SECONDS
 
 
 def test_no_secret_is_outside_of_the_secret() -> None:
