@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -12,9 +11,9 @@ from headrace.client.discovery import COORDINATOR_VARIABLE
 from headrace.client.http import Client
 from headrace.client.submission import APPLICATION_VARIABLE
 from headrace.client.token_files import TOKEN_FILE_VARIABLE, required_token
-from headrace.kubernetes.collection import Collection
+from headrace.deployment.kubernetes.own_objects import OwnObjects
 from headrace.kubernetes.connection import open_connection
-from headrace.kubernetes.refusals import NotFoundError
+from headrace.kubernetes.ownership import Claim
 from headrace.leadership.kubernetes_election import LeaseAddress
 from headrace.leadership.opening import open_locator
 from headrace.tls.named_server import named_authority
@@ -68,8 +67,8 @@ class PodPart:
         connection = open_connection(os.environ)
         try:
             namespace = LeaseAddress.parsed(self.election).namespace or connection.namespace
-            # the attendant of another pod may have been faster
-            with contextlib.suppress(NotFoundError):
-                connection.delete(Collection("apps/v1", "deployments", namespace), self.deployment)
+            # False: the attendant of another pod was faster
+            claim = Claim(self.deployment, controller=None)
+            OwnObjects(connection, namespace, claim).delete("Deployment", self.deployment)
         finally:
             connection.close()

@@ -39,7 +39,7 @@ def pod_specs(cluster: KubernetesCluster = CLUSTER) -> Iterator[dict[str, Any]]:
 
 def test_the_objects_of_a_cluster() -> None:
     assert kinds() == [
-        ("ConfigMap", "flights"),
+        ("ConfigMap", "flights-headrace"),
         ("Service", "flights"),
         ("Service", "flights-control"),
         ("PodDisruptionBudget", "flights"),
@@ -87,8 +87,8 @@ def test_workers_do_not_get_the_key_of_the_ledger_nor_an_account() -> None:
     mounted = {
         each["secret"]["secretName"]: each["secret"].get("items") for each in spec["volumes"] if "secret" in each
     }
-    assert mounted.keys() == {"flights", "flights-tls"}
-    assert [each["key"] for each in mounted["flights"]] == ["token"]
+    assert mounted.keys() == {"flights-headrace", "flights-tls"}
+    assert [each["key"] for each in mounted["flights-headrace"]] == ["token"]
     assert spec["automountServiceAccountToken"] is False
     assert "serviceAccountName" not in spec
 
