@@ -19,14 +19,17 @@ from collections.abc import Mapping
 from typing import Any
 
 from headrace.client.cluster_secret import credentials_secret, server_name
-from headrace.deployment.kubernetes.attendant_pods import CONTAINER as ATTENDANT_CONTAINER
 from headrace.deployment.kubernetes.attendant_pods import (
-    attendant_container,
+    CLOSER,
+    account_volume,
+    attendant_containers,
     ledger_of,
     secret_data,
+    with_account,
     work_secret,
     work_volume,
 )
+from headrace.deployment.kubernetes.attendant_pods import CONTAINER as ATTENDANT_CONTAINER
 from headrace.deployment.kubernetes.cluster_spec import KubernetesCluster
 from headrace.deployment.kubernetes.containers import SECRET_FOLDER, Document, base_container, base_pod
 from headrace.deployment.kubernetes.pod_template import merged, without_container
@@ -98,9 +101,11 @@ def services(cluster: KubernetesCluster) -> tuple[Document, Document]:
 def deployment(cluster: KubernetesCluster) -> Document:
     """The coordinators."""
     users: Mapping[str, Any] = cluster.spec.coordinator.pod_template
+    # one description serves clusters with and without an attendant
     if cluster.work is None:
-        # one description serves clusters with and without an attendant
         users = without_container(users, ATTENDANT_CONTAINER)
+    if cluster.work is None or not cluster.work.has_program:
+        users = without_container(users, CLOSER)
     template = merged(_coordinator_template(cluster), users)
     template["metadata"]["labels"] = {**template["metadata"]["labels"], **labels_of(cluster.name, COORDINATOR)}
     spec = {
@@ -167,7 +172,10 @@ def _coordinator_template(cluster: KubernetesCluster) -> Document:
         *container["volumeMounts"],
         {"name": "config", "mountPath": CONFIG_FOLDER, "readOnly": True},
     ]
-    attendants = () if cluster.work is None else (attendant_container(cluster, cluster.work, REST_PORT),)
+    attendants = () if cluster.work is None else attendant_containers(cluster, cluster.work, REST_PORT)
+    has_program = cluster.work is not None and cluster.work.has_program
+    if has_program:
+        container = with_account(container)
     spec = {
         **base_pod(cluster, container, *attendants),
         "serviceAccountName": cluster.spec.service_account,
@@ -177,6 +185,9 @@ def _coordinator_template(cluster: KubernetesCluster) -> Document:
     config = {"name": "config", "configMap": {"name": config_name(cluster.name)}}
     work = [] if cluster.work is None else [work_volume(cluster)]
     spec["volumes"] = [*spec["volumes"], config, _secret_volume(cluster, "token", "key"), *work]
+    if has_program:
+        spec["automountServiceAccountToken"] = False
+        spec["volumes"].append(account_volume())
     return {"metadata": {"labels": {}}, "spec": spec}
 
 

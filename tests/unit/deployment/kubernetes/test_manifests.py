@@ -65,6 +65,27 @@ def test_a_cluster_of_one_job_has_an_attendant_beside_each_coordinator() -> None
     assert [each["name"] for each in pod["containers"]] == ["coordinator"]
 
 
+def test_a_program_of_a_user_runs_without_the_account_of_coordinators() -> None:
+    """Its container has no token: another one beside it deletes the cluster at the end."""
+    own = replace(CLUSTER, work=Work(("--program", f"{WORK_FOLDER}/app.py"), {"app.py": b""}))
+    pod, _ = pod_specs(own)
+    assert pod["automountServiceAccountToken"] is False
+    (account,) = (each["name"] for each in pod["volumes"] if "projected" in each)
+    has_token = {
+        each["name"]: any(mount["name"] == account for mount in each["volumeMounts"]) for each in pod["containers"]
+    }
+    assert has_token == {"coordinator": True, "attendant": False, "closer": True}
+    _, attendant, closer = pod["containers"]
+    (secret,) = (each for each in attendant["volumeMounts"] if each["name"] == "secret")
+    assert secret["subPath"] == "token", "the ledger's key is not there"
+    assert "--deployment" not in attendant["args"]
+    assert attendant["args"][-2:] == ["--program", f"{WORK_FOLDER}/app.py"]
+    assert "--application" in closer["args"]
+    # a job has no code of the user there
+    pod, _ = pod_specs(replace(CLUSTER, work=Work(("--request", f"{WORK_FOLDER}/job.json"))))
+    assert [each["name"] for each in pod["containers"]] == ["coordinator", "attendant"]
+
+
 def test_workers_have_part_of_their_grace_time_to_hand_their_jobs_over() -> None:
     def drain(cluster: KubernetesCluster) -> list[str]:
         spec = worker_template(cluster)["spec"]
