@@ -83,6 +83,21 @@ def test_the_account_has_the_name_and_annotations_of_the_values(tmp_path: Path) 
     assert objects(none) == {}
 
 
+def test_the_operator_watches_the_namespaces_of_the_values(tmp_path: Path) -> None:
+    watching = {**OPERATOR, "watchNamespaces": ["data", "reports"]}
+    made = documents(rendered_chart(tmp_path, "headrace", {"operator": watching}))
+    places = {name: set[str]() for name in ("headrace-operator", ACCOUNT)}
+    for each in made:
+        if each["kind"] == "Role":
+            places[each["metadata"]["name"]].add(each["metadata"]["namespace"])
+    # in its own it has an election
+    assert places == {"headrace-operator": {"data", "reports", "headrace"}, ACCOUNT: {"data", "reports"}}
+    (args,) = (
+        each["spec"]["template"]["spec"]["containers"][0]["args"] for each in made if each["kind"] == "Deployment"
+    )
+    assert args[:5] == ["operator", "--namespace", "data", "--namespace", "reports"]
+
+
 @pytest.fixture
 def restricted(kubernetes: Kubernetes, namespace: str) -> Iterator[str]:
     """A namespace at the restricted Pod Security level."""
@@ -141,6 +156,7 @@ def test_the_operator_s_rights_are_enough_for_clusters(kubernetes: Kubernetes, n
         ({"operators": {}}, "operators"),
         ({"operator": {"enabled": True}}, "image"),
         ({"operator": {**OPERATOR, "replicas": -1}}, "replicas"),
+        ({"operator": {**OPERATOR, "watchNamespaces": "data"}}, "watchNamespaces"),
         ({"operator": {**OPERATOR, "imagePullPolicy": "Sometimes"}}, "imagePullPolicy"),
         ({"operator": {**OPERATOR, "imagePullSecrets": ["mine"]}}, "imagePullSecrets"),
         ({"coordinator": {"serviceAccount": {"name": "Not A Name"}}}, "name"),

@@ -21,6 +21,7 @@ _NEEDS: tuple[tuple[str, tuple[Component, ...]], ...] = (
     ("tests/integration/kubernetes/test_spark.py", NODE),
     ("tests/integration/kubernetes/", CONTROL),
     ("tests/integration/leadership/test_kubernetes.py", CONTROL),
+    ("tests/integration/operator/test_namespaces.py", (*CONTROL, CHARTS)),
     ("tests/integration/operator/test_pods.py", NODE),
     ("tests/integration/operator/", CONTROL),
 )

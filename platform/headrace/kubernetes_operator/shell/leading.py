@@ -17,9 +17,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import assert_never
 
-from headrace.core.errors import ExternalError, UserError
+from headrace.core.errors import ExternalError, HeadraceError, UserError
 from headrace.kubernetes.access import CONTEXT_VARIABLE
 from headrace.kubernetes.connection import Connection, open_connection
+from headrace.kubernetes_operator.shell.going_namespace import release_own_namespace
 from headrace.kubernetes_operator.shell.reconcilers import Reconcilers
 from headrace.kubernetes_operator.shell.watching import require_definitions, watch
 from headrace.leadership.elector import Elected, ElectorEvent, InDoubt, Lost
@@ -96,6 +97,7 @@ async def _lead(options: OperatorOptions, connection: Connection, events: queue.
         lost = next((each for each in ending if isinstance(each, ExternalError)), None)
         if lost is None:
             await reconcilers.close()
+            await asyncio.to_thread(_release, connection)
         if lost is not None or reconcilers.is_busy:
             # a round may hang in a request, and Python would wait for its thread; steps are repeated by the successor
             _leave(lost)
@@ -120,6 +122,13 @@ async def _follow(events: queue.SimpleQueue[_Event], reconcilers: Reconcilers, s
                 return
             case _:
                 assert_never(event)
+
+
+def _release(connection: Connection) -> None:
+    try:
+        release_own_namespace(connection)
+    except HeadraceError as error:
+        LOG.warning("whether the namespace goes is not known: %s", error)
 
 
 def _lost(reason: str) -> ExternalError:
