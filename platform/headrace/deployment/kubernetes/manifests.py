@@ -35,7 +35,7 @@ from headrace.deployment.kubernetes.containers import SECRET_FOLDER, Document, b
 from headrace.deployment.kubernetes.pod_template import merged, without_container
 from headrace.deployment.kubernetes.protections import protections
 from headrace.leadership.lease_owner import OWNER_VARIABLE, OwnerOfLease
-from headrace.resources.kubernetes.labels import COORDINATOR, labels_of
+from headrace.resources.kubernetes.labels import COORDINATOR, WORKER, labels_of
 from headrace.resources.kubernetes.worker_pod import CONTAINER as WORKER_CONTAINER
 from headrace.resources.kubernetes.workers_file import OwnerName, WorkersFile
 from headrace.tls.named_server import NAME_VARIABLE
@@ -124,7 +124,7 @@ def worker_template(cluster: KubernetesCluster) -> Document:
     if _DRAIN_VARIABLE not in cluster.spec.env:
         container["env"] = [*container["env"], {"name": _DRAIN_VARIABLE, "value": f"{WORKER_DRAIN_SECONDS}s"}]
     spec = {
-        **base_pod(cluster, container),
+        **base_pod(cluster, WORKER, container),
         "automountServiceAccountToken": False,
         "enableServiceLinks": False,
         "terminationGracePeriodSeconds": WORKER_GRACE_SECONDS,
@@ -177,7 +177,7 @@ def _coordinator_template(cluster: KubernetesCluster) -> Document:
     if has_program:
         container = with_account(container)
     spec = {
-        **base_pod(cluster, container, *attendants),
+        **base_pod(cluster, COORDINATOR, container, *attendants),
         "serviceAccountName": cluster.spec.service_account,
         "enableServiceLinks": False,
         "terminationGracePeriodSeconds": COORDINATOR_GRACE_SECONDS,

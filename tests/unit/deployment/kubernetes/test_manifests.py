@@ -86,6 +86,27 @@ def test_a_program_of_a_user_runs_without_the_account_of_coordinators() -> None:
     assert [each["name"] for each in pod["containers"]] == ["coordinator", "attendant"]
 
 
+def test_storage_of_a_node_is_limited_where_the_description_says_so() -> None:
+    spec = CLUSTER.spec
+    workers = spec.workers.model_copy(update={"ephemeral_storage": "10Gi"})
+    limited = replace(CLUSTER, spec=spec.model_copy(update={"workers": workers}))
+    coordinator, worker = pod_specs(limited)
+    (resources,) = (each["resources"] for each in worker["containers"])
+    assert [resources[part]["ephemeral-storage"] for part in ("requests", "limits")] == ["10Gi", "10Gi"]
+    homes = [next(each for each in pod["volumes"] if each["name"] == "home") for pod in (coordinator, worker)]
+    assert [each["emptyDir"] for each in homes] == [{}, {"sizeLimit": "10Gi"}]
+
+
+def test_pods_of_a_kind_are_spread_over_nodes_unless_a_template_says_otherwise() -> None:
+    for pod, component in zip(pod_specs(), ("coordinator", "worker"), strict=True):
+        (spread,) = pod["topologySpreadConstraints"]
+        assert spread["labelSelector"]["matchLabels"] == {
+            "headrace.dev/cluster": "flights",
+            "app.kubernetes.io/component": component,
+        }
+        assert spread["whenUnsatisfiable"] == "ScheduleAnyway"
+
+
 def test_workers_have_part_of_their_grace_time_to_hand_their_jobs_over() -> None:
     def drain(cluster: KubernetesCluster) -> list[str]:
         spec = worker_template(cluster)["spec"]
