@@ -15,7 +15,7 @@ from headrace.kubernetes.connection import Connection
 from headrace.kubernetes.documents import documents_at, metadata_of, text_at, value_at
 from headrace.kubernetes.refusals import NotFoundError
 from headrace.kubernetes_operator.resources.kinds import API, KINDS, Kind
-from headrace.kubernetes_operator.shell.resource_store import collection_of
+from headrace.kubernetes_operator.shell.resource_store import collection_of, identity_of
 from support.kubernetes.control.kubernetes import Kubernetes
 from support.operator.account import apply_operator, operator_kubeconfig
 from support.patience import STANDBY_TIMES, WAIT_SECONDS
@@ -162,6 +162,10 @@ class Resources:
         except NotFoundError:
             return False
         return True
+
+    def is_kept(self, kind: Kind, name: str) -> bool:
+        """Whether it has the operator's finalizer."""
+        return identity_of(self.connection.get(self._collection(kind), name)).is_kept
 
     def names(self, kind: Kind) -> list[str]:
         """The names of all of this kind."""
