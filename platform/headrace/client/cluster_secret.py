@@ -1,7 +1,7 @@
 """What a client of a cluster on Kubernetes needs: the token and the authority, in the Secrets of its name.
 
-    NAME      token
-    NAME-tls  ca.crt; a cluster without TLS has none
+    NAME-headrace  token; of a cluster of an earlier version: NAME
+    NAME-tls       ca.crt; a cluster without TLS has none
 
 Clients without rights to Secrets may use a cluster, too, if they are given both.
 """
@@ -17,6 +17,7 @@ from headrace.core.errors import ExternalError
 from headrace.kubernetes.collection import Collection
 from headrace.kubernetes.connection import Connection, open_connection
 from headrace.kubernetes.documents import text_at
+from headrace.kubernetes.ownership import Claim
 from headrace.kubernetes.refusals import ForbiddenError, NotFoundError
 from headrace.leadership.kubernetes_election import LeaseAddress
 from headrace.tls.named_server import NamedServer
@@ -33,6 +34,11 @@ class ClusterAccess:
 def server_name(name: str, namespace: str) -> str:
     """The name in the certificate of a cluster's processes, that of its REST Service."""
     return f"{name}.{namespace}.svc"
+
+
+def credentials_secret(name: str) -> str:
+    """The name of the Secret with the token of a cluster and the key of its ledger: one that no user writes by hand."""
+    return f"{name}-headrace"
 
 
 def tls_secret(name: str) -> str:
@@ -82,20 +88,26 @@ class _Secrets:
 
     def token(self) -> str | None:
         """The token; None: it has none."""
-        return self._field(self._name, "token")
+        token = self._field(credentials_secret(self._name), "token")
+        # a user's own Secret may have the cluster's name
+        return token or self._field(self._name, "token", Claim(self._name))
 
     def server(self) -> NamedServer | None:
         """Its coordinators; None: they speak no TLS."""
         found = self._field(tls_secret(self._name), "ca.crt")
         return None if found is None else NamedServer(found, server_name(self._name, self._namespace))
 
-    def _field(self, secret: str, name: str) -> str | None:
-        """A field; None: there is no such Secret, or no right to it. Raises HeadraceError."""
+    def _field(self, secret: str, name: str, claim: Claim | None = None) -> str | None:
+        """A field; None: there is no such Secret, no right to it, or it is not what `claim` takes. Raises
+        HeadraceError."""
         try:
-            found = text_at(self._connection.get(self._collection, secret), "data", name)
+            document = self._connection.get(self._collection, secret)
         except NotFoundError:
             return None
         except ForbiddenError as error:
             self.refusal = error
             return None
+        if claim is not None and claim.other_owner(document):
+            return None
+        found = text_at(document, "data", name)
         return None if found is None else base64.b64decode(found).decode().strip()

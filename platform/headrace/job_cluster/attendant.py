@@ -1,7 +1,8 @@
 """Waits for the job of a cluster, or runs its program, and stops this part of the cluster at the end.
 
-    job      waits until the job has ended
-    program  runs it beside the coordinator that leads, as a child; the jobs that it submits run on that cluster
+    job          waits until the job has ended
+    program      runs it beside the coordinator that leads, as a child; the jobs that it submits run on that cluster
+    application  waits until the program has ended that another attendant of this part runs, which may not stop it
 
 A cluster may have several parts, each with an attendant: the program runs beside the coordinator that leads, and is
 started again beside the next one. Each attendant stops its part when it sees the end. A request to end that comes
@@ -107,6 +108,20 @@ class Attendant:
             self._part.stop(is_done=code is not None)
         # asked to end before the program had ended
         return (ended or 0) if code is None else code
+
+    def application(self) -> int | None:
+        """Waits until the program of the cluster has ended, which another attendant of this part runs. Returns its exit
+        code; None: asked to end before."""
+        code: int | None = None
+        try:
+            while code is None and not self._asked_to_end.wait(LOOK_SECONDS):
+                view = self._view()
+                code = None if view is None else view.exit_code
+            if code is not None:
+                self._asked_to_end.wait(self._linger_s)
+        finally:
+            self._part.stop(is_done=code is not None)
+        return code
 
     def _attended(self, program: Program) -> int | None:
         """Runs the program wherever this part's coordinator leads; returns its exit code, None if asked to end."""

@@ -79,11 +79,12 @@ class Connection:
         collection: Collection,
         document: Mapping[str, object],
         *,
+        manager: str = "",
         dry_run: bool = False,
         timeout_s: float = REQUEST_SECONDS,
     ) -> Document:
-        """Creates the object, and returns it as stored. Raises AlreadyExistsError."""
-        request = Request("POST", collection.path(), _dry(dry_run), document)
+        """Creates the object, and returns it as stored. Raises AlreadyExistsError. manager: owns its fields."""
+        request = Request("POST", collection.path(), _dry(dry_run) | _named(fieldManager=manager), document)
         return self._document(Operation("create", collection), request, timeout_s)
 
     def replace(

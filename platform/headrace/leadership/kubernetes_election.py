@@ -35,6 +35,7 @@ from headrace.core.errors import ExternalError, HeadraceError, UserError
 from headrace.kubernetes.collection import Collection
 from headrace.kubernetes.connection import Connection, open_connection
 from headrace.kubernetes.documents import Document, Json
+from headrace.kubernetes.ownership import MANAGED_BY, MANAGER, labelled
 from headrace.kubernetes.refusals import (
     AlreadyExistsError,
     ConflictError,
@@ -46,7 +47,7 @@ from headrace.leadership.candidacy.lease_watch import LeaseWatch
 from headrace.leadership.elector import Elected, ElectorEvent, InDoubt, Lost, not_elected
 from headrace.leadership.leader import Leader
 from headrace.leadership.lease_owner import OwnerOfLease
-from headrace.leadership.lease_record import API, PLURAL, LeaseRecord, new_lease
+from headrace.leadership.lease_record import API, PLURAL, LeaseRecord, new_lease, other_owner_of_lease
 
 LOG = logging.getLogger("headrace.leadership")
 SCHEME = "kubernetes://"
@@ -112,8 +113,9 @@ class _Lease:
     def write(self, document: Document) -> None:
         """Replaces the version that was read. Raises ConflictError if it is another one by now, or is gone: `document`
         has the version and the uid of what was read."""
+        self._require_own(document)
         with self._allowed():
-            self.connection.replace(self._leases, self.name, document, timeout_s=self._request_s)
+            self.connection.replace(self._leases, self.name, labelled(document), timeout_s=self._request_s)
 
     def create(self, document: Document) -> None:
         """Creates it, as what belongs to its owner if the environment names one. Raises AlreadyExistsError."""
@@ -124,9 +126,11 @@ class _Lease:
 
     def require_rights(self, document: Document) -> None:
         """Raises ForbiddenError, which names the right, if the Lease may not be read, created or written. Changes
-        nothing. document: a Lease that could be created."""
+        nothing. Raises UserError for one of another program. document: a Lease that could be created."""
         connection, limit_s = self.connection, self._request_s
-        self.read()
+        record = self.read()
+        if record is not None:
+            self._require_own(record.document)
         # rights come first: what exists is a conflict afterwards
         with contextlib.suppress(AlreadyExistsError):
             connection.create(self._leases, document, dry_run=True, timeout_s=limit_s)
@@ -134,6 +138,13 @@ class _Lease:
         with contextlib.suppress(ConflictError):
             connection.replace(
                 self._leases, self.name, document | {"metadata": metadata}, dry_run=True, timeout_s=limit_s
+            )
+
+    def _require_own(self, document: Document) -> None:
+        if owner := other_owner_of_lease(document):
+            raise UserError(
+                f"{self._leases.describe(self.name)} is not of this election: it belongs to {owner}",
+                remedy=f"name another Lease, or give this one the label {MANAGED_BY}={MANAGER}",
             )
 
     @contextlib.contextmanager

@@ -2,6 +2,8 @@
 
 kind: Lease                         of coordination.k8s.io/v1
 metadata:
+  labels:
+    app.kubernetes.io/managed-by: headrace   a Lease of others is not written to
   annotations:
     headrace/leader: '{"url": ..}'  address of the coordinator that leads, or of the one that led before
 spec:
@@ -17,6 +19,7 @@ import json
 from dataclasses import dataclass
 
 from headrace.kubernetes.documents import Document, Json, metadata_of, number_at, text_at, value_at
+from headrace.kubernetes.ownership import MANAGED_BY, MANAGER, is_ours, owner_of
 from headrace.leadership.leader import Leader
 
 API, PLURAL, KIND = "coordination.k8s.io/v1", "leases", "Lease"
@@ -79,7 +82,7 @@ class LeaseRecord:
 
 def new_lease(name: str, candidate: str, lease_ms: int, now: str, leader: Leader | None = None) -> Document:
     """The Lease that a candidate creates if there is none."""
-    metadata: dict[str, Json] = {"name": name}
+    metadata: dict[str, Json] = {"name": name, "labels": {MANAGED_BY: MANAGER}}
     return {
         "apiVersion": API,
         "kind": KIND,
@@ -92,6 +95,14 @@ def new_lease(name: str, candidate: str, lease_ms: int, now: str, leader: Leader
             "leaseTransitions": 0,
         },
     }
+
+
+def other_owner_of_lease(document: Document) -> str:
+    """Names the owner of a Lease that no candidate of Headrace has written; empty: it is of an election of Headrace."""
+    if is_ours(document) or LEADER in metadata_of(document).annotations:
+        return ""
+    holder = text_at(document, "spec", "holderIdentity")
+    return f"{owner_of(document)}, held by {holder}" if holder else owner_of(document)
 
 
 def _annotated(metadata: Json, leader: Leader) -> Json:

@@ -83,6 +83,21 @@ def test_the_account_has_the_name_and_annotations_of_the_values(tmp_path: Path) 
     assert objects(none) == {}
 
 
+def test_the_operator_watches_the_namespaces_of_the_values(tmp_path: Path) -> None:
+    watching = {**OPERATOR, "watchNamespaces": ["data", "reports"]}
+    made = documents(rendered_chart(tmp_path, "headrace", {"operator": watching}))
+    places = {name: set[str]() for name in ("headrace-operator", ACCOUNT)}
+    for each in made:
+        if each["kind"] == "Role":
+            places[each["metadata"]["name"]].add(each["metadata"]["namespace"])
+    # in its own it has an election
+    assert places == {"headrace-operator": {"data", "reports", "headrace"}, ACCOUNT: {"data", "reports"}}
+    (args,) = (
+        each["spec"]["template"]["spec"]["containers"][0]["args"] for each in made if each["kind"] == "Deployment"
+    )
+    assert args[:5] == ["operator", "--namespace", "data", "--namespace", "reports"]
+
+
 @pytest.fixture
 def restricted(kubernetes: Kubernetes, namespace: str) -> Iterator[str]:
     """A namespace at the restricted Pod Security level."""
@@ -101,6 +116,12 @@ def test_the_pods_of_the_operator_are_admitted_at_the_restricted_level(
         "nodeSelector": {"disk": "fast"},
         "tolerations": [{"key": "spot", "operator": "Exists"}],
         "affinity": {"nodeAffinity": {}},
+        "env": [{"name": "HEADRACE_LEADER_LEASE", "value": "20s"}],
+        "volumes": [{"name": "mine", "emptyDir": {}}],
+        "volumeMounts": [{"name": "mine", "mountPath": "/mine"}],
+        "podLabels": {"team": "flights"},
+        "podAnnotations": {"note": "x"},
+        "priorityClassName": "system-cluster-critical",
     }
     text = rendered_chart(tmp_path, restricted, {"operator": operator})
     kubernetes.kubectl("apply", "--filename", "-", given=text)
@@ -112,6 +133,11 @@ def test_the_pods_of_the_operator_are_admitted_at_the_restricted_level(
     assert {"key": "spot", "operator": "Exists"} in spec["tolerations"]
     (container,) = spec["containers"]
     assert (container["image"], container["imagePullPolicy"]) == ("you/headrace:1", "Never")
+    assert {"name": "HEADRACE_LEADER_LEASE", "value": "20s"} in container["env"]
+    assert "/mine" in {each["mountPath"] for each in container["volumeMounts"]}
+    assert spec["priorityClassName"] == "system-cluster-critical"
+    metadata = kubernetes.api.get(path)["items"][0]["metadata"]
+    assert (metadata["labels"]["team"], metadata["annotations"]["note"]) == ("flights", "x")
 
 
 def test_the_operator_s_rights_are_enough_for_clusters(kubernetes: Kubernetes, namespace: str, tmp_path: Path) -> None:
@@ -129,6 +155,7 @@ def test_the_operator_s_rights_are_enough_for_clusters(kubernetes: Kubernetes, n
         cluster = KubernetesCluster("flights", namespace, cluster_spec(document, "cluster.yaml"))
         Deployer(own).apply(cluster)
         policies = kubernetes.kubectl("--namespace", namespace, "get", "pdb,netpol", "--output", "name").split()
+        policies = [each for each in policies if not each.endswith("/headrace-operator")]
         assert len(policies) == (3 if protected else 0)
     with pytest.raises(ForbiddenError):
         own.create(Collection("v1", "pods", namespace), {"metadata": {"name": "mine"}, "spec": {"containers": []}})
@@ -141,6 +168,7 @@ def test_the_operator_s_rights_are_enough_for_clusters(kubernetes: Kubernetes, n
         ({"operators": {}}, "operators"),
         ({"operator": {"enabled": True}}, "image"),
         ({"operator": {**OPERATOR, "replicas": -1}}, "replicas"),
+        ({"operator": {**OPERATOR, "watchNamespaces": "data"}}, "watchNamespaces"),
         ({"operator": {**OPERATOR, "imagePullPolicy": "Sometimes"}}, "imagePullPolicy"),
         ({"operator": {**OPERATOR, "imagePullSecrets": ["mine"]}}, "imagePullSecrets"),
         ({"coordinator": {"serviceAccount": {"name": "Not A Name"}}}, "name"),

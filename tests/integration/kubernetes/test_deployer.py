@@ -169,9 +169,9 @@ def test_the_secret_is_made_once_and_outlives_the_cluster(
     cluster, deployer = cluster_in(namespace), Deployer(connection)
     secrets = Collection("v1", "secrets", namespace)
     apply(connection, cluster)
-    made = value_at(connection.get(secrets, "flights"), "data")
+    made = value_at(connection.get(secrets, "flights-headrace"), "data")
     apply(connection, cluster)
-    assert value_at(connection.get(secrets, "flights"), "data") == made
+    assert value_at(connection.get(secrets, "flights-headrace"), "data") == made
     assert isinstance(made, dict)
     assert made.keys() == {"token", "key"}
     monkeypatch.setenv("KUBECONFIG", str(kubernetes.kubeconfig))
@@ -182,7 +182,7 @@ def test_the_secret_is_made_once_and_outlives_the_cluster(
     assert authority.name == f"flights.{namespace}.svc"
     assert with_secrets(cluster.election, ClusterAccess("t", Path("ca.pem")), NOTHING).token == "t"
     assert deployer.stop("flights", namespace, with_secret=False)
-    assert value_at(connection.get(secrets, "flights"), "data") == made
+    assert value_at(connection.get(secrets, "flights-headrace"), "data") == made
     assert deployer.stop("flights", namespace, with_secret=True)
     assert connection.list(secrets).items == ()
     assert with_secrets(cluster.election, NOTHING, NOTHING) == NOTHING
@@ -250,7 +250,7 @@ def test_a_coordinator_may_do_what_it_has_to_and_nothing_else(
     own = _connection_of(kubernetes, connection, namespace, tmp_path)
     maps = Collection("v1", "configmaps", namespace)
     file = tmp_path / WORKERS_FILE
-    file.write_text(text_at(connection.get(maps, "flights"), "data", WORKERS_FILE) or "")
+    file.write_text(text_at(connection.get(maps, "flights-headrace"), "data", WORKERS_FILE) or "")
     driver = WorkerPods(own, read_workers_file(file), WorkerOrder("flights-control:8481", 1), term=3)
     driver.start("flights-w3-1")
     # admitted at the restricted level, too
@@ -261,7 +261,7 @@ def test_a_coordinator_may_do_what_it_has_to_and_nothing_else(
     with pytest.raises(ForbiddenError):
         own.list(Collection("v1", "secrets", namespace))
     with pytest.raises(ForbiddenError):
-        own.get(maps, "flights")
+        own.get(maps, "flights-headrace")
     # the pods of workers go with the Deployment
     Deployer(connection).stop("flights", namespace, with_secret=False)
     wait_until(lambda: driver.workers() == (), "its pods are gone")
@@ -277,7 +277,7 @@ def test_a_template_that_the_api_server_refuses_is_an_error_of_the_start(
     maps = Collection("v1", "configmaps", namespace)
     file = tmp_path / WORKERS_FILE
     wrong = worker_template(cluster_in(namespace, workers={"podTemplate": {"spec": {"nodeName": "Not A Name"}}}))
-    file.write_text(text_at(connection.get(maps, "flights"), "data", WORKERS_FILE) or "")
+    file.write_text(text_at(connection.get(maps, "flights-headrace"), "data", WORKERS_FILE) or "")
     workers = read_workers_file(file)
     driver = WorkerPods(
         kubernetes.connection(),

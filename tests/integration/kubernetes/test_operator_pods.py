@@ -95,4 +95,4 @@ def test_a_job_with_its_own_cluster(cluster: PodCluster, resources: Resources, f
     pods = Collection("v1", "pods", cluster.namespace)
     wait_until(lambda: not cluster.connection.list(pods).items, "its cluster is gone with it")
     left = cluster.connection.list(Collection("v1", "secrets", cluster.namespace)).items
-    assert {metadata_of(each).name for each in left} == {NAME, f"{NAME}-tls", f"{NAME}-authority"}
+    assert {metadata_of(each).name for each in left} == {f"{NAME}-headrace", f"{NAME}-tls", f"{NAME}-authority"}

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from headrace.client.cluster_secret import credentials_secret
 from headrace.kubernetes.collection import Collection
 from headrace.kubernetes.connection import Connection
 from headrace_dev.broker import EmbeddedBroker
@@ -40,7 +41,7 @@ def operated(kubernetes: Kubernetes, connection: Connection) -> Iterator[str]:
 
 @pytest.fixture(scope="module")
 def cluster(kubernetes: Kubernetes, connection: Connection, operated: str, folder: Path) -> Iterator[StandbyCluster]:
-    """A coordinator that a Lease of the namespace elects, and workers; its token is in the Secret of its name."""
+    """A coordinator that a Lease of the namespace elects, and workers; its token is in a Secret."""
     place = folder / "s"
     environment = {**kubernetes.environment, "PYTHONPATH": str(place)}
     with standby_cluster(
@@ -51,7 +52,7 @@ def cluster(kubernetes: Kubernetes, connection: Connection, operated: str, folde
         environment=environment,
     ) as running:
         token = running.token_file.read_text()
-        secret = {"metadata": {"name": CLUSTER_NAME}, "stringData": {"token": token}}
+        secret = {"metadata": {"name": credentials_secret(CLUSTER_NAME)}, "stringData": {"token": token}}
         connection.create(Collection("v1", "secrets", operated), secret)
         yield running
 

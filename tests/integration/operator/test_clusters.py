@@ -76,7 +76,7 @@ def test_a_cluster_is_applied_changed_and_deleted(resources: Resources, connecti
     resources.wait_gone(CLUSTER, "session")
     assert "session" not in _deployed(resources, connection)
     # without its key nobody can read the jobs of the ledger
-    connection.get(Collection("v1", "secrets", resources.namespace), "session")
+    connection.get(Collection("v1", "secrets", resources.namespace), "session-headrace")
 
 
 def test_a_cluster_that_cannot_be_is_said(resources: Resources) -> None:
@@ -130,7 +130,7 @@ def test_the_cluster_of_the_page_is_applied(resources: Resources, connection: Co
     name = shown["metadata"]["name"]
     resources.apply(CLUSTER, name, shown["spec"])
     wait_until(lambda: _deployed(resources, connection).get(name) == (shown["spec"]["image"], 1), "it is applied")
-    workers = connection.get(Collection("v1", "configmaps", resources.namespace), name)
+    workers = connection.get(Collection("v1", "configmaps", resources.namespace), f"{name}-headrace")
     assert workers["data"]
     resources.delete(CLUSTER, name)
     resources.wait_gone(CLUSTER, name)

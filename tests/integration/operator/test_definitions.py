@@ -17,7 +17,12 @@ from headrace.kubernetes_operator.shell.resource_store import collection_of
 from support.kubernetes.control.kubernetes import Kubernetes
 
 Spec = dict[str, Any]
-PODS = {"cpu": "500m", "memory": "1Gi", "podTemplate": {"spec": {"tolerations": [{"key": "spot"}]}}}
+PODS = {
+    "cpu": "500m",
+    "memory": "1Gi",
+    "ephemeralStorage": "10Gi",
+    "podTemplate": {"spec": {"tolerations": [{"key": "spot"}]}},
+}
 WHOLE_CLUSTER: Spec = {
     "image": "you/headrace:1",
     "imagePullPolicy": "IfNotPresent",
@@ -53,7 +58,7 @@ WHOLE_JOB: Spec = {
     "onDelete": "savepoint",
 }
 WHOLE_SNAPSHOT: Spec = {"job": "flights", "folder": "s3://bucket/snapshots", "disposal": "delete"}
-WRONG_PODS = {"cpu": "much", "memory": "0.5 Gi", "podTemplate": "none"}
+WRONG_PODS = {"cpu": "much", "memory": "0.5 Gi", "ephemeralStorage": "much", "podTemplate": "none"}
 WRONG_CLUSTER: Mapping[str, object] = {
     "image": "",
     "imagePullPolicy": "Sometimes",

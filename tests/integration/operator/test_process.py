@@ -42,7 +42,7 @@ def replicas(
     folder = tmp_path_factory.mktemp("o")
     apply_operator(connection, "default")
     bind_everywhere(connection, "default")
-    made = Operators("default", folder, operator_kubeconfig(own, "default", folder), is_wide=True)
+    made = Operators("default", folder, operator_kubeconfig(own, "default", folder), watched=())
     yield made
     made.close()
 

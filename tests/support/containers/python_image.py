@@ -42,12 +42,13 @@ def python_image(environment: Mapping[str, str]) -> str:
     variables = {"PATH": path, "LANG": "C.UTF-8", **environment}
     changes = [f"LABEL {SESSION_LABEL}", *(f"ENV {name}={value}" for name, value in variables.items())]
     with engine_client() as client:
-        answer = client.api.import_image_from_data(_root(), changes=changes)
+        answer = client.api.import_image_from_data(python_root(has_compiler=True), changes=changes)
     return str(json.loads(answer.splitlines()[-1])["status"])
 
 
 @cache
-def _root() -> bytes:
+def python_root(*, has_compiler: bool) -> bytes:
+    """Returns the root of the image, as a tar file."""
     content = io.BytesIO()
     with tarfile.open(fileobj=content, mode="w", dereference=True) as tar:
         for name, mode in _FOLDERS.items():
@@ -59,15 +60,16 @@ def _root() -> bytes:
             entry = tarfile.TarInfo(name)
             entry.size, entry.mode = len(text), 0o644
             tar.addfile(entry, io.BytesIO(text.encode()))
-        _add_files(tar, _files())
+        _add_files(tar, _files(has_compiler=has_compiler))
         _add_link(tar, _inside(python_program().with_name("python")), Path(python_program().name))
     return content.getvalue()
 
 
-def _files() -> set[Path]:
+def _files(*, has_compiler: bool) -> set[Path]:
     programs = with_libraries(Path("/bin", name) for name in _PROGRAMS)
     libraries = with_libraries(standard_libraries(_LIBRARIES))
-    return programs | libraries | python_files() | compiler_files(sorted(SOURCES.rglob("*.c")), SOURCES)
+    compiler = compiler_files(sorted(SOURCES.rglob("*.c")), SOURCES) if has_compiler else set[Path]()
+    return programs | libraries | python_files() | compiler
 
 
 def _add_files(tar: tarfile.TarFile, files: Iterable[Path]) -> None:

@@ -18,6 +18,7 @@ _PLURALS = {
     "ClusterRole": "clusterroles",
     "RoleBinding": "rolebindings",
     "Deployment": "deployments",
+    "PodDisruptionBudget": "poddisruptionbudgets",
 }
 
 

@@ -5,17 +5,17 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from headrace.kubernetes.collection import Collection
 from headrace.kubernetes.connection import Connection
 from headrace.kubernetes.documents import documents_at, metadata_of, text_at, value_at
 from headrace.kubernetes.refusals import NotFoundError
 from headrace.kubernetes_operator.resources.kinds import API, KINDS, Kind
-from headrace.kubernetes_operator.shell.resource_store import collection_of
+from headrace.kubernetes_operator.shell.resource_store import collection_of, identity_of
 from support.kubernetes.control.kubernetes import Kubernetes
 from support.operator.account import apply_operator, operator_kubeconfig
 from support.patience import STANDBY_TIMES, WAIT_SECONDS
@@ -26,12 +26,21 @@ LEASE = "operator"
 """The name of the Lease of all replicas of a namespace."""
 
 
-class Operators:
-    """Replicas of an operator, with the rights of its account. is_wide: it looks after all namespaces, not only its
-    own."""
+class Logged(Protocol):
+    """Operators whose logs are shown where a wait fails."""
 
-    def __init__(self, namespace: str, folder: Path, kubeconfig: Path, *, is_wide: bool = False) -> None:
-        self._where = () if is_wide else ("-n", namespace)
+    def logs(self) -> str:
+        """What all of them have logged."""
+        ...
+
+
+class Operators:
+    """Replicas of an operator, with the rights of its account. watched: the namespaces that it looks after; empty: all;
+    None: its own."""
+
+    def __init__(self, namespace: str, folder: Path, kubeconfig: Path, *, watched: Sequence[str] | None = None) -> None:
+        watched = (namespace,) if watched is None else watched
+        self._where = [part for each in watched for part in ("-n", each)]
         self._kubeconfig = kubeconfig
         self._namespace = namespace
         self._folder = folder
@@ -90,23 +99,23 @@ class Operators:
 class Resources:
     """The custom resources of a namespace, as a user handles them. operators: shown where a wait fails."""
 
-    def __init__(self, connection: Connection, namespace: str, operators: Operators | None = None) -> None:
-        self._connection = connection
+    def __init__(self, connection: Connection, namespace: str, operators: Logged | None = None) -> None:
+        self.connection = connection
         self._operators = operators
         self.namespace = namespace
 
     def apply(self, kind: Kind, name: str, spec: Mapping[str, object]) -> None:
         """Creates it, or gives it another spec."""
         document = {"apiVersion": API, "kind": kind.name, "metadata": {"name": name}, "spec": dict(spec)}
-        self._connection.apply(self._collection(kind), name, document, manager="user")
+        self.connection.apply(self._collection(kind), name, document, manager="user")
 
     def delete(self, kind: Kind, name: str) -> None:
         """Begins its deletion."""
-        self._connection.delete(self._collection(kind), name)
+        self.connection.delete(self._collection(kind), name)
 
     def status(self, kind: Kind, name: str) -> dict[str, Any]:
         """Its status; empty: it has none."""
-        status = value_at(self._connection.get(self._collection(kind), name), "status")
+        status = value_at(self.connection.get(self._collection(kind), name), "status")
         return status if isinstance(status, dict) else {}
 
     def status_if_there(self, kind: Kind, name: str) -> dict[str, Any]:
@@ -149,18 +158,22 @@ class Resources:
     def exists(self, kind: Kind, name: str) -> bool:
         """Whether there is one of that name."""
         try:
-            self._connection.get(self._collection(kind), name)
+            self.connection.get(self._collection(kind), name)
         except NotFoundError:
             return False
         return True
 
+    def is_kept(self, kind: Kind, name: str) -> bool:
+        """Whether it has the operator's finalizer."""
+        return identity_of(self.connection.get(self._collection(kind), name)).is_kept
+
     def names(self, kind: Kind) -> list[str]:
         """The names of all of this kind."""
-        return sorted(metadata_of(each).name for each in self._connection.list(self._collection(kind)).items)
+        return sorted(metadata_of(each).name for each in self.connection.list(self._collection(kind)).items)
 
     def events(self, name: str) -> list[tuple[str, str, str]]:
         """Type, reason and message of the events about an object."""
-        listed = self._connection.list(Collection("v1", "events", self.namespace)).items
+        listed = self.connection.list(Collection("v1", "events", self.namespace)).items
         about = [each for each in listed if text_at(each, "involvedObject", "name") == name]
         return [(str(each["type"]), str(each["reason"]), str(each.get("message", ""))) for each in about]
 
@@ -188,7 +201,7 @@ class Resources:
         """Lets every resource go, whatever it waits for, so that the namespace can."""
         for kind in KINDS:
             for name in self.names(kind):
-                self._connection.patch(self._collection(kind), name, {"metadata": {"finalizers": []}})
+                self.connection.patch(self._collection(kind), name, {"metadata": {"finalizers": []}})
 
     def _collection(self, kind: Kind) -> Collection:
         return collection_of(kind, self.namespace)

@@ -18,9 +18,11 @@ _NEEDS: tuple[tuple[str, tuple[Component, ...]], ...] = (
     ("tests/integration/kubernetes/test_image.py", NODE),
     ("tests/integration/kubernetes/test_node_cluster.py", NODE),
     ("tests/integration/kubernetes/test_operator_pods.py", NODE),
+    ("tests/integration/kubernetes/test_shipped.py", (*NODE, CHARTS)),
     ("tests/integration/kubernetes/test_spark.py", NODE),
     ("tests/integration/kubernetes/", CONTROL),
     ("tests/integration/leadership/test_kubernetes.py", CONTROL),
+    ("tests/integration/operator/test_namespaces.py", (*CONTROL, CHARTS)),
     ("tests/integration/operator/test_pods.py", NODE),
     ("tests/integration/operator/", CONTROL),
 )

@@ -12,6 +12,7 @@ from headrace.core.errors import ExternalError
 from headrace.job_cluster.attendant import Attendant
 
 AWAY = "nobody answers"
+CODE = "exit code"
 HELD = "held"
 """A state of no job: the cluster is held."""
 
@@ -62,7 +63,11 @@ class TableClient:
         return [SimpleNamespace(job_id=job, state=state) for job, state in self.states.items() if job != HELD]
 
     def cluster(self) -> Any:
-        return SimpleNamespace(held=HELD in self.states)
+        code = int(self.states[CODE]) if CODE in self.states else None
+        return SimpleNamespace(held=HELD in self.states, application_exit_code=code)
+
+    def health(self) -> Any:
+        return SimpleNamespace(status="standby")
 
     def cancel(self, job: str) -> str:
         self.canceled.append(job)
@@ -98,6 +103,17 @@ def test_a_coordinator_that_is_away_behind_the_end_is_waited_for() -> None:
     stopped = {"a": "FINISHED"}
     state, part = attend(stopped, AWAY, AWAY, {"b": "RUNNING", **stopped}, {"b": "CANCELED", **stopped})
     assert (state, part.ended_done) == ("CANCELED", [True])
+
+
+def test_a_part_without_the_program_ends_when_the_program_has_ended() -> None:
+    part = TablePart([AWAY, {}, {}, {}, {CODE: "3"}])
+    assert Attendant(part, linger_s=0.0).application() == 3
+    assert part.ended_done == [True]
+    part = TablePart([{}])
+    attendant = Attendant(part, linger_s=0.0)
+    attendant.ask_to_end()
+    assert attendant.application() is None
+    assert part.ended_done == [False]
 
 
 def test_a_part_that_is_asked_to_end_cancels_its_job_unless_it_goes_on_elsewhere() -> None:

@@ -18,10 +18,15 @@ def attend(
     election: Annotated[str, typer.Option(metavar="URL", help="By which the leader is found.")],
     coordinator: Annotated[str, typer.Option(metavar="URL", help="The coordinator in the same pod.")],
     token_file: Annotated[Path, typer.Option(help="A file with the cluster's secret.")],
-    deployment: Annotated[str, typer.Option(help="The cluster's Deployment, which is deleted at the end.")],
     linger: Annotated[str, typer.Option(metavar="DURATION", help="How long the cluster answers after the end.")],
+    deployment: Annotated[
+        str | None, typer.Option(help="The cluster's Deployment, which is deleted at the end.", show_default=False)
+    ] = None,
     request: Annotated[Path | None, typer.Option(help="A file with the job.")] = None,
     program: Annotated[str | None, typer.Option(help="A Python program that submits jobs.")] = None,
+    application: Annotated[
+        bool, typer.Option("--application", help="Wait for the program of another container of this pod.")
+    ] = False,
 ) -> None:
     """Serve one job, or run one program, on the cluster of this pod; then delete the cluster."""
     from headrace.client.models import SubmitRequest
@@ -29,8 +34,10 @@ def attend(
     from headrace.job_cluster.attendant import Attendant
     from headrace.job_cluster.submitting import submitted
 
-    if (request is None) == (program is None):
-        raise UserError("an attendant serves one job or one program", remedy="give --request or --program")
+    if [request is not None, program is not None, application].count(True) != 1:
+        raise UserError(
+            "an attendant serves one job or one program", remedy="give --request, --program or --application"
+        )
     part = PodPart(election, coordinator, token_file, deployment)
     attendant = Attendant(part, linger_s=duration_ms("--linger", linger) / 1_000)
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -39,4 +46,6 @@ def attend(
         state = attendant.job(submitted(part, SubmitRequest.model_validate_json(request.read_bytes())))
         typer.echo(f"the job is {state or 'not known'}", err=True)
         raise typer.Exit(0 if state == "FINISHED" else FAILED)
+    if application:
+        raise typer.Exit(attendant.application() or 0)
     raise typer.Exit(attendant.program([str(program)]))

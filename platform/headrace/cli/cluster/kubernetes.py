@@ -64,6 +64,8 @@ def status(name: str | None, namespace: str | None, *, as_json: bool) -> None:
         )
     elif not view.exists:
         typer.echo("no cluster of that name is there")
+        if view.other_owner:
+            typer.echo(f"the Deployment of that name belongs to {view.other_owner}", err=True)
     else:
         typer.echo("no coordinator leads" if view.leader is None else f"answers at {view.leader.url}")
         rows = [

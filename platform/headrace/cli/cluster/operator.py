@@ -25,6 +25,12 @@ def operator(
             "kubernetes://NAMESPACE/NAME.",
         ),
     ] = "headrace-operator",
+    probe_port: Annotated[
+        int | None,
+        typer.Option(
+            min=1, max=65535, help="A port that answers /healthz, for probes. Default: none.", show_default=False
+        ),
+    ] = None,
 ) -> None:
     """Run the Kubernetes operator in the foreground, until SIGTERM."""
     import logging
@@ -42,4 +48,4 @@ def operator(
     for chatty in ("httpx", "kopf"):
         logging.getLogger(chatty).setLevel(logging.WARNING)
     url = lease if "://" in lease else f"kubernetes:///{lease}"
-    run_operator(OperatorOptions(tuple(namespace or ()), url))
+    run_operator(OperatorOptions(tuple(namespace or ()), url, probe_port))

@@ -15,13 +15,16 @@ from datetime import UTC, datetime
 from typing import Any
 
 from headrace.client.cluster_secret import server_name, tls_secret
+from headrace.core.errors import UserError
 from headrace.deployment.kubernetes.cluster_spec import KubernetesCluster
+from headrace.deployment.kubernetes.own_objects import OwnObjects
 from headrace.kubernetes.collection import Collection
 from headrace.kubernetes.connection import Connection
-from headrace.kubernetes.documents import Document, metadata_of, text_at
-from headrace.kubernetes.refusals import AlreadyExistsError, NotFoundError
-from headrace.resources.kubernetes.labels import CLUSTER_LABEL, COORDINATOR, labels_of
+from headrace.kubernetes.documents import Document, text_at
+from headrace.resources.kubernetes.labels import COORDINATOR, labels_of
 from headrace.tls.issuing import KeyPair, is_due, issued, new_authority
+
+_FILES = ("tls.crt", "tls.key", "ca.crt")
 
 
 def authority_secret(name: str) -> str:
@@ -35,74 +38,70 @@ def certificate_names(name: str, namespace: str, control_service: str) -> tuple[
 
 
 class Certificates:
-    """The certificates of clusters in one namespace."""
+    """The certificates of clusters in one namespace. objects: of the cluster that all calls are about."""
 
-    def __init__(self, connection: Connection, namespace: str) -> None:
-        self._connection = connection
-        self._secrets = Collection("v1", "secrets", namespace)
+    def __init__(self, objects: OwnObjects, cluster: str) -> None:
+        self._objects = objects
+        self._cluster = cluster
+
+    def require_usable(self, connection: Connection, namespace: str) -> None:
+        """Raises UserError for Secrets of somebody else that cannot be used: a certificate without one of its files, or
+        an authority."""
+        secret = tls_secret(self._cluster)
+        owner = self._objects.other_owner("Secret", secret)
+        if not owner:
+            self._objects.require_free([("Secret", authority_secret(self._cluster))])
+            return
+        found = connection.get(Collection("v1", "secrets", namespace), secret)
+        missing = [name for name in _FILES if text_at(found, "data", name) is None]
+        if missing:
+            raise UserError(
+                f"Secret {secret} belongs to {owner}, and has no {', '.join(missing)}",
+                remedy="add what is missing, for it to be the cluster's certificate, or give the cluster another name",
+            )
 
     def ensure(self, cluster: KubernetesCluster, names: tuple[str, ...]) -> None:
-        """Issues the cluster's certificate, unless one is there that lasts and is good for all names."""
-        now = datetime.now(UTC)
-        found = self._get(tls_secret(cluster.name))
-        if found is not None and not _is_due(found, cluster.name, names, now):
+        """Issues the cluster's certificate, unless one is there that lasts and is good for all names, or that somebody
+        else has made."""
+        now, name = datetime.now(UTC), tls_secret(cluster.name)
+        found = self._objects.find("Secret", name)
+        if self._objects.other_owner("Secret", name) or (found is not None and not _is_due(found, names, now)):
             return
         authority = self._authority(cluster, now)
         pair = issued(authority, names, now)
         data = {"tls.crt": pair.certificate, "tls.key": pair.key, "ca.crt": authority.certificate}
-        secret = _secret(cluster, tls_secret(cluster.name), "kubernetes.io/tls", data)
+        secret = _secret(cluster, name, "kubernetes.io/tls", data)
         if found is None:
-            try:
-                self._connection.create(self._secrets, secret)
-            except AlreadyExistsError:
-                return  # another client's, by the same authority
+            # one that comes first is another client's, by the same authority
+            self._objects.create(secret)
         else:
-            self._connection.patch(self._secrets, tls_secret(cluster.name), {"data": secret["data"]})
+            self._objects.patch("Secret", name, {"data": secret["data"]})
 
-    def is_due(self, name: str, names: tuple[str, ...]) -> bool:
-        """Whether `ensure` would issue the certificate of a cluster anew. False for a cluster without one."""
-        found = self._get(tls_secret(name))
-        return found is not None and _is_due(found, name, names, datetime.now(UTC))
+    def is_due(self, names: tuple[str, ...]) -> bool:
+        """Whether `ensure` would issue the certificate anew. False for a cluster without one."""
+        found = self._objects.find("Secret", tls_secret(self._cluster))
+        return found is not None and _is_due(found, names, datetime.now(UTC))
 
-    def own(self, cluster: KubernetesCluster, owner: Mapping[str, Any]) -> None:
+    def own(self, owner: Mapping[str, Any]) -> None:
         """Has the Secrets deleted with an object. owner: a reference to it."""
-        for name in (tls_secret(cluster.name), authority_secret(cluster.name)):
-            found = self._get(name)
-            if found is not None and _is_ours(found, cluster.name):
-                self._connection.patch(self._secrets, name, {"metadata": {"ownerReferences": [dict(owner)]}})
+        for name in (tls_secret(self._cluster), authority_secret(self._cluster)):
+            self._objects.patch("Secret", name, {"metadata": {"ownerReferences": [dict(owner)]}})
 
-    def delete(self, name: str) -> None:
-        """Deletes the Secrets of the cluster of that name, but for those of somebody else."""
-        for secret in (tls_secret(name), authority_secret(name)):
-            found = self._get(secret)
-            if found is not None and _is_ours(found, name):
-                self._connection.delete(self._secrets, secret, uid=metadata_of(found).uid)
+    def delete(self) -> None:
+        """Deletes the Secrets, but for those of somebody else."""
+        for name in (tls_secret(self._cluster), authority_secret(self._cluster)):
+            self._objects.delete("Secret", name)
 
     def _authority(self, cluster: KubernetesCluster, now: datetime) -> KeyPair:
-        name = authority_secret(cluster.name)
         made = new_authority(f"{cluster.name}.{cluster.namespace}", now)
-        document = _secret(cluster, name, "Opaque", {"ca.crt": made.certificate, "ca.key": made.key})
-        try:
-            self._connection.create(self._secrets, document)
-        except AlreadyExistsError:
-            found = self._connection.get(self._secrets, name)
-            return KeyPair(_text(found, "ca.crt") or "", _text(found, "ca.key") or "")
-        return made
-
-    def _get(self, name: str) -> Document | None:
-        try:
-            return self._connection.get(self._secrets, name)
-        except NotFoundError:
-            return None
+        data = {"ca.crt": made.certificate, "ca.key": made.key}
+        found = self._objects.create(_secret(cluster, authority_secret(cluster.name), "Opaque", data))
+        return KeyPair(_text(found, "ca.crt") or "", _text(found, "ca.key") or "")
 
 
-def _is_ours(secret: Document, name: str) -> bool:
-    return metadata_of(secret).labels.get(CLUSTER_LABEL) == name
-
-
-def _is_due(secret: Document, name: str, names: tuple[str, ...], now: datetime) -> bool:
+def _is_due(secret: Document, names: tuple[str, ...], now: datetime) -> bool:
     held = _text(secret, "tls.crt")
-    return _is_ours(secret, name) and (held is None or is_due(held, names, now))
+    return held is None or is_due(held, names, now)
 
 
 def _text(secret: Document, field: str) -> str | None:

@@ -26,7 +26,7 @@ _QUANTITY = re.compile(r"(\d+(\.\d+)?)(m|k|Ki|M|Mi|G|Gi|T|Ti)?\Z")
 def _quantity(text: str) -> str:
     found = _QUANTITY.match(text)
     if found is None or not float(found[1]):
-        raise ValueError(f"{text!r} is no amount: write such as 500m or 2 for cpu, 512Mi or 2Gi for memory")
+        raise ValueError(f"{text!r} is no amount: write such as 500m or 2 for cpu, 512Mi or 2Gi for memory and storage")
     return text
 
 
@@ -49,6 +49,11 @@ class CoordinatorPods(FileModel):
     replicas: int = Field(default=1, ge=1, le=9, description="coordinators; one leads, the others are standbys")
     cpu: Quantity = Field(default="500m", description="requested, not limited")
     memory: Quantity = Field(default="1Gi", description="requested and limited")
+    ephemeral_storage: Quantity | None = Field(
+        default=None,
+        alias="ephemeralStorage",
+        description="requested and limited: temporary files, logs; without it what the node has",
+    )
     pod_template: PodTemplate = Field(
         default_factory=dict,
         alias="podTemplate",
@@ -72,6 +77,11 @@ class WorkerPods(FileModel):
     idle_ms: Duration = Field(default=60_000, gt=0, alias="idle", description="released after so long without a job")
     cpu: Quantity = Field(default="1", description="requested, not limited")
     memory: Quantity = Field(default="2Gi", description="requested and limited")
+    ephemeral_storage: Quantity | None = Field(
+        default=None,
+        alias="ephemeralStorage",
+        description="requested and limited: state, temporary files, logs; without it what the node has",
+    )
     pod_template: PodTemplate = Field(
         default_factory=dict, alias="podTemplate", description="merged into ours; the container is `worker`"
     )

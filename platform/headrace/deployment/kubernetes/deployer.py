@@ -4,12 +4,15 @@
             owns the others; budget and policies that are no longer asked for are deleted
     stop    the Deployment with its pods and all that it owns, then the Lease; Secrets stay, unless they are to go
 
+What somebody else has made, whatever its name, is neither changed nor deleted (`own_objects`).
+
 Secrets outlive the cluster: without the key nobody can read the jobs of the ledger, and a cluster of that name that is
 started again goes on with them. A cluster that serves one job or application is not started again: its Secrets go.
 """
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import secrets
 import time
@@ -17,50 +20,61 @@ from collections.abc import Callable, Container, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from headrace.client.cluster_secret import credentials_secret
 from headrace.core.errors import ExternalError
 from headrace.deployment.kubernetes.attendant_pods import work_secret
 from headrace.deployment.kubernetes.certificates import Certificates, certificate_names
 from headrace.deployment.kubernetes.cluster_spec import KubernetesCluster
 from headrace.deployment.kubernetes.coordinator_pods import coordinator_trouble, refused_pods
-from headrace.deployment.kubernetes.manifests import control_service, deployment, owned_documents, secret
-from headrace.deployment.kubernetes.protections import BUDGET, POLICY, protection_names
+from headrace.deployment.kubernetes.manifests import (
+    config_name,
+    control_service,
+    deployment,
+    owned_documents,
+    secret,
+)
+from headrace.deployment.kubernetes.own_objects import OwnObjects
+from headrace.deployment.kubernetes.protections import protection_names
 from headrace.kubernetes.collection import Collection
 from headrace.kubernetes.connection import Connection
-from headrace.kubernetes.documents import Document, metadata_of
-from headrace.kubernetes.refusals import AlreadyExistsError, ForbiddenError, NotFoundError
+from headrace.kubernetes.documents import Document, metadata_of, text_at
+from headrace.kubernetes.ownership import Claim, belongs_to_deployment
+from headrace.kubernetes.refusals import ForbiddenError, NotFoundError
 from headrace.leadership.leader import Leader
 from headrace.leadership.lease_record import API, PLURAL, LeaseRecord
 from headrace.resources.kubernetes.labels import COORDINATOR, WORKER, selector_of
 from headrace.resources.kubernetes.worker_pod import Owner
 
-MANAGER = "headrace"
-"""The owner of fields in server-side apply."""
 START_SECONDS, STOP_SECONDS = 300.0, 180.0
 LOOK_SECONDS = 0.5
 _SECRET_BYTES = 32
-_PLURALS = {
-    "ConfigMap": ("v1", "configmaps"),
-    "Service": ("v1", "services"),
-    "Secret": ("v1", "secrets"),
-    "Deployment": ("apps/v1", "deployments"),
-    BUDGET: ("policy/v1", "poddisruptionbudgets"),
-    POLICY: ("networking.k8s.io/v1", "networkpolicies"),
-}
 
 
 @dataclass(frozen=True, slots=True)
 class ClusterView:
-    """A cluster as Kubernetes shows it. Pods: name -> phase; trouble: why a coordinator does not run, or empty."""
+    """A cluster as Kubernetes shows it.
 
-    exists: bool
+    deployed      its Deployment; None: it has none
+    other_owner   whose the Deployment of its name is, if it is not the cluster's; else empty
+    coordinators  pod -> phase; so are workers
+    trouble       why a coordinator does not run; empty: no reason is known
+    """
+
+    deployed: Document | None
+    other_owner: str
     coordinators: Mapping[str, str]
     workers: Mapping[str, str]
     leader: Leader | None
     trouble: str
 
+    @property
+    def exists(self) -> bool:
+        """Whether the cluster has a Deployment."""
+        return self.deployed is not None
+
 
 class Deployer:
-    """The clusters of one API server."""
+    """The clusters of one API server. claim: what is taken for the cluster's; None: of no resource."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
@@ -68,73 +82,95 @@ class Deployer:
     def start(self, cluster: KubernetesCluster, report: Callable[[str], None] = lambda _line: None) -> Leader:
         """Applies the cluster's objects, and waits until a coordinator leads. report: receives lines of progress.
 
-        Raises ExternalError: for what the API server refuses, and with the pods' reason if none leads in time. What was
-        applied stays then, because the reason can be looked at and removed.
+        Raises UserError if an object of its names is somebody else's. Raises ExternalError: for what the API server
+        refuses, and with the pods' reason if none leads in time. What was applied stays then, because the reason can be
+        looked at and removed.
         """
-        before = self._deployment(cluster.name, cluster.namespace)
+        objects = self._objects(Claim(cluster.name), cluster.namespace)
+        before = objects.find("Deployment", cluster.name)
         if before is not None and metadata_of(before).is_deleted:
             # what is applied to an object that is being deleted goes with it
             report("the cluster before it is being deleted")
-            self._wait_gone(cluster.name, cluster.namespace)
+            self._wait_gone(objects, cluster.name, cluster.namespace)
         self.apply(cluster)
         return self._wait_leader(cluster, report)
 
-    def apply(self, cluster: KubernetesCluster) -> None:
+    def apply(self, cluster: KubernetesCluster, claim: Claim | None = None) -> None:
         """Applies the cluster's objects, and does not wait. Whoever has just deleted a cluster of that name waits until
-        it is gone: what is applied to an object that is being deleted goes with it. Raises ExternalError.
+        it is gone: what is applied to an object that is being deleted goes with it.
+
+        Raises UserError before anything is applied if an object of its names is somebody else's. Raises ExternalError.
         """
-        before = self._deployment(cluster.name, cluster.namespace)
+        objects = self._objects(claim or Claim(cluster.name), cluster.namespace)
+        certificates = Certificates(objects, cluster.name)
+        self._require_names(cluster, objects, certificates)
+        before = objects.find("Deployment", cluster.name)
         # before the pods that mount it, and again once it can belong to the Deployment
-        self._apply_owned(cluster, before)
-        self._make_secret(cluster)
-        certificates = Certificates(self._connection, cluster.namespace)
+        _apply_owned(cluster, objects, before)
+        _make_secret(cluster, objects)
         if cluster.spec.tls:
-            certificates.ensure(
-                cluster, certificate_names(cluster.name, cluster.namespace, control_service(cluster.name))
-            )
-        deployed = self._apply(deployment(cluster))
+            certificates.ensure(cluster, _certificate_names(cluster.name, cluster.namespace))
+        deployed = objects.apply(deployment(cluster))
         if before is None:
-            self._apply_owned(cluster, deployed)
+            _apply_owned(cluster, objects, deployed)
         if cluster.work is not None:
             owner = _reference(cluster, deployed)
-            owned = {"metadata": {"ownerReferences": [owner]}}
-            self._connection.patch(_collection("Secret", cluster.namespace), cluster.name, owned)
-            certificates.own(cluster, owner)
+            objects.patch("Secret", credentials_secret(cluster.name), {"metadata": {"ownerReferences": [owner]}})
+            certificates.own(owner)
         applied = {(each["kind"], each["metadata"]["name"]) for each in owned_documents(cluster)}
-        self._delete_protections(cluster.name, cluster.namespace, keep=applied)
+        _delete_protections(objects, cluster.name, keep=applied)
 
-    def stop(self, name: str, namespace: str, *, with_secret: bool) -> bool:
+    def stop(self, name: str, namespace: str, *, with_secret: bool, claim: Claim | None = None) -> bool:
         """Deletes the cluster's objects, and waits until its pods are gone. Returns whether there was a cluster.
 
-        Jobs are suspended as at any end of a coordinator. Raises ExternalError.
+        Jobs are suspended as at any end of a coordinator. Raises UserError for the cluster of another resource, and if
+        there is nothing of the cluster and the Deployment of its name is somebody else's. Raises ExternalError.
         """
-        existed = self._delete("Deployment", name, namespace, propagation="Foreground")
-        self._wait_gone(name, namespace)
+        objects = self._objects(claim or Claim(name), namespace)
+        if self._objects(_whosever(name), namespace).find("Deployment", name) is not None:
+            # all that has its labels belongs to that resource, too
+            objects.require_free([("Deployment", name)])
+        existed = objects.delete("Deployment", name, propagation="Foreground")
+        self._wait_gone(objects, name, namespace)
         # of a start that was interrupted: nothing owned them yet
-        for kind, named in (("ConfigMap", name), ("Service", name), ("Service", control_service(name))):
-            existed = self._delete(kind, named, namespace) or existed
+        for kind, named in (("ConfigMap", config_name(name)), ("Service", name), ("Service", control_service(name))):
+            existed = objects.delete(kind, named) or existed
         # an operator's clusters have none, and it needs no right for it
         with contextlib.suppress(ForbiddenError):
-            existed = self._delete("Secret", work_secret(name), namespace) or existed
-        self._delete_protections(name, namespace, keep=())
-        with contextlib.suppress(NotFoundError):
-            self._connection.delete(_leases(namespace), name)
+            existed = objects.delete("Secret", work_secret(name)) or existed
+        _delete_protections(objects, name, keep=())
+        objects.delete("Lease", name)
         if with_secret:
-            existed = self._delete("Secret", name, namespace) or existed
-            Certificates(self._connection, namespace).delete(name)
+            # an earlier version has called it by the cluster's name
+            for each in (credentials_secret(name), name):
+                existed = objects.delete("Secret", each) or existed
+            Certificates(objects, name).delete()
+        if not existed:
+            objects.require_free([("Deployment", name)])
         return existed
 
-    def view(self, name: str, namespace: str) -> ClusterView:
-        """Returns what there is of a cluster."""
-        exists = self._deployment(name, namespace) is not None
+    def view(self, name: str, namespace: str, claim: Claim | None = None) -> ClusterView:
+        """Returns what there is of a cluster. claim: None: whatever resource it belongs to."""
+        objects = self._objects(claim or _whosever(name), namespace)
+        deployed = objects.find("Deployment", name)
         coordinators = self._pods(name, namespace, COORDINATOR)
         return ClusterView(
-            exists,
+            deployed,
+            "" if deployed is not None else objects.other_owner("Deployment", name),
             {metadata_of(each).name: _phase(each) for each in coordinators},
             {metadata_of(each).name: _phase(each) for each in self._pods(name, namespace, WORKER)},
             self.leader(name, namespace),
             coordinator_trouble(coordinators),
         )
+
+    def has_begun(self, name: str, namespace: str, claim: Claim) -> bool:
+        """Whether a start was interrupted before there was a Deployment."""
+        begun = self._objects(claim, namespace).find("ConfigMap", config_name(name))
+        return begun is not None and not belongs_to_deployment(begun)
+
+    def note(self, document: Mapping[str, Any], namespace: str, *, claim: Claim, manager: str) -> None:
+        """Adds fields to an object of the cluster, which `manager` owns."""
+        self._objects(claim, namespace).apply(document, manager=manager)
 
     def leader(self, name: str, namespace: str) -> Leader | None:
         """The leader as it has published its address in the Lease."""
@@ -146,31 +182,21 @@ class Deployer:
 
     def is_certificate_due(self, name: str, namespace: str) -> bool:
         """Whether the next apply would issue the certificate of a cluster anew. False for a cluster without one."""
-        names = certificate_names(name, namespace, control_service(name))
-        return Certificates(self._connection, namespace).is_due(name, names)
+        objects = self._objects(Claim(name), namespace)
+        return Certificates(objects, name).is_due(_certificate_names(name, namespace))
 
     # ---- inside --------------------------------------------------------------------------------------------------
 
-    def _apply(self, document: Mapping[str, Any]) -> dict[str, Any]:
-        metadata = document["metadata"]
-        collection = _collection(document["kind"], metadata["namespace"])
-        applied: dict[str, Any] = self._connection.apply(collection, metadata["name"], document, manager=MANAGER)
-        return applied
+    def _objects(self, claim: Claim, namespace: str) -> OwnObjects:
+        return OwnObjects(self._connection, namespace, claim)
 
-    def _apply_owned(self, cluster: KubernetesCluster, deployed: Document | None) -> None:
-        """Applies what belongs to the Deployment; None: there is none yet."""
-        for document in owned_documents(cluster):
-            metadata = document["metadata"]
-            if deployed is not None:
-                metadata = {**metadata, "ownerReferences": [_reference(cluster, deployed)]}
-            self._apply({**document, "metadata": metadata})
-
-    def _make_secret(self, cluster: KubernetesCluster) -> None:
-        token, key = (secrets.token_urlsafe(_SECRET_BYTES) for _ in range(2))
-        try:
-            self._connection.create(_collection("Secret", cluster.namespace), secret(cluster, token=token, key=key))
-        except AlreadyExistsError:
-            return  # of an earlier start: its jobs are encrypted with that key
+    def _require_names(self, cluster: KubernetesCluster, objects: OwnObjects, certificates: Certificates) -> None:
+        """Raises UserError if an object of the cluster's names is somebody else's: nothing is applied then."""
+        documents = (deployment(cluster), *owned_documents(cluster), secret(cluster, token="", key=""))
+        names = [(each["kind"], each["metadata"]["name"]) for each in documents]
+        objects.require_free([*names, ("Lease", cluster.name)])
+        if cluster.spec.tls:
+            certificates.require_usable(self._connection, cluster.namespace)
 
     def _wait_leader(self, cluster: KubernetesCluster, report: Callable[[str], None]) -> Leader:
         deadline_s, said = time.monotonic() + START_SECONDS, ""
@@ -193,12 +219,12 @@ class Deployer:
 
     def _refused_pods(self, cluster: KubernetesCluster) -> str:
         """Why the Deployment has no pods, such as a quota or the namespace's Pod Security level."""
-        return refused_pods(self._connection.get(_collection("Deployment", cluster.namespace), cluster.name))
+        return refused_pods(self._connection.get(Collection("apps/v1", "deployments", cluster.namespace), cluster.name))
 
-    def _wait_gone(self, name: str, namespace: str) -> None:
+    def _wait_gone(self, objects: OwnObjects, name: str, namespace: str) -> None:
         """Waits until the Deployment is gone, which is the last of what it owns to go, and every pod of a worker."""
         deadline_s = time.monotonic() + STOP_SECONDS
-        while left := self._left(name, namespace):
+        while left := self._left(objects, name, namespace):
             if time.monotonic() > deadline_s:
                 raise ExternalError(
                     f"of the cluster {name} there is still {', '.join(left)} after {STOP_SECONDS:g} s",
@@ -206,46 +232,63 @@ class Deployer:
                 )
             time.sleep(LOOK_SECONDS)
 
-    def _left(self, name: str, namespace: str) -> list[str]:
+    def _left(self, objects: OwnObjects, name: str, namespace: str) -> list[str]:
         pods = [*self._pods(name, namespace, COORDINATOR), *self._pods(name, namespace, WORKER)]
-        deployed = [] if self._deployment(name, namespace) is None else [f"Deployment {name}"]
+        deployed = [] if objects.find("Deployment", name) is None else [f"Deployment {name}"]
         return [*deployed, *(f"pod {metadata_of(each).name}" for each in pods)]
-
-    def _deployment(self, name: str, namespace: str) -> Document | None:
-        try:
-            return self._connection.get(_collection("Deployment", namespace), name)
-        except NotFoundError:
-            return None
 
     def _pods(self, name: str, namespace: str, component: str) -> tuple[dict[str, Any], ...]:
         listed = self._connection.list(Collection("v1", "pods", namespace), labels=selector_of(name, component))
         return listed.items
 
-    def _delete(self, kind: str, name: str, namespace: str, *, propagation: Any = None) -> bool:
-        try:
-            self._connection.delete(_collection(kind, namespace), name, propagation=propagation)
-        except NotFoundError:
-            return False
-        return True
 
-    def _delete_protections(self, name: str, namespace: str, *, keep: Container[tuple[str, str]]) -> None:
-        """Deletes budget and policies that an earlier description has asked for. keep: kinds and names that stay.
+def _whosever(name: str) -> Claim:
+    """What is taken for a cluster, whatever resource it belongs to."""
+    return Claim(name, controller=None)
 
-        An account without the right to delete a kind leaves those: it needs no right for what its clusters do not use.
-        """
-        for kind, named in protection_names(name):
-            if (kind, named) not in keep:
-                with contextlib.suppress(ForbiddenError):
-                    self._delete(kind, named, namespace)
+
+def _apply_owned(cluster: KubernetesCluster, objects: OwnObjects, deployed: Document | None) -> None:
+    """Applies what belongs to the Deployment; None: there is none yet."""
+    for document in owned_documents(cluster):
+        metadata = document["metadata"]
+        if deployed is not None:
+            metadata = {**metadata, "ownerReferences": [_reference(cluster, deployed)]}
+        objects.apply({**document, "metadata": metadata})
+
+
+def _make_secret(cluster: KubernetesCluster, objects: OwnObjects) -> None:
+    """Makes the cluster's Secret, unless it is there: its jobs are encrypted with that key. An earlier version has
+    called it by the cluster's name; that one stays, for pods that mount it."""
+    if objects.find("Secret", credentials_secret(cluster.name)) is not None:
+        return
+    earlier = objects.find("Secret", cluster.name)
+    token, key = (
+        secrets.token_urlsafe(_SECRET_BYTES) if earlier is None else _held(earlier, field) for field in ("token", "key")
+    )
+    objects.create(secret(cluster, token=token, key=key))
+
+
+def _held(earlier: Document, field: str) -> str:
+    return base64.b64decode(text_at(earlier, "data", field) or "").decode().strip()
+
+
+def _delete_protections(objects: OwnObjects, name: str, *, keep: Container[tuple[str, str]]) -> None:
+    """Deletes budget and policies that an earlier description has asked for. keep: kinds and names that stay.
+
+    An account without the right to a kind leaves those: it needs no right for what its clusters do not use.
+    """
+    for kind, named in protection_names(name):
+        if (kind, named) not in keep:
+            with contextlib.suppress(ForbiddenError):
+                objects.delete(kind, named)
+
+
+def _certificate_names(name: str, namespace: str) -> tuple[str, ...]:
+    return certificate_names(name, namespace, control_service(name))
 
 
 def _reference(cluster: KubernetesCluster, deployed: Document) -> dict[str, Any]:
     return dict(Owner("apps/v1", "Deployment", cluster.name, metadata_of(deployed).uid).reference())
-
-
-def _collection(kind: str, namespace: str) -> Collection:
-    api, plural = _PLURALS[kind]
-    return Collection(api, plural, namespace)
 
 
 def _leases(namespace: str) -> Collection:

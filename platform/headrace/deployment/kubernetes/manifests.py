@@ -3,12 +3,13 @@
     Deployment NAME ── owns ──> the pods of coordinators, and those of workers, which coordinators make
     Service NAME              the REST API, at any coordinator: a standby sends clients to the leader
     Service NAME-control      the control plane for workers; headless, because only the leader listens
-    ConfigMap NAME            what workers are made of: no secret is in it
-    Secret NAME               the token and the ledger's key: made once, never replaced
+    ConfigMap NAME-headrace   what workers are made of: no secret is in it
+    Secret NAME-headrace      the token and the ledger's key: made once, never replaced
     Secret NAME-tls           certificate, key and authority of its processes (`certificates`)
     Secret NAME-work          of a cluster of its own: what it serves
 
-and those of `protections`. `containers` has what all pods have in common.
+and those of `protections`. Where a user's own ConfigMap or Secret may well have the cluster's name, which is that of a
+job, the name has an ending. `containers` has what all pods have in common.
 """
 
 from __future__ import annotations
@@ -17,21 +18,24 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from headrace.client.cluster_secret import server_name
-from headrace.deployment.kubernetes.attendant_pods import CONTAINER as ATTENDANT_CONTAINER
+from headrace.client.cluster_secret import credentials_secret, server_name
 from headrace.deployment.kubernetes.attendant_pods import (
-    attendant_container,
+    CLOSER,
+    account_volume,
+    attendant_containers,
     ledger_of,
     secret_data,
+    with_account,
     work_secret,
     work_volume,
 )
+from headrace.deployment.kubernetes.attendant_pods import CONTAINER as ATTENDANT_CONTAINER
 from headrace.deployment.kubernetes.cluster_spec import KubernetesCluster
 from headrace.deployment.kubernetes.containers import SECRET_FOLDER, Document, base_container, base_pod
 from headrace.deployment.kubernetes.pod_template import merged, without_container
 from headrace.deployment.kubernetes.protections import protections
 from headrace.leadership.lease_owner import OWNER_VARIABLE, OwnerOfLease
-from headrace.resources.kubernetes.labels import COORDINATOR, labels_of
+from headrace.resources.kubernetes.labels import COORDINATOR, WORKER, labels_of
 from headrace.resources.kubernetes.worker_pod import CONTAINER as WORKER_CONTAINER
 from headrace.resources.kubernetes.workers_file import OwnerName, WorkersFile
 from headrace.tls.named_server import NAME_VARIABLE
@@ -56,6 +60,11 @@ def owned_documents(cluster: KubernetesCluster) -> tuple[Document, ...]:
     return (*shared, work)
 
 
+def config_name(name: str) -> str:
+    """The name of the ConfigMap of a cluster."""
+    return f"{name}-headrace"
+
+
 def control_service(name: str) -> str:
     """The name of the Service of the control plane of a cluster."""
     return f"{name}-control"
@@ -63,7 +72,7 @@ def control_service(name: str) -> str:
 
 def secret(cluster: KubernetesCluster, *, token: str, key: str) -> Document:
     """The cluster's secrets. token: of workers and clients; key: encrypts what is secret in the ledger."""
-    document = _object(cluster, "v1", "Secret", cluster.name)
+    document = _object(cluster, "v1", "Secret", credentials_secret(cluster.name))
     return {**document, "type": "Opaque", "stringData": {"token": f"{token}\n", "key": f"{key}\n"}}
 
 
@@ -72,7 +81,7 @@ def config_map(cluster: KubernetesCluster) -> Document:
     owner = OwnerName("apps/v1", "Deployment", "deployments", cluster.name)
     workers = WorkersFile(cluster.name, cluster.namespace, owner, worker_template(cluster))
     data = {WORKERS_FILE: json.dumps(workers.document(), indent=1)}
-    return {**_object(cluster, "v1", "ConfigMap", cluster.name), "data": data}
+    return {**_object(cluster, "v1", "ConfigMap", config_name(cluster.name)), "data": data}
 
 
 def services(cluster: KubernetesCluster) -> tuple[Document, Document]:
@@ -92,9 +101,11 @@ def services(cluster: KubernetesCluster) -> tuple[Document, Document]:
 def deployment(cluster: KubernetesCluster) -> Document:
     """The coordinators."""
     users: Mapping[str, Any] = cluster.spec.coordinator.pod_template
+    # one description serves clusters with and without an attendant
     if cluster.work is None:
-        # one description serves clusters with and without an attendant
         users = without_container(users, ATTENDANT_CONTAINER)
+    if cluster.work is None or not cluster.work.has_program:
+        users = without_container(users, CLOSER)
     template = merged(_coordinator_template(cluster), users)
     template["metadata"]["labels"] = {**template["metadata"]["labels"], **labels_of(cluster.name, COORDINATOR)}
     spec = {
@@ -113,7 +124,7 @@ def worker_template(cluster: KubernetesCluster) -> Document:
     if _DRAIN_VARIABLE not in cluster.spec.env:
         container["env"] = [*container["env"], {"name": _DRAIN_VARIABLE, "value": f"{WORKER_DRAIN_SECONDS}s"}]
     spec = {
-        **base_pod(cluster, container),
+        **base_pod(cluster, WORKER, container),
         "automountServiceAccountToken": False,
         "enableServiceLinks": False,
         "terminationGracePeriodSeconds": WORKER_GRACE_SECONDS,
@@ -161,16 +172,22 @@ def _coordinator_template(cluster: KubernetesCluster) -> Document:
         *container["volumeMounts"],
         {"name": "config", "mountPath": CONFIG_FOLDER, "readOnly": True},
     ]
-    attendants = () if cluster.work is None else (attendant_container(cluster, cluster.work, REST_PORT),)
+    attendants = () if cluster.work is None else attendant_containers(cluster, cluster.work, REST_PORT)
+    has_program = cluster.work is not None and cluster.work.has_program
+    if has_program:
+        container = with_account(container)
     spec = {
-        **base_pod(cluster, container, *attendants),
+        **base_pod(cluster, COORDINATOR, container, *attendants),
         "serviceAccountName": cluster.spec.service_account,
         "enableServiceLinks": False,
         "terminationGracePeriodSeconds": COORDINATOR_GRACE_SECONDS,
     }
-    config = {"name": "config", "configMap": {"name": cluster.name}}
+    config = {"name": "config", "configMap": {"name": config_name(cluster.name)}}
     work = [] if cluster.work is None else [work_volume(cluster)]
     spec["volumes"] = [*spec["volumes"], config, _secret_volume(cluster, "token", "key"), *work]
+    if has_program:
+        spec["automountServiceAccountToken"] = False
+        spec["volumes"].append(account_volume())
     return {"metadata": {"labels": {}}, "spec": spec}
 
 
@@ -181,7 +198,7 @@ def _ledger(cluster: KubernetesCluster) -> str:
 def _secret_volume(cluster: KubernetesCluster, *files: str) -> Document:
     """The named files of the cluster's Secret: workers do not get the ledger's key."""
     items = [{"key": name, "path": name, "mode": _SECRET_FILES[name]} for name in files]
-    return {"name": "secret", "secret": {"secretName": cluster.name, "items": items}}
+    return {"name": "secret", "secret": {"secretName": credentials_secret(cluster.name), "items": items}}
 
 
 def _selector(cluster: KubernetesCluster) -> Mapping[str, str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -12,9 +11,9 @@ from headrace.client.discovery import COORDINATOR_VARIABLE
 from headrace.client.http import Client
 from headrace.client.submission import APPLICATION_VARIABLE
 from headrace.client.token_files import TOKEN_FILE_VARIABLE, required_token
-from headrace.kubernetes.collection import Collection
+from headrace.deployment.kubernetes.own_objects import OwnObjects
 from headrace.kubernetes.connection import open_connection
-from headrace.kubernetes.refusals import NotFoundError
+from headrace.kubernetes.ownership import Claim
 from headrace.leadership.kubernetes_election import LeaseAddress
 from headrace.leadership.opening import open_locator
 from headrace.tls.named_server import named_authority
@@ -30,13 +29,14 @@ class PodPart:
     election         URL by which the leader is found
     coordinator_url  of the coordinator in this pod
     token_file       of the cluster
-    deployment       the cluster's: its deletion ends the cluster
+    deployment       the cluster's: its deletion ends the cluster; None: this part has no account of Kubernetes, and
+                     reaches the leader by its own coordinator
     """
 
     election: str
     coordinator_url: str
     token_file: Path
-    deployment: str
+    deployment: str | None
 
     @property
     def has_others(self) -> bool:
@@ -53,23 +53,27 @@ class PodPart:
 
     def leader(self) -> Client:
         """Opens a client of the coordinator that leads."""
+        if self.deployment is None:
+            # a standby forwards what it is asked
+            return self.coordinator()
         token, authority = required_token(self.token_file), named_authority(os.environ)
         return Client("", token, authority=authority, locator=open_locator(self.election, os.environ))
 
     def environment(self) -> Mapping[str, str]:
         """Returns the environment of the program, which finds its jobs when it is started again."""
-        own = {COORDINATOR_VARIABLE: self.election, APPLICATION_VARIABLE: str(os.getpid())}
+        cluster = self.election if self.deployment is not None else self.coordinator_url
+        own = {COORDINATOR_VARIABLE: cluster, APPLICATION_VARIABLE: str(os.getpid())}
         return {**os.environ, **own, TOKEN_FILE_VARIABLE: str(self.token_file)}
 
     def stop(self, *, is_done: bool) -> None:
         """Deletes the cluster if its work is done. Raises ExternalError."""
-        if not is_done:
+        if not is_done or self.deployment is None:
             return
         connection = open_connection(os.environ)
         try:
             namespace = LeaseAddress.parsed(self.election).namespace or connection.namespace
-            # the attendant of another pod may have been faster
-            with contextlib.suppress(NotFoundError):
-                connection.delete(Collection("apps/v1", "deployments", namespace), self.deployment)
+            # False: the attendant of another pod was faster
+            claim = Claim(self.deployment, controller=None)
+            OwnObjects(connection, namespace, claim).delete("Deployment", self.deployment)
         finally:
             connection.close()

@@ -14,7 +14,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from headrace.deployment.kubernetes.cluster_spec import KubernetesCluster
-from headrace.resources.kubernetes.labels import CLUSTER_LABEL, COMPONENT_LABEL, COORDINATOR, WORKER, labels_of
+from headrace.kubernetes.ownership import CLUSTER_LABEL
+from headrace.resources.kubernetes.labels import COMPONENT_LABEL, COORDINATOR, WORKER, labels_of
 
 BUDGET, POLICY = "PodDisruptionBudget", "NetworkPolicy"
 CLIENT_LABEL = "headrace.dev/client"

@@ -13,6 +13,8 @@ from headrace.core.errors import UserError
 if TYPE_CHECKING:
     from headrace.client.models import SubmitRequest
 
+PROGRAM = "--program"
+"""The option of `headrace attend` that names the program of an application."""
 WORK_FOLDER = "/etc/headrace/work"
 SECRET_BYTES_MAX = 1_000_000
 """A Secret holds 1 MiB with all of its fields."""
@@ -29,6 +31,11 @@ class Work:
 
     arguments: tuple[str, ...]
     files: Mapping[str, bytes] = field(default_factory=dict)
+
+    @property
+    def has_program(self) -> bool:
+        """Whether it is an application: a program of the user, which runs in the cluster's pods."""
+        return PROGRAM in self.arguments
 
     def __post_init__(self) -> None:
         size = sum(map(len, self.files.values()))

@@ -87,7 +87,10 @@ def _submit(status: JobResourceStatus, view: JobView) -> JobStep:
     if not view.cluster.leads or status.target is None:
         return Wait(BUSY_SECONDS)
     origin = None if status.starts_empty else status.origin
-    return Submit(status.target, submission_key(status, view), origin)
+    # the cluster has shown the end of the job before, whose journal may lack it if the coordinator died; a savepoint
+    # that the user names for the first job may be one of a job that runs
+    takes_over = origin is not None and status.job_id is not None
+    return Submit(status.target, submission_key(status, view), origin, takes_over)
 
 
 def _applied(view: JobView) -> ApplyCluster | None:

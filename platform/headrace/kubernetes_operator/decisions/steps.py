@@ -47,11 +47,13 @@ class DeleteCluster:
 
 @dataclass(frozen=True, slots=True)
 class Submit:
-    """Submit a job -> Submitted, Refused. key: the cluster accepts it once; origin: path to start from."""
+    """Submit a job -> Submitted, Refused. key: the cluster accepts it once; origin: path to start from; takes_over: the
+    job of the origin has ended, although its journal may not say so."""
 
     spec: RunSpec
     key: str
     origin: str | None
+    takes_over: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,16 +7,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from headrace.client.cluster_secret import in_secrets
+from headrace.client.cluster_secret import credentials_secret, in_secrets
 from headrace.client.http import Client
-from headrace.core.errors import ExternalError, UnreachableError, UserError
+from headrace.core.errors import ExternalError, UnreachableError
 from headrace.deployment.kubernetes.cluster_spec import ClusterSpec, KubernetesCluster
 from headrace.deployment.kubernetes.coordinator_pods import refused_pods
 from headrace.deployment.kubernetes.deployer import ClusterView, Deployer
-from headrace.kubernetes.collection import Collection
 from headrace.kubernetes.connection import Connection
-from headrace.kubernetes.documents import Document, metadata_of
-from headrace.kubernetes.refusals import NotFoundError
+from headrace.kubernetes.documents import metadata_of
 from headrace.kubernetes_operator.decisions.job_view import ClusterFacts
 from headrace.kubernetes_operator.resources.kinds import GROUP
 from headrace.kubernetes_operator.shell.owner import Owner
@@ -49,28 +47,30 @@ class ClusterAccess:
 
     def look(self, name: str, namespace: str, *, owner: Owner | None = None) -> Seen:
         """What there is of a cluster. owner: whose own cluster it should be; one of others is as good as none."""
-        view = self._deployer.view(name, namespace)
-        deployment = self._deployment(name, namespace)
-        if owner is not None and deployment is not None and owner.is_other(deployment):
-            trouble = f"the cluster {name} is not of this resource: one of them needs another name"
-            return Seen(ClusterFacts(is_there=False, deployed=False, leads=False, trouble=trouble), view)
+        claim = None if owner is None else owner.claim(name)
+        view = self._deployer.view(name, namespace, claim)
+        if view.other_owner:
+            trouble = f"Deployment {name} belongs to {view.other_owner}: one of them needs another name"
+            has_begun = claim is not None and self._deployer.has_begun(name, namespace, claim)
+            return Seen(ClusterFacts(is_there=has_begun, deployed=False, leads=False, trouble=trouble), view)
+        deployed = view.deployed
+        has_begun = deployed is None and claim is not None and self._deployer.has_begun(name, namespace, claim)
         facts = ClusterFacts(
-            is_there=view.exists or view.leader is not None,
-            deployed=deployment is not None and not metadata_of(deployment).is_deleted,
+            is_there=view.exists or view.leader is not None or has_begun,
+            deployed=deployed is not None and not metadata_of(deployed).is_deleted,
             leads=view.leader is not None,
-            applied="" if deployment is None else metadata_of(deployment).annotations.get(APPLIED, ""),
-            trouble=view.trouble or ("" if deployment is None else refused_pods(deployment)),
-            renewal_due=deployment is not None and self._deployer.is_certificate_due(name, namespace),
+            applied="" if deployed is None else metadata_of(deployed).annotations.get(APPLIED, ""),
+            trouble=view.trouble or ("" if deployed is None else refused_pods(deployed)),
+            renewal_due=view.exists and self._deployer.is_certificate_due(name, namespace),
         )
         return Seen(facts, view)
 
     def apply(self, name: str, namespace: str, spec: ClusterSpec, *, digest: str, owner: Owner) -> None:
         """Applies a cluster that belongs to `owner`, and notes the digest last: an apply that was interrupted is
-        repeated. Raises UserError for a spec that the API server refuses, and if the cluster is another one's."""
-        found = self._deployment(name, namespace)
-        if found is not None and owner.is_other(found):
-            raise UserError(f"the cluster {name} is not of this resource", remedy="give one of them another name")
-        self._deployer.apply(KubernetesCluster(name, namespace, spec))
+        repeated. Raises UserError for a spec that the API server refuses, and if an object of the cluster's names is
+        another one's."""
+        claim = owner.claim(name)
+        self._deployer.apply(KubernetesCluster(name, namespace, spec), claim)
         document = {
             "apiVersion": "apps/v1",
             "kind": "Deployment",
@@ -81,11 +81,11 @@ class ClusterAccess:
                 "ownerReferences": [dict(owner.reference())],
             },
         }
-        self._connection.apply(_deployments(namespace), name, document, manager=MANAGER)
+        self._deployer.note(document, namespace, claim=claim, manager=MANAGER)
 
-    def delete(self, name: str, namespace: str) -> None:
+    def delete(self, name: str, namespace: str, *, owner: Owner) -> None:
         """Deletes a cluster, and waits until its pods are gone. Its Secret stays."""
-        self._deployer.stop(name, namespace, with_secret=False)
+        self._deployer.stop(name, namespace, with_secret=False, claim=owner.claim(name))
 
     @contextmanager
     def client(self, name: str, namespace: str, leader: Leader | None = None) -> Iterator[Client]:
@@ -101,19 +101,9 @@ class ClusterAccess:
         if access.token is None:
             raise ExternalError(
                 f"there is no token of the cluster {name}",
-                remedy=f"its Secret {name} in namespace {namespace} has it under `token`",
+                remedy=f"its Secret {credentials_secret(name)} in namespace {namespace} has it under `token`",
                 retry=True,
             )
         authority = access.authority or tls_authority(os.environ)
         with Client(leader.url, access.token, authority=authority, answer_s=answer_s) as client:
             yield client
-
-    def _deployment(self, name: str, namespace: str) -> Document | None:
-        try:
-            return self._connection.get(_deployments(namespace), name)
-        except NotFoundError:
-            return None
-
-
-def _deployments(namespace: str) -> Collection:
-    return Collection("apps/v1", "deployments", namespace)

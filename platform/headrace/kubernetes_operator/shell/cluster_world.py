@@ -80,7 +80,8 @@ class ClusterWorld:
                 owner = Owner.of(CLUSTER, self._object.document)
                 self._clusters.apply(name, self._key.namespace, spec, digest=digest, owner=owner)
             case DeleteCluster(name):
-                self._clusters.delete(name, self._key.namespace)
+                owner = Owner.of(CLUSTER, self._object.document)
+                self._clusters.delete(name, self._key.namespace, owner=owner)
             case _:
                 assert_never(step)
         return None

@@ -11,7 +11,7 @@ from headrace.client.models import JobStatus
 from headrace.core.errors import HeadraceError, UserError
 from headrace.kubernetes.connection import Connection
 from headrace.kubernetes.documents import Document, metadata_of
-from headrace.kubernetes.refusals import AlreadyExistsError, NotFoundError
+from headrace.kubernetes.refusals import AlreadyExistsError, ConflictError, NotFoundError
 from headrace.kubernetes_operator.decisions.announcements import announcements
 from headrace.kubernetes_operator.decisions.job_conditions import next_status
 from headrace.kubernetes_operator.decisions.job_steps import next_step
@@ -148,7 +148,8 @@ class JobWorld:
                 self._clusters.apply(name, self._key.namespace, spec, digest=digest, owner=owner)
                 return None
             case DeleteCluster(name):
-                self._clusters.delete(name, self._key.namespace)
+                owner = Owner.of(JOB, self._object.document)
+                self._clusters.delete(name, self._key.namespace, owner=owner)
                 return None
             case Submit():
                 variables = variables_of(step.spec, self._key.namespace, self._connection)
@@ -187,8 +188,10 @@ class JobWorld:
     def _change_snapshots(self, step: CreateSnapshot | DeleteSnapshot) -> None:
         collection = collection_of(SNAPSHOT, self._key.namespace)
         if isinstance(step, DeleteSnapshot):
-            with contextlib.suppress(NotFoundError):
-                self._connection.delete(collection, step.name)
+            with contextlib.suppress(NotFoundError, ConflictError):
+                found = metadata_of(self._connection.get(collection, step.name))
+                if found.labels.get(JOB_LABEL) == self._key.name:
+                    self._connection.delete(collection, step.name, uid=found.uid)
             return
         metadata = {
             "name": step.name,

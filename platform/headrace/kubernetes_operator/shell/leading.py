@@ -17,9 +17,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import assert_never
 
-from headrace.core.errors import ExternalError, UserError
+from headrace.core.errors import ExternalError, HeadraceError, UserError
 from headrace.kubernetes.access import CONTEXT_VARIABLE
 from headrace.kubernetes.connection import Connection, open_connection
+from headrace.kubernetes_operator.shell.going_namespace import release_own_namespace
+from headrace.kubernetes_operator.shell.health import Health, probes
 from headrace.kubernetes_operator.shell.reconcilers import Reconcilers
 from headrace.kubernetes_operator.shell.watching import require_definitions, watch
 from headrace.leadership.elector import Elected, ElectorEvent, InDoubt, Lost
@@ -31,10 +33,12 @@ LOG = logging.getLogger("headrace.operator")
 @dataclass(frozen=True, slots=True)
 class OperatorOptions:
     """namespaces: whose resources are handled; empty: all. lease: URL of the election, `kubernetes://NAMESPACE/NAME`,
-    or `kubernetes:///NAME` in the namespace of the pod or context."""
+    or `kubernetes:///NAME` in the namespace of the pod or context; probe_port: where probes are answered; None:
+    nowhere."""
 
     namespaces: Sequence[str]
     lease: str
+    probe_port: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,9 +64,11 @@ def run_operator(options: OperatorOptions) -> None:
         require_definitions(connection, options.namespaces)
         elector.campaign(events.put)
         LOG.info("this operator waits to be elected by the Lease %s", options.lease)
-        if _wait_elected(events):
-            LOG.info("this operator was elected")
-            asyncio.run(_lead(options, connection, events))
+        health = Health()
+        with probes(health, options.probe_port):
+            if _wait_elected(events):
+                LOG.info("this operator was elected")
+                asyncio.run(_lead(options, connection, events, health))
     finally:
         elector.close()
         connection.close()
@@ -81,12 +87,16 @@ def _wait_elected(events: queue.SimpleQueue[_Event]) -> bool:
                 pass
 
 
-async def _lead(options: OperatorOptions, connection: Connection, events: queue.SimpleQueue[_Event]) -> None:
+async def _lead(
+    options: OperatorOptions, connection: Connection, events: queue.SimpleQueue[_Event], health: Health
+) -> None:
     """Handles resources until an event ends it. Raises ExternalError if the Lease is lost."""
-    reconcilers = Reconcilers(connection)
+    health.figures.leads()
+    reconcilers = Reconcilers(connection, health.figures)
     stop = asyncio.Event()
     # in a thread of its own: a queue that threads and signal handlers put into
     following = asyncio.create_task(_follow(events, reconcilers, stop))
+    beating = asyncio.create_task(health.beat())
     try:
         # ends by itself for a signal, too: kopf handles those of the loop
         await watch(options.namespaces, reconcilers.wake, stop)
@@ -96,6 +106,8 @@ async def _lead(options: OperatorOptions, connection: Connection, events: queue.
         lost = next((each for each in ending if isinstance(each, ExternalError)), None)
         if lost is None:
             await reconcilers.close()
+            await asyncio.to_thread(_release, connection)
+        beating.cancel()
         if lost is not None or reconcilers.is_busy:
             # a round may hang in a request, and Python would wait for its thread; steps are repeated by the successor
             _leave(lost)
@@ -120,6 +132,13 @@ async def _follow(events: queue.SimpleQueue[_Event], reconcilers: Reconcilers, s
                 return
             case _:
                 assert_never(event)
+
+
+def _release(connection: Connection) -> None:
+    try:
+        release_own_namespace(connection)
+    except HeadraceError as error:
+        LOG.warning("whether the namespace goes is not known: %s", error)
 
 
 def _lost(reason: str) -> ExternalError:

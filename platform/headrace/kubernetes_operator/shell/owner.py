@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from headrace.kubernetes.documents import Document, documents_at, metadata_of, text_at, value_at
-from headrace.kubernetes_operator.decisions.times import epoch_seconds
+from headrace.kubernetes.documents import Document, metadata_of, text_at
+from headrace.kubernetes.ownership import Claim
 from headrace.kubernetes_operator.resources.kinds import API, JOB, Kind
 
 
@@ -30,15 +30,10 @@ class Owner:
         named = {"apiVersion": API, "kind": self.kind.name, "name": self.name, "uid": self.uid}
         return {**named, "controller": True, "blockOwnerDeletion": False}
 
-    def is_other(self, document: Document) -> bool:
-        """Whether an object belongs to another resource.
+    def claim(self, cluster: str) -> Claim:
+        """What is taken for a cluster of this resource.
 
         An operator that is killed leaves objects without an owner, which the next one takes over. A job takes over none
         that is older than itself: that is a cluster which `headrace cluster start` has made.
         """
-        references = documents_at(document, "metadata", "ownerReferences")
-        controllers = [text_at(each, "uid") for each in references if value_at(each, "controller") is True]
-        if controllers:
-            return self.uid not in controllers
-        created = text_at(document, "metadata", "creationTimestamp")
-        return self.kind == JOB and created is not None and epoch_seconds(created) < epoch_seconds(self.created)
+        return Claim(cluster, self.uid, self.created if self.kind == JOB else "")

@@ -18,6 +18,7 @@ from headrace.kubernetes_operator.decisions.times import time_text
 from headrace.kubernetes_operator.resources.kinds import CLUSTER, JOB, SNAPSHOT
 from headrace.kubernetes_operator.rounds import Round, World, one_round
 from headrace.kubernetes_operator.shell.cluster_world import ClusterWorld
+from headrace.kubernetes_operator.shell.figures import Figures, Outcome
 from headrace.kubernetes_operator.shell.job_world import JobWorld
 from headrace.kubernetes_operator.shell.resource_store import Key
 from headrace.kubernetes_operator.shell.snapshot_world import SnapshotWorld
@@ -43,8 +44,9 @@ _WORLDS: dict[str, Callable[[Key, Connection, Callable[[], Moment]], World[Any, 
 class Reconcilers:
     """The objects of one operator that leads. Used in one event loop; rounds run in threads."""
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: Connection, figures: Figures) -> None:
         self._connection = connection
+        self._figures = figures
         self._threads = ThreadPoolExecutor(ROUNDS_MAX, thread_name_prefix="headrace-round")
         self._tasks: dict[Key, asyncio.Task[None]] = {}
         self._changed: dict[Key, asyncio.Event] = {}
@@ -62,6 +64,7 @@ class Reconcilers:
         if key not in self._tasks:
             self._changed[key] = asyncio.Event()
             self._tasks[key] = asyncio.create_task(self._keep(key), name=str(key))
+            self._figures.handles(key.kind, 1)
         self._changed[key].set()
 
     def hold(self, *, is_held: bool) -> None:
@@ -91,19 +94,25 @@ class Reconcilers:
         while True:
             await self._may_act.wait()
             changed.clear()
+            begun_s = time.monotonic()
+            outcome: Outcome = "done"
             try:
                 done = await self._round(world, result)
                 result, pause_s, failed_s = done.result, done.pause_s, FAILED_SECONDS
                 records = records + 1 if done.has_recorded else 0
             except ConflictError:
                 # somebody has changed the object since it was read
+                outcome = "conflict"
                 pause_s = CONFLICT_SECONDS
             except Exception as error:
+                outcome = "failed"
                 LOG.warning("%s: %s", key, error, exc_info=not isinstance(error, HeadraceError))
                 pause_s, failed_s = failed_s, min(2 * failed_s, FAILED_SECONDS_MAX)
+            self._figures.round(key.kind, outcome, time.monotonic() - begun_s)
             if pause_s is None and not changed.is_set():
                 # nothing awaits between this and the next `wake`, which makes another task
                 del self._tasks[key], self._changed[key]
+                self._figures.handles(key.kind, -1)
                 return
             # a message that is another one at each look would be written without end: each write wakes the next round
             await asyncio.sleep(min(records * CONFLICT_SECONDS, RECORDS_SECONDS_MAX) if records > RECORDS_FREE else 0)

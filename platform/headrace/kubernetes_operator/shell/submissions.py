@@ -31,6 +31,7 @@ def submit(client: Client, step: Submit, variables: Mapping[str, str]) -> Submit
         pipeline=file_form(loaded.pipeline),
         parallelism=step.spec.parallelism,
         from_savepoint=step.origin,
+        take_over=step.takes_over,
         allow_dropped_state=step.spec.allow_dropped_state,
         accepted_topics=step.spec.accept_new_topics,
         key=step.key,

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-CLUSTER_LABEL = "headrace.dev/cluster"
+from headrace.kubernetes.ownership import CLUSTER_LABEL, MANAGED_BY, MANAGER
+
 COMPONENT_LABEL = "app.kubernetes.io/component"
 WORKER = "worker"
 COORDINATOR = "coordinator"
@@ -15,7 +16,7 @@ def labels_of(cluster: str, component: str) -> Mapping[str, str]:
     return {
         "app.kubernetes.io/name": "headrace",
         "app.kubernetes.io/instance": cluster,
-        "app.kubernetes.io/managed-by": "headrace",
+        MANAGED_BY: MANAGER,
         COMPONENT_LABEL: component,
         CLUSTER_LABEL: cluster,
     }

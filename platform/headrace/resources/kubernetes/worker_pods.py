@@ -12,6 +12,7 @@ from headrace.core.errors import ExternalError, UserError
 from headrace.kubernetes.collection import Collection
 from headrace.kubernetes.connection import Connection
 from headrace.kubernetes.documents import metadata_of
+from headrace.kubernetes.ownership import Claim
 from headrace.kubernetes.refusals import AlreadyExistsError, ConflictError, NotFoundError
 from headrace.resources.driver import WorkerReport
 from headrace.resources.kubernetes.labels import WORKER, selector_of
@@ -30,6 +31,7 @@ class WorkerPods:
         self._order = order
         self._term = term
         self._pods = Collection("v1", "pods", workers.namespace)
+        self._claim = Claim(workers.cluster)
         self._lock = threading.Lock()
         self._owner: Owner | None = None
 
@@ -46,18 +48,22 @@ class WorkerPods:
         )
         try:
             self._connection.create(self._pods, pod)
-        except AlreadyExistsError:
-            # an answer was lost: ids are used once, so it is the same one
-            return
+        except AlreadyExistsError as error:
+            # an answer was lost: ids are used once, so one of ours is the same one
+            if owner := self._other_owner(worker):
+                raise ExternalError(
+                    f"there is a pod {worker}, which belongs to {owner}", remedy="give it another name"
+                ) from error
         except UserError as error:
             raise ExternalError(f"pod {worker} is refused: {error.message}", remedy=error.remedy) from error
 
     def release(self, worker: str) -> None:
         """Deletes the pod, whose containers have the grace time of the template to end."""
         try:
-            found = metadata_of(self._connection.get(self._pods, worker))
+            found = self._connection.get(self._pods, worker)
             # by its uid: of that name there may be another one by now, if a person has made it
-            self._connection.delete(self._pods, worker, uid=found.uid)
+            if not self._claim.other_owner(found):
+                self._connection.delete(self._pods, worker, uid=metadata_of(found).uid)
         except (NotFoundError, ConflictError):
             return
 
@@ -69,6 +75,12 @@ class WorkerPods:
     def close(self) -> None:
         """Closes the connection."""
         self._connection.close()
+
+    def _other_owner(self, worker: str) -> str:
+        try:
+            return self._claim.other_owner(self._connection.get(self._pods, worker))
+        except NotFoundError:
+            return ""
 
     def _found_owner(self) -> Owner:
         """The owner with its uid. Raises ExternalError if there is none: pods without it would be left behind."""

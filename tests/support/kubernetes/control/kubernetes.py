@@ -75,9 +75,11 @@ class Kubernetes:
         """A connection of the product with all rights, which the caller closes."""
         return open_connection({}, kubeconfig=self.kubeconfig)
 
-    def kubeconfig_of(self, token: str, path: Path) -> Path:
-        """Writes a kubeconfig of whoever has that token."""
+    def kubeconfig_of(self, token: str, path: Path, namespace: str = "default") -> Path:
+        """Writes a kubeconfig of whoever has that token. namespace: of its context."""
         document = json.loads(self.kubeconfig.read_text())
+        for context in document["contexts"]:
+            context["context"]["namespace"] = namespace
         for user in document["users"]:
             user["user"] = {"token": token}
         path.write_text(json.dumps(document))
@@ -114,7 +116,8 @@ class Kubernetes:
             self.wait_service_account(name)
             yield name
         finally:
-            self.api.delete(f"/api/v1/namespaces/{name}")
+            if self.api.find(f"/api/v1/namespaces/{name}") is not None:
+                self.api.delete(f"/api/v1/namespaces/{name}")
 
     def wait_service_account(self, namespace: str) -> None:
         """Pods can be created once it exists."""

@@ -77,7 +77,7 @@ class PodCluster(Cluster):
             "coordinator": {
                 "replicas": coordinators,
                 "cpu": "50m",
-                "podTemplate": machine_template(self.shared, "coordinator", "attendant"),
+                "podTemplate": machine_template(self.shared, "coordinator", "attendant", "closer"),
             },
             "workers": {
                 "slots": slots,

@@ -47,7 +47,7 @@ def pod_specs(cluster: KubernetesCluster = CLUSTER) -> Iterator[dict[str, Any]]:
 
 def test_the_objects_of_a_cluster() -> None:
     assert kinds() == [
-        ("ConfigMap", "flights"),
+        ("ConfigMap", "flights-headrace"),
         ("Service", "flights"),
         ("Service", "flights-control"),
         ("PodDisruptionBudget", "flights"),
@@ -71,6 +71,48 @@ def test_a_cluster_of_one_job_has_an_attendant_beside_each_coordinator() -> None
     # the same description of a cluster that runs until it is stopped
     pod, _ = pod_specs(replace(own, work=None))
     assert [each["name"] for each in pod["containers"]] == ["coordinator"]
+
+
+def test_a_program_of_a_user_runs_without_the_account_of_coordinators() -> None:
+    """Its container has no token: another one beside it deletes the cluster at the end."""
+    own = replace(CLUSTER, work=Work(("--program", f"{WORK_FOLDER}/app.py"), {"app.py": b""}))
+    pod, _ = pod_specs(own)
+    assert pod["automountServiceAccountToken"] is False
+    (account,) = (each["name"] for each in pod["volumes"] if "projected" in each)
+    has_token = {
+        each["name"]: any(mount["name"] == account for mount in each["volumeMounts"]) for each in pod["containers"]
+    }
+    assert has_token == {"coordinator": True, "attendant": False, "closer": True}
+    _, attendant, closer = pod["containers"]
+    (secret,) = (each for each in attendant["volumeMounts"] if each["name"] == "secret")
+    assert secret["subPath"] == "token", "the ledger's key is not there"
+    assert "--deployment" not in attendant["args"]
+    assert attendant["args"][-2:] == ["--program", f"{WORK_FOLDER}/app.py"]
+    assert "--application" in closer["args"]
+    # a job has no code of the user there
+    pod, _ = pod_specs(replace(CLUSTER, work=Work(("--request", f"{WORK_FOLDER}/job.json"))))
+    assert [each["name"] for each in pod["containers"]] == ["coordinator", "attendant"]
+
+
+def test_storage_of_a_node_is_limited_where_the_description_says_so() -> None:
+    spec = CLUSTER.spec
+    workers = spec.workers.model_copy(update={"ephemeral_storage": "10Gi"})
+    limited = replace(CLUSTER, spec=spec.model_copy(update={"workers": workers}))
+    coordinator, worker = pod_specs(limited)
+    (resources,) = (each["resources"] for each in worker["containers"])
+    assert [resources[part]["ephemeral-storage"] for part in ("requests", "limits")] == ["10Gi", "10Gi"]
+    homes = [next(each for each in pod["volumes"] if each["name"] == "home") for pod in (coordinator, worker)]
+    assert [each["emptyDir"] for each in homes] == [{}, {"sizeLimit": "10Gi"}]
+
+
+def test_pods_of_a_kind_are_spread_over_nodes_unless_a_template_says_otherwise() -> None:
+    for pod, component in zip(pod_specs(), ("coordinator", "worker"), strict=True):
+        (spread,) = pod["topologySpreadConstraints"]
+        assert spread["labelSelector"]["matchLabels"] == {
+            "headrace.dev/cluster": "flights",
+            "app.kubernetes.io/component": component,
+        }
+        assert spread["whenUnsatisfiable"] == "ScheduleAnyway"
 
 
 def test_workers_have_part_of_their_grace_time_to_hand_their_jobs_over() -> None:
@@ -97,8 +139,8 @@ def test_workers_do_not_get_the_key_of_the_ledger_nor_an_account() -> None:
     mounted = {
         each["secret"]["secretName"]: each["secret"].get("items") for each in spec["volumes"] if "secret" in each
     }
-    assert mounted.keys() == {"flights", "flights-tls"}
-    assert [each["key"] for each in mounted["flights"]] == ["token"]
+    assert mounted.keys() == {"flights-headrace", "flights-tls"}
+    assert [each["key"] for each in mounted["flights-headrace"]] == ["token"]
     assert spec["automountServiceAccountToken"] is False
     assert "serviceAccountName" not in spec
 

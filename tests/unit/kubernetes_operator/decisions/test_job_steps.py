@@ -58,6 +58,16 @@ def test_its_own_cluster_comes_before_the_job() -> None:
     assert next_step(running(), own_view(cluster=replace(APPLIED, applied="another"), job=facts())) == apply
 
 
+def test_what_an_ended_job_left_is_taken_over_and_what_a_user_names_is_not() -> None:
+    """A coordinator that died may have left the journal of a job that it ended without its end."""
+    first = SUBMITTING.model_copy(update={"origin": "s3://b/theirs"})
+    assert next_step(first, own_view()) == Submit(RUN, "uid/1", "s3://b/theirs", takes_over=False)
+    following = SUBMITTING.model_copy(update={"origin": "s3://b/left", "job_id": "before"})
+    assert next_step(following, own_view()) == Submit(RUN, "uid/1", "s3://b/left", takes_over=True)
+    anew = following.model_copy(update={"starts_empty": True})
+    assert next_step(anew, own_view()) == Submit(RUN, "uid/1", None, takes_over=False)
+
+
 @pytest.mark.parametrize("phase", ["Stopped", "Ended"])
 def test_its_own_cluster_goes_when_no_job_is_to_run(phase: Any) -> None:
     status = running(phase=phase)
