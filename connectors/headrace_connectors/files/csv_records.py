@@ -174,12 +174,13 @@ class _Syntax:
     @cached_property
     def _record(self) -> re.Pattern[bytes]:
         """A well-formed record, up to its line end."""
-        return re.compile(rb"%b(?:%b%b)*+\r?" % (self._field, re.escape(self._delimiter), self._field))
+        # an atomic group: before Python 3.11.5, a possessive repeat of alternatives matches wrongly (gh-106052)
+        return re.compile(rb"(?>%b(?:%b%b)*)\r?" % (self._field, re.escape(self._delimiter), self._field))
 
     @cached_property
     def _open(self) -> re.Pattern[bytes]:
         """A text that ends inside of quotes."""
-        return re.compile(rb"(?:%b%b)*+%b" % (self._field, re.escape(self._delimiter), self._inside))
+        return re.compile(rb"(?>(?:%b%b)*)%b" % (self._field, re.escape(self._delimiter), self._inside))
 
     @property
     def _inside(self) -> bytes:

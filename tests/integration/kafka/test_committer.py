@@ -19,6 +19,8 @@ from headrace.connect.sink import CheckpointTerms, Committable, Committer, SinkB
 from headrace.core.errors import ExternalError, UserError
 from headrace.core.types import schema_of
 from headrace_connectors.kafka import KafkaSinkConfig
+from headrace_connectors.kafka.clients.client import ClientWatch, open_admin
+from headrace_connectors.kafka.clients.log_identity import identities_of
 from headrace_connectors.kafka.requests.requests import EndCall
 from headrace_connectors.kafka.sink.transactional_writer import TransactionalWriter
 from headrace_connectors.kafka.transactions.committer import KafkaCommitter
@@ -138,6 +140,19 @@ def test_a_transaction_of_another_cluster_is_refused_and_not_lost(job: Job) -> N
     older = replace(described, payload={name: each for name, each in described.payload.items() if name != "log"})
     assert not committer.commit([older])
     assert job.visible() == 10
+
+
+def test_the_log_has_the_name_that_librdkafka_gives_it(job: Job) -> None:
+    """The committer asks any broker, librdkafka only the controller: positions have the one, committables the other."""
+    watch = ClientWatch(job.broker.bootstrap)
+    client = open_admin(job.broker.bootstrap, {}, watch)
+    named = identities_of(client, watch, [job.topic], job.broker.bootstrap)
+    admin = TxnAdmin(job.broker.bootstrap, {}, patience_s=PATIENCE_S)
+    try:
+        assert admin.log_of(job.topic) == named[job.topic]
+        assert admin.log_of("no-such-topic") == ""
+    finally:
+        admin.close()
 
 
 def test_a_transaction_whose_topic_was_made_anew_is_refused_and_not_committed_without_rows(job: Job) -> None:

@@ -57,6 +57,13 @@ def identities_of(admin: AdminClient, watch: ClientWatch, topics: Iterable[str],
     try:
         return IdentityRequest(admin, asked).identities(watch)
     except KafkaException as cause:
+        if cause.args[0].code() != KafkaError._TIMED_OUT:
+            raise translated(cause.args[0], brokers) from cause
+    # librdkafka asks the controller alone, and waits for the one that it knew last, also if that is down
+    try:
+        admin.list_topics(asked[0], timeout=ANSWER_S)
+        return IdentityRequest(admin, asked).identities(watch)
+    except KafkaException as cause:
         raise translated(cause.args[0], brokers) from cause
 
 

@@ -31,6 +31,7 @@ from headrace_connectors.kafka.requests.requests import (
     EndCall,
     RawDescription,
     Request,
+    TopicLog,
     broker_setting,
     describe_transactions,
     end_transaction,
@@ -38,6 +39,7 @@ from headrace_connectors.kafka.requests.requests import (
     init_producer_id,
     list_transactions,
     metadata,
+    topic_log,
 )
 from headrace_connectors.kafka.requests.sasl import LoginRefusedError
 
@@ -108,6 +110,11 @@ class BrokerClient:
             return False
         self._places = {place.broker: place for place in places}
         return True
+
+    def log_of(self, topic: str) -> TopicLog:
+        """Metadata of one topic, from any broker."""
+        (answer,) = self._answers([(None, topic_log(topic))])
+        return TopicLog(NETWORK_EXCEPTION) if answer is None else answer
 
     def find(self, names: Sequence[str]) -> dict[str, Coordinator]:
         """FindCoordinator: one request for all names."""

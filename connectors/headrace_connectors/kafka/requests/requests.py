@@ -6,6 +6,8 @@ common version. Message definitions: https://kafka.apache.org/protocol#protocol_
 
 from __future__ import annotations
 
+import base64
+import struct
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
@@ -182,6 +184,50 @@ def metadata() -> Request[list[BrokerPlace]]:
         return reader.array(broker)
 
     return Request("Metadata", 3, 1, 7, 9, write, read)
+
+
+@dataclass(frozen=True, slots=True)
+class TopicLog:
+    """The cluster and the id behind a topic's name, both as librdkafka writes them; empty: the broker names none."""
+
+    code: int
+    cluster: str = ""
+    topic_id: str = ""
+
+
+def topic_log(topic: str) -> Request[TopicLog]:
+    """The log behind a topic's name. Any broker answers; version 11, since Kafka 3.0."""
+
+    def write(writer: MessageWriter, _version: int) -> None:
+        def named(name: str) -> None:
+            # instead of an id
+            writer.int64(0)
+            writer.int64(0)
+            writer.string(name)
+            writer.end_struct()
+
+        writer.array([topic], named)
+        writer.boolean(False)  # noqa: FBT003 - makes no topic
+        writer.boolean(False)  # noqa: FBT003 - no authorized operations
+        writer.end_struct()
+
+    def read(reader: MessageReader, _version: int) -> TopicLog:
+        def broker() -> None:
+            reader.int32(), reader.string(), reader.int32(), reader.nullable_string()
+            reader.end_struct()
+
+        reader.int32()
+        reader.array(broker)
+        cluster = reader.nullable_string() or ""
+        # the controller, and the number of topics: one was asked for, and nothing behind its id is read
+        reader.int32(), reader.varint()
+        code = reader.int16()
+        reader.nullable_string()
+        most, least = reader.int64(), reader.int64()
+        told = base64.b64encode(struct.pack(">qq", most, least)).decode().rstrip("=")
+        return TopicLog(code, cluster, told if most or least else "")
+
+    return Request("Metadata", 3, 11, 12, 9, write, read)
 
 
 def find_coordinators(names: Sequence[str]) -> Request[list[CoordinatorPlace]]:

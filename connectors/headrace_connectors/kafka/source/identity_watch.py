@@ -100,6 +100,8 @@ class IdentityWatch:
             # without a broker nothing is known, and the consumer returns nothing either
             LOG.info("%s: identities of topics are not known: %s", self._source, error)
             self._due = 0.0 if self._unverified else self._due
+            # librdkafka asks the controller alone: another client learns which broker that is now
+            self._admin = None
             return
         if others := replaced_topics(list(self._known.values()), now, self._brokers):
             raise replaced(self._source, others)

@@ -64,7 +64,7 @@ class KafkaCommitter(Audited):
         self._lanes = LANES if terms is None else lanes_of(terms.tolerable_failures)
         self._retire_epoch = retire_epoch
         self._admin = TxnAdmin(config.brokers, config.properties, patience_s=patience_s)
-        self._log = SinkLog(config, patience_s=patience_s)
+        self._log = SinkLog(config, self._admin)
 
     def describe(self, committables: Sequence[Committable]) -> Sequence[Committable]:
         """The committables, with log, producer id and epoch, start, timeout and partitions in `payload`, and with a

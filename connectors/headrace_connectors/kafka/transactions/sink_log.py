@@ -9,53 +9,36 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from confluent_kafka import KafkaException
-from confluent_kafka.admin import AdminClient
-
 from headrace.connect.sink import Committable
 from headrace.connect.source import Split, SplitId
 from headrace.core.errors import ExternalError, UserError
-from headrace_connectors.kafka.clients.client import ClientWatch, open_admin
-from headrace_connectors.kafka.clients.log_identity import IdentityRequest, replaced_topics
+from headrace_connectors.kafka.clients.log_identity import replaced_topics
 from headrace_connectors.kafka.config import KafkaSinkSettings
 from headrace_connectors.kafka.transactions.names import parsed
+from headrace_connectors.kafka.transactions.txn_admin import TxnAdmin
 
 LOG_FIELD = "log"
 """The field of a committable's payload: the identity of the log that its transaction is in."""
 
 
 class SinkLog:
-    """Identifies the log of one sink, and compares it with that of committables. Used by one thread."""
+    """Identifies the log of one sink, and compares it with that of committables. Used by one thread.
 
-    def __init__(self, config: KafkaSinkSettings, *, patience_s: float) -> None:
+    admin   asks the brokers; its owner closes it
+    """
+
+    def __init__(self, config: KafkaSinkSettings, admin: TxnAdmin) -> None:
         self._config = config
-        self._patience_s = patience_s
-        self._watch = ClientWatch(config.brokers)
-        self._admin: AdminClient | None = None
+        self._admin = admin
         self._attempt: int | None = None
         self._began_in = ""
-
-    def identity(self) -> str:
-        """The identity of the log now; empty if it has none. Raises ExternalError with `retry`."""
-        config = self._config
-        if self._admin is None:
-            self._admin = open_admin(config.brokers, config.properties, self._watch)
-        try:
-            request = IdentityRequest(self._admin, [config.topic], timeout_s=self._patience_s)
-            return request.identities(self._watch).get(config.topic, "")
-        except KafkaException as cause:
-            raise ExternalError(
-                f"no Kafka broker answers about topic {config.topic!r} at {config.brokers}: {cause.args[0].str()}",
-                remedy="the request is repeated; check the brokers",
-                retry=True,
-            ) from cause
 
     def identified(self, committables: Sequence[Committable]) -> list[Committable]:
         """The committables of one attempt with the identity of the log. Raises ExternalError with `retry` if the log
         has been replaced since the attempt's first call: part of their rows may be in the earlier one."""
         if not committables:
             return []
-        now = self.identity()
+        now = self._admin.log_of(self._config.topic)
         whose = parsed(committables[0].name)
         attempt = None if whose is None else whose.attempt
         if attempt != self._attempt or not self._began_in:
@@ -73,7 +56,7 @@ class SinkLog:
         """Raises UserError if a committable is in another log, ExternalError with `retry` if the log has no identity
         any more. Those of earlier versions name no log, and are not checked."""
         named = {each.payload[LOG_FIELD]: each for each in committables if each.payload.get(LOG_FIELD)}
-        now = self.identity() if named else ""
+        now = self._admin.log_of(self._config.topic) if named else ""
         for log, committable in named.items():
             topic = self._config.topic
             if not now:

@@ -13,7 +13,7 @@ from typing import TypeVar
 from headrace.core.errors import ExternalError
 from headrace.core.retry import Backoff, Retries
 from headrace_connectors.kafka.clients.client_security import client_security
-from headrace_connectors.kafka.requests.client import BrokerClient, error_name
+from headrace_connectors.kafka.requests.client import NETWORK_EXCEPTION, BrokerClient, error_name
 from headrace_connectors.kafka.requests.requests import Coordinator, EndCall, RawDescription
 from headrace_connectors.kafka.requests.settings import connection_settings_of
 from headrace_connectors.kafka.transactions.names import PREFIX
@@ -107,6 +107,20 @@ class TxnAdmin:
         allowed = [int(value) for value in answers if value is not None]
         return min(allowed, default=None)
 
+    def log_of(self, topic: str) -> str:
+        """The identity of the log behind a topic's name (`clients.log_identity`); empty if it has none: the topic does
+        not exist, may not be described, or the brokers name no ids. Any broker answers, also while others are down."""
+        retries = Retries(_BACKOFF, self._patience_s)
+        while True:
+            try:
+                found = self._connected().log_of(topic)
+            except ExternalError as error:
+                retries.pause_or_raise(error)
+                continue
+            if found.code != NETWORK_EXCEPTION:
+                return f"{found.cluster}/{found.topic_id}" if found.cluster and found.topic_id else ""
+            retries.pause_or_raise(self._no_answer(topic))
+
     def close(self) -> None:
         """Closes the connections. Idempotent."""
         client, self._client = self._client, None
@@ -189,6 +203,13 @@ class TxnAdmin:
             if bad & DENIED:
                 raise denied_access("transactions", (bad & DENIED).pop(), self._brokers)
             retries.pause_or_raise(self._unanswered({"every broker": bad.pop()}))
+
+    def _no_answer(self, topic: str) -> ExternalError:
+        return ExternalError(
+            f"Kafka at {self._brokers} does not answer about topic {topic!r}: {self._last_failure}",
+            remedy="the request is repeated; check the brokers",
+            retry=True,
+        )
 
     def _unanswered(self, names: Mapping[str, int]) -> ExternalError:
         name, code = next(iter(names.items()))
