@@ -48,7 +48,7 @@ def flow_for_troubles(cluster: Cluster, broker: EmbeddedBroker, points: Stopping
         interval="300ms",
     ) as flow:
         folder = cluster.folder / "trouble"
-        folder.mkdir()
+        folder.mkdir(exist_ok=True)
         (cluster.folder / "doubling.py").write_text(DOUBLING + TROUBLE.format(folder=str(folder)))
         flow.submit(*STAY_IN_TROUBLE)
         flow.wait_checkpoint()
