@@ -16,7 +16,7 @@ from enum import StrEnum
 
 from headrace.checkpoint.manifest import Manifest, StateHandle
 from headrace.core.errors import UserError, did_you_mean
-from headrace.operators.aggregation.state_shape import Compatibility, Fit, WrittenState, fit, state_shape
+from headrace.operators.state_shape import Compatibility, Fit, WrittenState, fit, state_shape
 from headrace.plan.physical import PhysicalPlan, SinkSpec, SourceSpec, StepSpec, TaskNode
 from headrace.state.snapshot import StateKind
 

@@ -14,18 +14,18 @@ import polars as pl
 
 from headrace.core.batch import ORDER_COLUMNS, TS
 from headrace.core.signals import TIME_MIN
+from headrace.operators.aggregates.columns import MAX
+from headrace.operators.aggregates.compiled import Totals
+from headrace.operators.aggregates.exact.limbs import ROWS_MAX
+from headrace.operators.aggregates.layout import Layout, Order
 from headrace.operators.aggregation.deltas import EarlierState, NothingEarlier, Place, Portion, Unit
+from headrace.operators.aggregation.failures import RowFailures
 from headrace.operators.aggregation.key_buckets import cut_by_bucket, touched_buckets
+from headrace.operators.aggregation.results import Results, StepShape
+from headrace.operators.aggregation.snapshots import GROUPS, NO_WINDOW, SavedStates, StepTime
+from headrace.operators.aggregation.store import FRAMES_MAX, PartialStore
 from headrace.operators.operator import Collector
 from headrace.operators.row_errors import RowErrors
-from headrace.operators.window.accumulator.columns import MAX
-from headrace.operators.window.accumulator.compiled import Totals
-from headrace.operators.window.accumulator.layout import Layout, Order
-from headrace.operators.window.accumulator.limbs import ROWS_MAX
-from headrace.operators.window.failures import RowFailures
-from headrace.operators.window.results import Results, StepShape
-from headrace.operators.window.snapshots import GROUPS, NO_WINDOW, SavedStates, StepTime
-from headrace.operators.window.store import FRAMES_MAX, PartialStore
 from headrace.state.snapshot import Chunk, RestoredStates, StateSnapshot
 
 LATEST = f"{MAX}ts"

@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 
 from headrace.core.types import FLOAT_TYPES, TIMESTAMP, DataType, Decimal, ListOf, Primitive
 from headrace.expr.compiled import AggregateCall, AggregateFunction, CompiledAggregate
-from headrace.operators.window.accumulator.layout import CallState, Layout
+from headrace.operators.aggregates.layout import CallState, Layout
 
 _F = AggregateFunction
 _DIGITS_MAX = 38
@@ -26,7 +26,7 @@ DEVIATIONS_OF = "sum of squared deviations from the mean"
 
 @dataclass(frozen=True, slots=True)
 class LaneOf:
-    """The state columns of one lane (`operators.window.accumulator.lanes`): a count, a sum, a minimum or maximum."""
+    """The state columns of one lane (`operators.aggregates.lanes`): a count, a sum, a minimum or maximum."""
 
     lane: str
 

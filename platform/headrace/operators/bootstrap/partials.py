@@ -14,11 +14,11 @@ import polars as pl
 
 from headrace.core.batch import TS
 from headrace.core.types import DataType, Decimal, ListOf
+from headrace.operators.aggregates.columns import ROWS, SUM
+from headrace.operators.aggregates.lanes import Count, Extreme, FloatSum, Lane, WholeSquares, WholeSum
+from headrace.operators.aggregates.layout import CallState, Layout, normal_value
 from headrace.operators.bootstrap.columns import Becomes, GivenColumn, LaneOf, PositionOf, SquaresOf, ValuesOf
 from headrace.operators.bootstrap.spread import GivenSpread
-from headrace.operators.window.accumulator.columns import ROWS, SUM
-from headrace.operators.window.accumulator.lanes import Count, Extreme, FloatSum, Lane, WholeSquares, WholeSum
-from headrace.operators.window.accumulator.layout import CallState, Layout, normal_value
 
 _BEFORE_ALL: Mapping[int, str | int] = {1: "", 2: "", 3: 0, 4: 0, 5: 0}
 """The position, by number of the order column, of a supplied row without one. It lies before all rows with the same

@@ -16,9 +16,9 @@ from fractions import Fraction
 
 import polars as pl
 
+from headrace.operators.aggregates.columns import SUM
+from headrace.operators.aggregates.exact.limbs import LIMB_BITS
 from headrace.operators.bootstrap.columns import SquaresOf
-from headrace.operators.window.accumulator.columns import SUM
-from headrace.operators.window.accumulator.limbs import LIMB_BITS
 
 _ROUNDED = Fraction(1, 1 << 20)
 """Relative error that a supplied sum of squares of floats may have."""

@@ -17,17 +17,17 @@ import polars as pl
 from headrace.core.batch import TS
 from headrace.core.errors import UserError, did_you_mean
 from headrace.core.types import TIMESTAMP, DataType, polars_type
-from headrace.operators.aggregation.aggregate import WINDOW_COLUMNS, AggregateConfig
+from headrace.operators.aggregate import WINDOW_COLUMNS, AggregateConfig
+from headrace.operators.aggregates.columns import ROWS, SUM
+from headrace.operators.aggregates.lanes import Count
+from headrace.operators.aggregates.layout import Layout, lane_of, normal_value
 from headrace.operators.aggregation.running import LATEST
+from headrace.operators.aggregation.snapshots import GROUPS, NO_WINDOW, WINDOWS, SavedStates, StepTime
 from headrace.operators.bootstrap.columns import GivenColumn, LaneOf, PositionOf, SquaresOf, aggregate_columns
 from headrace.operators.bootstrap.partials import GivenPartials
 from headrace.operators.bootstrap.spread import ImpossibleSpreadError
 from headrace.operators.bootstrap.types import takes
-from headrace.operators.window.accumulator.columns import ROWS, SUM
-from headrace.operators.window.accumulator.lanes import Count
-from headrace.operators.window.accumulator.layout import Layout, lane_of, normal_value
 from headrace.operators.window.assigner import Assigner
-from headrace.operators.window.snapshots import GROUPS, NO_WINDOW, WINDOWS, SavedStates, StepTime
 from headrace.operators.window.state import PANE, SINCE
 from headrace.state.snapshot import Chunk, StateSnapshot
 

@@ -28,10 +28,10 @@ import polars as pl
 from headrace.core.batch import TS
 from headrace.core.signals import TIME_MAX
 from headrace.kernels.group.group_by import PANES_MAX, GroupTable, add_placed
-from headrace.operators.window.accumulator.layout import Layout
+from headrace.operators.aggregates.layout import Layout
+from headrace.operators.aggregation.store import PartialStore
 from headrace.operators.window.assigner import Assigner, Span, windows_of
 from headrace.operators.window.due_windows import DueWindows
-from headrace.operators.window.store import PartialStore
 from headrace.state.snapshot import Chunk
 
 PANE, SINCE = "__pane", "__since"

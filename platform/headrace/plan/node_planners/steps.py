@@ -15,7 +15,7 @@ from headrace.core.errors import did_you_mean
 from headrace.core.types import Field, ListOf, Primitive, Schema, Struct
 from headrace.expr.compiled import CompiledScalar
 from headrace.expr.compiler import compile_aggregates, compile_predicate, compile_scalar
-from headrace.operators.aggregation.aggregate import AggregateConfig
+from headrace.operators.aggregate import AggregateConfig
 from headrace.operators.chain import MAIN
 from headrace.operators.explode import ExplodeConfig
 from headrace.operators.filter import FilterConfig

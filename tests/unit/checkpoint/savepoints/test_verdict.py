@@ -12,7 +12,7 @@ from headrace.checkpoint.savepoints.verdict import NodeVerdict, judge, loses_sta
 from headrace.core.batch import TS
 from headrace.core.errors import UserError
 from headrace.core.source_state import SourceState, SplitState
-from headrace.operators.aggregation.aggregate import AggregateConfig
+from headrace.operators.aggregate import AggregateConfig
 from headrace.plan.chaining import plan_physical
 from headrace.plan.logical import plan_logical
 from headrace.plan.physical import PhysicalPlan, SourceSpec, StepSpec

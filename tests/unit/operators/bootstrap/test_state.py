@@ -15,7 +15,7 @@ from headrace.core.batch import O_INDEX, O_MAJOR, O_MINOR, O_NODE, O_TEXT, TS, W
 from headrace.core.errors import UserError
 from headrace.core.signals import TIME_MIN
 from headrace.core.types import schema_of
-from headrace.operators.aggregation.aggregate import AggregateConfig
+from headrace.operators.aggregate import AggregateConfig
 from headrace.operators.bootstrap.state import GivenState
 from headrace.operators.operator import Operator
 from headrace.operators.window.assigner import windows_of

@@ -16,10 +16,10 @@ import polars as pl
 
 from headrace.core.types import FLOAT_TYPES, DataType, Decimal, polars_type
 from headrace.expr.compiled import AggregateFunction
-from headrace.operators.window.accumulator.columns import MAX, MIN, NANMAX, ROWS, SUM
-from headrace.operators.window.accumulator.layout import CallState
-from headrace.operators.window.accumulator.rational import scaled_quotient, variance
-from headrace.operators.window.accumulator.rounding import EXPONENT_MAX, quotients
+from headrace.operators.aggregates.columns import MAX, MIN, NANMAX, ROWS, SUM
+from headrace.operators.aggregates.exact.rational import scaled_quotient, variance
+from headrace.operators.aggregates.exact.rounding import EXPONENT_MAX, quotients
+from headrace.operators.aggregates.layout import CallState
 
 _F = AggregateFunction
 _DECIMAL = decimal.Context(prec=80)

@@ -17,8 +17,8 @@ from headrace.operators.operator import OnError, Operator
 from headrace.operators.window.definitions import Window
 
 if TYPE_CHECKING:
+    from headrace.operators.aggregation.results import StepShape
     from headrace.operators.window.pane_assignment import WindowRule
-    from headrace.operators.window.results import StepShape
 
 WINDOW_COLUMNS = (Field("window_start", TIMESTAMP, nullable=False), Field("window_end", TIMESTAMP, nullable=False))
 
@@ -73,10 +73,10 @@ class AggregateConfig:
         and lateness and order depend on the rows alone."""
         if self.window is None or self.allowed_lateness_ms or self.lateness != "row" or self.order != "event":
             return None
+        from headrace.operators.aggregates.layout import Layout
+        from headrace.operators.aggregation.failures import RowFailures
         from headrace.operators.row_errors import RowErrors
-        from headrace.operators.window.accumulator.layout import Layout
         from headrace.operators.window.combiner import WindowCombiner
-        from headrace.operators.window.failures import RowFailures
 
         compiled = self.compiled()
         failures = RowFailures(RowErrors(self.node, self.on_error), compiled, timed=True)
@@ -89,7 +89,7 @@ class AggregateConfig:
         return tuple(self.input.field(name) for name in self.keys)
 
     def _shape(self) -> StepShape:
-        from headrace.operators.window.results import StepShape
+        from headrace.operators.aggregation.results import StepShape
 
         return StepShape(self.node, self.input, self.key_fields, self.compiled(), self.order_output)
 

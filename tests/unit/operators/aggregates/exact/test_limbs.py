@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.operators.window.accumulator.limbs import LIMB_BITS, Limbs, split, split_squares
+from headrace.operators.aggregates.exact.limbs import LIMB_BITS, Limbs, split, split_squares
 
 VALUES = st.lists(
     st.floats(allow_nan=False, allow_infinity=False)

@@ -6,7 +6,7 @@ from fractions import Fraction
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.operators.window.accumulator.rational import quotient, scaled_quotient, scaled_root
+from headrace.operators.aggregates.exact.rational import quotient, scaled_quotient, scaled_root
 from support.suite.properties import weighted
 
 

@@ -22,10 +22,10 @@ import polars as pl
 from headrace.core.batch import ORDER_COLUMNS, TS
 from headrace.core.types import FLOAT_TYPES, DataType, Decimal, Field, Primitive
 from headrace.expr.compiled import AggregateCall, AggregateFunction, CompiledAggregate, all_calls
-from headrace.operators.window.accumulator import columns, position
-from headrace.operators.window.accumulator.columns import SUM
-from headrace.operators.window.accumulator.compiled import CompiledGroups, compiled_groups, merged_groups
-from headrace.operators.window.accumulator.lanes import Count, Extreme, FloatSum, Lane, WholeSquares, WholeSum
+from headrace.operators.aggregates import columns, position
+from headrace.operators.aggregates.columns import SUM
+from headrace.operators.aggregates.compiled import CompiledGroups, compiled_groups, merged_groups
+from headrace.operators.aggregates.lanes import Count, Extreme, FloatSum, Lane, WholeSquares, WholeSum
 
 ARRIVAL = "__arrival"
 """Working column: the number of rows that arrived earlier."""

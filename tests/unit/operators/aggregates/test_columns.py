@@ -4,7 +4,7 @@ import polars as pl
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.operators.window.accumulator.columns import merge
+from headrace.operators.aggregates.columns import merge
 
 LANE = st.integers(-(2**60), 2**60) | st.sampled_from([2**44, -(2**44), 2**45, 0])
 FRAMES = st.lists(

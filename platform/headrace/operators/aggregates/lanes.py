@@ -16,8 +16,8 @@ import polars as pl
 
 from headrace.kernels.arrow_columns import Form, value_form
 from headrace.kernels.group.group_by import Action, Aggregate
-from headrace.operators.window.accumulator import limbs
-from headrace.operators.window.accumulator.columns import MAX, MIN, NANMAX, ROWS, SUM
+from headrace.operators.aggregates.columns import MAX, MIN, NANMAX, ROWS, SUM
+from headrace.operators.aggregates.exact import limbs
 
 _HALF = 1 << 63
 _HALF_BITS = 63

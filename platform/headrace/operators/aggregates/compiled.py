@@ -14,9 +14,9 @@ import polars as pl
 from headrace.kernels.arrow_columns import Form, key_form, value_form
 from headrace.kernels.group.group_by import KEYS_MAX, Action, Aggregate, Grouping, GroupTable, KeyColumn
 from headrace.kernels.library import is_loaded
-from headrace.operators.window.accumulator import columns
-from headrace.operators.window.accumulator.columns import MAX, MIN, NANMAX, SUM
-from headrace.operators.window.accumulator.lanes import Lane
+from headrace.operators.aggregates import columns
+from headrace.operators.aggregates.columns import MAX, MIN, NANMAX, SUM
+from headrace.operators.aggregates.lanes import Lane
 
 TOTALS_BYTES_MAX = 1 << 30
 _ADDED_MAX = 1 << 18

@@ -24,8 +24,8 @@ import polars as pl
 from headrace.core.errors import UserError
 from headrace.core.signals import TIME_MAX, TIME_MIN
 from headrace.core.types import Field, polars_type
-from headrace.operators.window.accumulator.layout import Layout
-from headrace.operators.window.definitions import same_window
+from headrace.operators.aggregates.layout import Layout
+from headrace.operators.aggregation.window_text import same_window
 from headrace.state.snapshot import Chunk, RestoredStates, StateKind, StateSnapshot
 
 WINDOWS, GROUPS, TIME = "windows", "groups", "time"

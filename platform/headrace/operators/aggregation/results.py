@@ -13,10 +13,10 @@ import polars as pl
 from headrace.core.batch import O_INDEX, O_MAJOR, O_MINOR, O_NODE, O_TEXT, TS
 from headrace.core.types import DataType, Decimal, Field, Primitive, Schema, Timestamp, polars_type
 from headrace.expr.compiled import CompiledAggregate
+from headrace.operators.aggregates.finish import finish_call
+from headrace.operators.aggregates.layout import Layout
 from headrace.operators.operator import Collector
 from headrace.operators.row_errors import RowErrors
-from headrace.operators.window.accumulator.finish import finish_call
-from headrace.operators.window.accumulator.layout import Layout
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,8 +1,8 @@
 """The states that a step expects, derived from its configuration alone, and whether written state fits them. Pure.
 
-Names of states and columns identify their content (`operators.window.snapshots`), so a check of a changed pipeline
+Names of states and columns identify their content (`operators.aggregation.snapshots`), so a check of a changed pipeline
 reads no data. A lane is the set of state columns of one kind of aggregate over one argument
-(`operators.window.accumulator.lanes`).
+(`operators.aggregates.lanes`).
 
     shapes = state_shape(config)
     fit("hourly", shapes, {"windows": WrittenState(keys, columns), "time": ..})  -> Fit(verdict, reason, dropped)
@@ -15,12 +15,10 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from headrace.core.types import polars_type
-from headrace.operators.aggregation.aggregate import AggregateConfig
+from headrace.operators.aggregate import AggregateConfig
+from headrace.operators.aggregates.layout import Layout, lane_of
 from headrace.operators.aggregation.running import LATEST
-from headrace.operators.operator import OperatorConfig
-from headrace.operators.window.accumulator.layout import Layout, lane_of
-from headrace.operators.window.definitions import same_window
-from headrace.operators.window.snapshots import (
+from headrace.operators.aggregation.snapshots import (
     GROUPS,
     NO_WINDOW,
     TIME,
@@ -29,6 +27,8 @@ from headrace.operators.window.snapshots import (
     distinct_state,
     windows_in,
 )
+from headrace.operators.aggregation.window_text import same_window
+from headrace.operators.operator import OperatorConfig
 from headrace.state.snapshot import StateKind
 
 

@@ -17,7 +17,7 @@ from headrace.core.batch import O_INDEX, O_MAJOR, O_MINOR, O_NODE, O_TEXT, TS, W
 from headrace.core.errors import DataError
 from headrace.core.signals import TIME_MAX, TIME_MIN
 from headrace.core.types import schema_of
-from headrace.operators.aggregation.aggregate import AggregateConfig
+from headrace.operators.aggregate import AggregateConfig
 from headrace.operators.operator import BAD, LATE, REASON, OnError
 from headrace.operators.window.definitions import Cumulate, Sliding, Tumbling, Window
 from support.oracles.aggregates import AGGREGATES, Row, aggregate, bits

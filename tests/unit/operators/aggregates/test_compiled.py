@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from headrace.kernels.group.group_by import Action, Aggregate, Grouping, GroupTable, KeyColumn
 from headrace.kernels.library import is_loaded
-from headrace.operators.window.accumulator import columns, compiled
-from headrace.operators.window.accumulator.compiled import CompiledGroups, Totals
+from headrace.operators.aggregates import columns, compiled
+from headrace.operators.aggregates.compiled import CompiledGroups, Totals
 
 pytestmark = pytest.mark.skipif(not is_loaded(), reason="kernels are switched off")
 KEYS = ["k", "t"]

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Sequence
 
 import polars as pl
 
-from headrace.operators.window.accumulator import position
+from headrace.operators.aggregates import position
 
 _CARRY_ABOVE = 1 << 44
 """A limb (`limbs`) whose absolute value exceeds this is carried: all but its 32 low bits are added to the next limb.

@@ -10,10 +10,10 @@ import pytest
 
 from headrace.core.batch import TS
 from headrace.core.types import schema_of
-from headrace.operators.aggregation.aggregate import AggregateConfig
-from headrace.operators.aggregation.state_shape import Compatibility, Fit, WrittenState, fit, state_shape
+from headrace.operators.aggregate import AggregateConfig
 from headrace.operators.filter import FilterConfig
 from headrace.operators.operator import OperatorConfig
+from headrace.operators.state_shape import Compatibility, Fit, WrittenState, fit, state_shape
 from headrace.operators.window.definitions import Tumbling, Window
 from headrace.state.parquet import write_chunks
 from headrace.state.snapshot import StateKind

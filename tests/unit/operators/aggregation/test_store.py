@@ -6,7 +6,7 @@ import polars as pl
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.operators.window.store import FRAMES_MAX, PartialStore
+from headrace.operators.aggregation.store import FRAMES_MAX, PartialStore
 from support.suite.properties import weighted
 
 
