@@ -8,7 +8,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator, Sequence
 
-from headrace.expr.functions.aggregate_forms import AGGREGATE_FORMS
+from headrace.expr.aggregates.table import AGGREGATE_FORMS
 from headrace.expr.functions.examples import EXAMPLES
 from headrace.expr.functions.numeric import NUMERIC
 from headrace.expr.functions.overload import Function, Overload

@@ -2,7 +2,7 @@
 
 Names of states and columns identify their content (`operators.aggregation.snapshots`), so a check of a changed pipeline
 reads no data. A lane is the set of state columns of one kind of aggregate over one argument
-(`operators.aggregates.lanes`).
+(`operators.aggregates.state`).
 
     shapes = state_shape(config)
     fit("hourly", shapes, {"windows": WrittenState(keys, columns), "time": ..})  -> Fit(verdict, reason, dropped)
@@ -16,7 +16,8 @@ from enum import StrEnum
 
 from headrace.core.types import polars_type
 from headrace.operators.aggregate import AggregateConfig
-from headrace.operators.aggregates.layout import Layout, lane_of
+from headrace.operators.aggregates.layout import Layout
+from headrace.operators.aggregates.state import lane_of
 from headrace.operators.aggregation.running import LATEST
 from headrace.operators.aggregation.snapshots import (
     GROUPS,
@@ -24,7 +25,6 @@ from headrace.operators.aggregation.snapshots import (
     TIME,
     WINDOWS,
     different_window,
-    distinct_state,
     windows_in,
 )
 from headrace.operators.aggregation.window_text import same_window
@@ -97,7 +97,7 @@ def state_shape(config: OperatorConfig) -> tuple[StateShape, ...]:
     main, window = (GROUPS, NO_WINDOW) if config.window is None else (WINDOWS, config.window.definition())
     return (
         StateShape(main, StateKind.KEYED, keys, layout.lanes),
-        *(StateShape(distinct_state(column), StateKind.KEYED, keys) for column in layout.distinct),
+        *(StateShape(values.state, StateKind.KEYED, keys) for values in layout.values),
         StateShape(TIME, StateKind.UNION, window=window),
     )
 

@@ -1,6 +1,6 @@
 """Partial aggregates and their merges by the group-by kernel (`kernels.group`), where it has all that a step needs.
 
-The state columns are those of polars' path (`columns`, `lanes`), and so are the results: frames of both merge with each
+The state columns are those of polars' path (`columns`, `state`), and so are the results: frames of both merge with each
 other. The kernel knows keys of whole numbers, times, strings and binaries, and aggregates that are counts, sums, and
 extremes of numbers and times. All other steps take polars' path.
 """
@@ -16,7 +16,7 @@ from headrace.kernels.group.group_by import KEYS_MAX, Action, Aggregate, Groupin
 from headrace.kernels.library import is_loaded
 from headrace.operators.aggregates import columns
 from headrace.operators.aggregates.columns import MAX, MIN, NANMAX, SUM
-from headrace.operators.aggregates.lanes import Lane
+from headrace.operators.aggregates.state import Lane
 
 TOTALS_BYTES_MAX = 1 << 30
 _ADDED_MAX = 1 << 18

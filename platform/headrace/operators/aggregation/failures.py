@@ -71,9 +71,10 @@ def _fails(call: AggregateCall) -> list[tuple[CompiledScalar, pl.Expr]]:
     pairs = []
     if call.where is not None and call.where.fails is not None:
         pairs.append((call.where, call.where.fails))
-    if call.argument is not None and call.argument.fails is not None:
-        counts = call.argument.fails
-        if call.where is not None:
-            counts &= call.where.value.fill_null(value=False)
-        pairs.append((call.argument, counts))
+    for argument in call.arguments:
+        if argument.fails is not None:
+            counts = argument.fails
+            if call.where is not None:
+                counts &= call.where.value.fill_null(value=False)
+            pairs.append((argument, counts))
     return pairs

@@ -13,7 +13,6 @@ import polars as pl
 from headrace.core.batch import O_INDEX, O_MAJOR, O_MINOR, O_NODE, O_TEXT, TS
 from headrace.core.types import DataType, Decimal, Field, Primitive, Schema, Timestamp, polars_type
 from headrace.expr.compiled import CompiledAggregate
-from headrace.operators.aggregates.finish import finish_call
 from headrace.operators.aggregates.layout import Layout
 from headrace.operators.operator import Collector
 from headrace.operators.row_errors import RowErrors
@@ -57,7 +56,7 @@ class Results:
         """Emits a row per group of `merged`, which has keys, TS, state columns and the columns that `around` reads."""
         if not merged.height:
             return
-        finished = [finish_call(state, merged) for state in self._layout.calls]
+        finished = [state.finish(merged) for state in self._layout.calls]
         groups = merged.with_columns([item.value for item in finished])
         overflows = {item.value.name: item.overflow for item in finished if item.overflow is not None}
         groups = self._passing(groups, overflows, out)

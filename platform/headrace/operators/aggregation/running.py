@@ -17,7 +17,8 @@ from headrace.core.signals import TIME_MIN
 from headrace.operators.aggregates.columns import MAX
 from headrace.operators.aggregates.compiled import Totals
 from headrace.operators.aggregates.exact.limbs import ROWS_MAX
-from headrace.operators.aggregates.layout import Layout, Order
+from headrace.operators.aggregates.layout import Layout
+from headrace.operators.aggregates.needs import Order
 from headrace.operators.aggregation.deltas import EarlierState, NothingEarlier, Place, Portion, Unit
 from headrace.operators.aggregation.failures import RowFailures
 from headrace.operators.aggregation.key_buckets import cut_by_bucket, touched_buckets
@@ -136,10 +137,10 @@ class RunningAggregate:
     def _merged(self, touched: pl.DataFrame) -> pl.DataFrame:
         """The merged groups of the touched keys."""
         frames = self._just(self._stores[0], touched)
-        for store, values in zip(self._stores[1:], self._layout.distinct.values(), strict=True):
+        for store, values in zip(self._stores[1:], self._layout.values, strict=True):
             found = self._just(store, touched)
             if found:
-                frames.append(values.fold(values.merge(found, self._keys), self._keys))
+                frames += values.fold(values.merge(found, self._keys), self._keys)
         return self._layout.merge(frames, self._keys)
 
     def _just(self, store: PartialStore, touched: pl.DataFrame) -> list[pl.DataFrame]:

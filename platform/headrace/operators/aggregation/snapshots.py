@@ -3,6 +3,7 @@
     windows | groups       partial aggregates: keys (with windows also `__pane` and `__since`, see `state.PaneKey`),
                            state columns
     distinct_<argument>    one state per argument that is counted distinct: keys (`__pane`, `__since`), value
+    counts_<argument>      one per argument whose values are kept with their rows: the same, and the number of rows
     time                   one row per subtask: `watermark`, `arrived` (rows so far, with order: arrival), `ordered`
                            (rows had order columns), and a column whose name encodes the window definition, because
                            restore compares states by column names only: `window:tumbling:3600000:offset:0:UTC`
@@ -44,11 +45,6 @@ class StepTime:
     ordered: bool = False
 
 
-def distinct_state(column: str) -> str:
-    """The name of the state with the distinct values of an argument column."""
-    return f"distinct_{column.removeprefix('__v_')}"
-
-
 class SavedStates:
     """Converts the states of one step to snapshots, and back.
 
@@ -72,7 +68,7 @@ class SavedStates:
         self._node = node
         self._keys = {item.name: polars_type(item.type) for item in keys}
         self._layout = layout
-        self._names = [main, *(distinct_state(column) for column in layout.distinct)]
+        self._names = [main, *(values.state for values in layout.values)]
         self._main = main
         self._window = window
         self._placed = list(placed)

@@ -16,7 +16,8 @@ import polars as pl
 
 from headrace.core.batch import TS, WM
 from headrace.core.signals import TIME_MIN
-from headrace.operators.aggregates.layout import Layout, Order
+from headrace.operators.aggregates.layout import Layout
+from headrace.operators.aggregates.needs import Order
 from headrace.operators.operator import LATE, Collector
 from headrace.operators.window.assigner import Assigner, Times
 from headrace.operators.window.lateness import Judge

@@ -16,7 +16,7 @@ from headrace.core.errors import UserError
 from headrace.core.signals import TIME_MAX
 from headrace.core.types import schema_of
 from headrace.operators.aggregate import AggregateConfig
-from headrace.operators.aggregates.layout import Order
+from headrace.operators.aggregates.needs import Order
 from headrace.operators.operator import BAD, LATE
 from headrace.operators.state_shape import Compatibility, WrittenState, fit, state_shape
 from headrace.operators.window.definitions import Cumulate, Sliding, Tumbling, Window

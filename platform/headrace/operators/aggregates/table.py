@@ -1,0 +1,21 @@
+"""The state of each aggregate function. A new family is a line here, and one in `expr.aggregates.table`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from headrace.expr.compiled import AggregateCall
+from headrace.operators.aggregates import count, extremes, first_last, spreads, sums
+from headrace.operators.aggregates.needs import StateNeeds
+from headrace.operators.aggregates.state import CallState
+
+_FAMILIES: tuple[tuple[tuple[str, ...], Callable[[AggregateCall, StateNeeds], CallState]], ...] = (
+    (("count",), count.state),
+    (("sum", "avg"), sums.state),
+    (("min", "max"), extremes.state),
+    (("var", "var_pop", "stddev", "stddev_pop"), spreads.state),
+    (("first", "last"), first_last.state),
+)
+
+STATES = {name: state for names, state in _FAMILIES for name in names}
+"""Name of a function -> the state of a call of it."""
