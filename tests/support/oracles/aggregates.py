@@ -154,6 +154,8 @@ AGGREGATES: dict[str, tuple[str, Callable[[list[Row]], Value]]] = {
         "last(x)",
         lambda rows: next((r.x for r in sorted(rows, key=_place, reverse=True) if r.x is not None), None),
     ),
+    "all_x": ("bool_and(x > 0)", lambda rows: all(v > 0 or math.isnan(v) for v in xs(rows)) if xs(rows) else None),
+    "any_i": ("bool_or(i > 2)", lambda rows: any(i > 2 for i in ints(rows)) if ints(rows) else None),
     "scalar": ("count(x) * 10 + count(*)", lambda rows: len(xs(rows)) * 10 + len(rows)),
 }
 

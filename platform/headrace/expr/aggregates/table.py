@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
-from headrace.expr.aggregates import count, extremes, first_last, spreads, sums
+from headrace.expr.aggregates import count, extremes, first_last, logic, spreads, sums
 from headrace.expr.aggregates.function import AggregateForm, AggregateFunction
 
-FAMILIES = (count.FAMILY, sums.FAMILY, extremes.FAMILY, spreads.FAMILY, first_last.FAMILY)
+FAMILIES = (
+    count.FAMILY,
+    sums.FAMILY,
+    extremes.FAMILY,
+    spreads.FAMILY,
+    first_last.FAMILY,
+    logic.FAMILY,
+)
 """In the order of the reference."""
 
 AGGREGATES: dict[str, AggregateFunction] = {

@@ -29,6 +29,7 @@ INPUT = schema_of(
 AGGREGATES: tuple[tuple[str, str], ...] = (
     ("n", "count(*)"), ("total", "sum(amount)"), ("mean", "avg(price)"), ("worst", "max(price)"), ("least", "min(day)"),
     ("cost", "sum(cost)"), ("some", "count(amount) filter (where amount > 5)"), ("each", "sum(price) / count(*)"),
+    ("dear", "bool_and(price > -100)"),
 )  # fmt: skip
 DEEP = (
     ("kinds", "count(distinct amount)"), ("tops", "sum(distinct price) filter (where size > 1)"),
@@ -77,6 +78,7 @@ def values(frame: pl.DataFrame, by: list[str]) -> pl.DataFrame:
         least=pl.col("day").min(),
         cost=pl.when(pl.col("cost").count() > 0).then(pl.col("cost").sum()),
         some=(pl.col("amount") > 5).sum().cast(pl.Int64),
+        dear=(pl.col("price") > -100).min(),
     )
 
 
@@ -203,6 +205,7 @@ def test_the_columns_are_named_for_people() -> None:
         ("least", "date", True),
         ("cost", "decimal(38,2)", True),
         ("some", "int64", True),
+        ("dear", "bool", True),
         ("total.count", "int64", False),
         ("mean.sum", "float64", True),
         ("mean.count", "int64", True),

@@ -55,6 +55,8 @@ AGGREGATES = {
     "last": "max(at)",
     "least": "min(d)",
     "most": "max(l)",
+    "every": "bool_and(i > 0)",
+    "some": "bool_or(x < 0)",
 }
 WINDOWS: list[Window | None] = [Tumbling(10), Sliding(10, 3), Sliding(10, 5), Cumulate(12, 4), None]
 
