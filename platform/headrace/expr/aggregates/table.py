@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from headrace.expr.aggregates import count, extremes, first_last, logic, spreads, sums
+from headrace.expr.aggregates import arg_extremes, count, extremes, first_last, logic, spreads, sums
 from headrace.expr.aggregates.function import AggregateForm, AggregateFunction
 
 FAMILIES = (
@@ -11,6 +11,7 @@ FAMILIES = (
     extremes.FAMILY,
     spreads.FAMILY,
     first_last.FAMILY,
+    arg_extremes.FAMILY,
     logic.FAMILY,
 )
 """In the order of the reference."""

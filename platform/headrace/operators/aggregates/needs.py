@@ -119,9 +119,10 @@ class StateNeeds:
         argument = call.arguments[index] if call.arguments else None
         others = [other for other in call.arguments if other is not argument]
         text = argument.text if argument else "*"
-        key = (text, call.where.text if call.where else "", form.value, *(other.text for other in others))
+        beside = [part for other in others for part in (other.text, str(other.type))]
+        key = (text, call.where.text if call.where else "", form.value, *beside)
         if key not in self.arguments:
-            name = _argument_name(*key[:3], str(argument.type) if argument else "", *key[3:])
+            name = _argument_name(*key[:3], str(argument.type) if argument else "", *beside)
             value = _in_form(argument, form) if argument else pl.lit(value=True)
             for other in others:
                 value = pl.when(other.value.is_not_null()).then(value)
@@ -165,10 +166,10 @@ def _in_form(argument: CompiledScalar, form: Form) -> pl.Expr:
             return argument.value.cast(pl.Int32)
 
 
-def _argument_name(text: str, where: str, form: str, dtype: str, *others: str) -> str:
+def _argument_name(text: str, where: str, form: str, dtype: str, *beside: str) -> str:
     """A stable name per argument, independent of the step's other aggregates. Its prefix is readable; the digest
     identifies it."""
-    digest = hashlib.blake2b("\0".join((text, where, form, dtype, *others)).encode(), digest_size=6).hexdigest()
+    digest = hashlib.blake2b("\0".join((text, where, form, dtype, *beside)).encode(), digest_size=6).hexdigest()
     slug = re.sub(r"[^a-z0-9]+", "_", text.lower())[:24].strip("_")
     return f"__v_{slug}_{digest}" if slug else f"__v_{digest}"
 

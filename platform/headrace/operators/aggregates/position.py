@@ -1,8 +1,11 @@
-"""first and last as mergeable state: a value with its position in the total order of rows.
+"""A value with its position in an order of rows, as mergeable state: first and last, arg_min and arg_max.
 
-Owns the search for the earliest or latest position of a group. Each row gets its rank in the order. A group keeps the
-least or greatest rank of its rows with a value, and the columns of that row are gathered. If positions are equal, the
-row's value decides.
+Owns the search for the first or last position of a group. Each row gets its rank in the order. A group keeps the least
+or greatest rank of its rows with a value, and the columns of that row are gathered. If positions are equal, the row's
+value decides. The prefix of a state column determines order and choice:
+
+    __first. __last.      the first or last row of the order
+    __argmin. __argmax.   the first row of the order; of __argmax. the first column of the order descends
 """
 
 from __future__ import annotations
@@ -12,7 +15,7 @@ from dataclasses import dataclass
 
 import polars as pl
 
-FIRST, LAST = "__first.", "__last."
+FIRST, LAST, LEAST, MOST = "__first.", "__last.", "__argmin.", "__argmax."
 _RANK = "__rank."
 
 
@@ -25,9 +28,9 @@ class PositionedValue:
     order: tuple[str, ...]
 
     def pick(self) -> pl.Expr:
-        """The rank of the group's row: least for first, greatest for last, among rows with a value."""
+        """The rank of the group's row: greatest for last, least for the others, among rows with a value."""
         ranks = pl.when(pl.col(self.value).is_not_null()).then(pl.col(_RANK + self.prefix))
-        return (ranks.min() if self.prefix.startswith(FIRST) else ranks.max()).alias(_RANK + self.prefix)
+        return (ranks.max() if self.prefix.startswith(LAST) else ranks.min()).alias(_RANK + self.prefix)
 
     def state_columns(self) -> list[tuple[str, str]]:
         """(column of this frame, name of the state column), for the value and each part of the position."""
@@ -41,7 +44,7 @@ def positioned_in(columns: Sequence[str]) -> list[PositionedValue]:
     """The places whose state these columns hold."""
     places = []
     for name in columns:
-        if name.endswith(".v") and name.startswith((FIRST, LAST)):
+        if name.endswith(".v") and name.startswith((FIRST, LAST, LEAST, MOST)):
             prefix = name[:-2]
             order = sorted(
                 (other for other in columns if other.startswith(f"{prefix}.") and other != name), key=_number
@@ -62,7 +65,8 @@ def rank(frame: pl.DataFrame, places: Sequence[PositionedValue]) -> tuple[pl.Dat
         keys = list(place.order)
         if not frame.schema[place.value].is_nested():
             keys.append(place.value)
-        rows = frame.select(pl.arg_sort_by(keys).alias("rows")).to_series()
+        descending = [place.prefix.startswith(MOST) and key == place.order[0] for key in keys]
+        rows = frame.select(pl.arg_sort_by(keys, descending=descending).alias("rows")).to_series()
         orders.append(rows)
         # the inverse permutation: the rank of each row
         ranks.append(rows.arg_sort().alias(_RANK + place.prefix))

@@ -68,8 +68,7 @@ class CallState(Protocol):
 
     @property
     def is_one_value(self) -> bool:
-        """Whether the first of the supplied columns is all that a user must know, so that it has the aggregate's
-        name."""
+        """Whether the first of the supplied columns is the result, so that it has the aggregate's name."""
         ...
 
     def given(self) -> Sequence[GivenColumn]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from headrace.expr.compiled import AggregateCall
-from headrace.operators.aggregates import count, extremes, first_last, logic, spreads, sums
+from headrace.operators.aggregates import arg_extremes, count, extremes, first_last, logic, spreads, sums
 from headrace.operators.aggregates.needs import StateNeeds
 from headrace.operators.aggregates.state import CallState
 
@@ -15,6 +15,7 @@ _FAMILIES: tuple[tuple[tuple[str, ...], Callable[[AggregateCall, StateNeeds], Ca
     (("min", "max"), extremes.state),
     (("var", "var_pop", "stddev", "stddev_pop"), spreads.state),
     (("first", "last"), first_last.state),
+    (("arg_min", "arg_max"), arg_extremes.state),
     (("bool_and", "bool_or"), logic.state),
 )
 

@@ -1,6 +1,7 @@
 """The columns that a user supplies for the aggregates of a step, and the state columns that they become. Pure.
 
     opening: first(price)          opening, opening.ts, and the row's place: opening.source, .topic, .partition, .offset
+    best: arg_max(item, price)     best, best.by (the price), and the row's place
     n: count(*)                    n
     mean: avg(price)               mean.sum, mean.count
     spread: var(price)             spread.count, spread.sum, and spread.squares or spread.m2

@@ -90,6 +90,8 @@ class GivenPartials:
                 came = rows.select((self._arrived + _BEFORE_ARRIVALS).cast(pl.Int64)).to_series()
                 made.append(_only(came, given).alias(f"{prefix}.{leading}"))
             return made
+        if index < leading:
+            return [_only(_working(values, column.type), given).alias(f"{prefix}.{index}")]
         if index == leading:
             return [values.dt.epoch("ms").alias(f"{prefix}.{index}")]
         return [_only(values.fill_null(_BEFORE_ALL[index - leading]), given).alias(f"{prefix}.{index}")]

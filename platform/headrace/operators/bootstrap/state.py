@@ -142,8 +142,10 @@ class GivenState:
         self._check_once(rows)
         self._check_windows(rows)
         for column in self._aggregates:
-            if isinstance(column.becomes, PositionOf) and column.becomes.index is None and self._ordered:
-                self._check_places(rows, column.becomes)
+            if isinstance(column.becomes, PositionOf) and column.becomes.index is None:
+                self._check_leading(rows, column.becomes)
+                if self._ordered:
+                    self._check_places(rows, column.becomes)
         return self._counted(rows)
 
     def _check_once(self, rows: pl.DataFrame) -> None:
@@ -173,6 +175,13 @@ class GivenState:
                     f"step {self._config.node}: {_row_text(shown)} is no window of {self._config.window.definition()}",
                     remedy="give the bounds that the step itself gives; of cumulate windows, those of each single step",
                 )
+
+    def _check_leading(self, rows: pl.DataFrame, of: PositionOf) -> None:
+        """Requires the values that order the rows before their total order, wherever there is a value."""
+        value = self._partials.name_of(of)
+        for by in (self._partials.name_of(replace(of, index=index)) for index in range(of.leading)):
+            wrong = rows.filter(pl.col(value).is_not_null() != pl.col(by).is_not_null())
+            self._refuse(wrong, (value, by), "one is NULL and the other is not")
 
     def _check_places(self, rows: pl.DataFrame, of: PositionOf) -> None:
         """Requires the event time of a value, and either its whole position or none of it."""

@@ -34,7 +34,8 @@ AGGREGATES: tuple[tuple[str, str], ...] = (
 DEEP = (
     ("kinds", "count(distinct amount)"), ("tops", "sum(distinct price) filter (where size > 1)"),
     ("opening", "first(amount)"), ("closing", "last(price)"), ("spread", "var(price)"),
-    ("wide", "stddev_pop(amount)"), ("costs", "var_pop(cost)"),
+    ("wide", "stddev_pop(amount)"), ("costs", "var_pop(cost)"), ("cheap", "arg_min(amount, price)"),
+    ("dear", "arg_max(day, price) filter (where amount > 5)"),
 )  # fmt: skip
 Row = tuple[str | None, float, int | None, float | None, Decimal | None, int]
 
@@ -95,19 +96,29 @@ def deep_values(frame: pl.DataFrame, by: list[str]) -> pl.DataFrame:
             f"{name}.squares": pl.when(some).then((value * value).sum()).cast(squares),
         }
 
+    place = {"ts": (pl.col(TS) * 1000).cast(pl.Datetime("us", "UTC")), "source": pl.col(O_NODE)}
+    place |= {"topic": pl.col(O_TEXT), "partition": pl.col(O_MAJOR), "offset": pl.col(O_MINOR)}
+    order = [pl.col(name) for name in (TS, O_NODE, O_TEXT, O_MAJOR, O_MINOR)]
+
     def row(name: str, value: pl.Expr, pick: Callable[[pl.Expr], pl.Expr]) -> dict[str, pl.Expr]:
-        place = {"ts": (pl.col(TS) * 1000).cast(pl.Datetime("us", "UTC")), "source": pl.col(O_NODE)}
-        place |= {"topic": pl.col(O_TEXT), "partition": pl.col(O_MAJOR), "offset": pl.col(O_MINOR)}
-        ordered = [TS, O_NODE, O_TEXT, O_MAJOR, O_MINOR]
         chosen = {name: value, **{f"{name}.{part}": made for part, made in place.items()}}
+        there = value.is_not_null()
         return {
-            part: pick(made.sort_by(ordered).filter(value.sort_by(ordered).is_not_null()))
+            part: pick(made.filter(there).sort_by([key.filter(there) for key in order]))
             for part, made in chosen.items()
         }
+
+    def extreme(name: str, value: pl.Expr, by: pl.Expr, *, greatest: bool) -> dict[str, pl.Expr]:
+        chosen = {name: value, f"{name}.by": by, **{f"{name}.{part}": made for part, made in place.items()}}
+        there = value.is_not_null() & by.is_not_null()
+        keys, descending = [key.filter(there) for key in (by, *order)], [greatest, *(False for _ in order)]
+        return {part: made.filter(there).sort_by(keys, descending=descending).first() for part, made in chosen.items()}
 
     return (
         frame.group_by(by)
         .agg(
+            **extreme("cheap", amount, price, greatest=False),
+            **extreme("dear", pl.when(amount > 5).then(pl.col("day")), price, greatest=True),
             **{"kinds.values": amount, "tops.values": price.filter(pl.col("size") > 1).unique()},
             **row("opening", amount, lambda rows: rows.first()),
             **row("closing", price, lambda rows: rows.last()),
