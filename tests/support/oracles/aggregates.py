@@ -106,6 +106,18 @@ def spread(values: Sequence[float], *, sample: bool, deviation: bool) -> float |
     return root(exact) if deviation else rounded(exact)
 
 
+def quantile(values: Sequence[float], share: Fraction) -> float | None:
+    """The value at the rank (n - 1) * share, between two values interpolated; NaN is the greatest."""
+    if not values:
+        return None
+    ordered = sorted(values, key=lambda v: (math.isnan(v), v))
+    rank = (len(values) - 1) * share
+    low, high = ordered[math.floor(rank)], ordered[math.ceil(rank)]
+    if bits(low) == bits(high) or not (math.isfinite(low) and math.isfinite(high)):
+        return float(low if low == high or rank == math.floor(rank) else low + high)
+    return rounded(Fraction(low) + (Fraction(high) - Fraction(low)) * (rank - math.floor(rank)))
+
+
 def min_of(values: Sequence[float]) -> float | None:
     return min(values, key=lambda v: (math.isnan(v), v), default=None)
 
@@ -158,6 +170,9 @@ AGGREGATES: dict[str, tuple[str, Callable[[list[Row]], Value]]] = {
     "most_s": ("arg_max(s, x)", lambda rows: _arg_extreme(rows, greatest=True)),
     "all_x": ("bool_and(x > 0)", lambda rows: all(v > 0 or math.isnan(v) for v in xs(rows)) if xs(rows) else None),
     "any_i": ("bool_or(i > 2)", lambda rows: any(i > 2 for i in ints(rows)) if ints(rows) else None),
+    "med_x": ("median(x)", lambda rows: normal(quantile(xs(rows), Fraction(1, 2)))),
+    "high_i": ("quantile_cont(i, 0.9)", lambda rows: quantile(ints(rows), Fraction(9, 10))),
+    "med_few": ("median(distinct i)", lambda rows: quantile(sorted(set(ints(rows))), Fraction(1, 2))),
     "scalar": ("count(x) * 10 + count(*)", lambda rows: len(xs(rows)) * 10 + len(rows)),
 }
 

@@ -48,7 +48,7 @@ MISTAKES = [
     ("from: large", "from: [large, orders]", 16, "takes one node", "union: [large, orders]"),
     ("from: per_country", "from: [large, orders]", 22, "takes one node", "union: [large, orders]"),
     ("per_country", "per-country", 15, "'per-country' is not a node's name", "did you mean 'per_country'?"),
-    ("sum(amount)", "'percentile(amount, 0.9)'", 19, "no function 'percentile'", "percentiles are not in this version"),
+    ("sum(amount)", "'percentile(amount, 0.9)'", 19, "no function 'percentile'", "use quantile_cont(x, 0.95)"),
     ("sum(amount)", "xyzzyxyzzy(amount)", 19, "no function 'xyzzyxyzzy'", "aggregates: "),
     ("amount > 10", "xyzzyxyzzy(amount)", 14, "no function 'xyzzyxyzzy'", "`headrace functions` lists all"),
     ("{tumbling: 1h}", "{session: 5m}", 18, "not in this version", "tumbling"),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from headrace.expr.aggregates import arg_extremes, count, extremes, first_last, logic, spreads, sums
+from headrace.expr.aggregates import arg_extremes, count, extremes, first_last, logic, quantiles, spreads, sums
 from headrace.expr.aggregates.function import AggregateForm, AggregateFunction
 
 FAMILIES = (
@@ -10,6 +10,7 @@ FAMILIES = (
     sums.FAMILY,
     extremes.FAMILY,
     spreads.FAMILY,
+    quantiles.FAMILY,
     first_last.FAMILY,
     arg_extremes.FAMILY,
     logic.FAMILY,

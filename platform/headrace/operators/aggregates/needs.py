@@ -32,7 +32,7 @@ COUNTS = f"{SUM}values.{ROWS}"
 
 Order = Literal["event", "arrival"]
 Fold = Callable[[pl.DataFrame, Sequence[str]], pl.DataFrame]
-"""(values with their groups, grouping columns) -> state columns per group."""
+"""(values with their groups, sorted by group and value; grouping columns) -> state columns per group."""
 
 
 class Form(StrEnum):
@@ -88,8 +88,10 @@ class Values:
 
     def fold(self, values: pl.DataFrame, by: Sequence[str]) -> list[pl.DataFrame]:
         """Merged values as partial aggregates."""
-        frames = [fold(values, by) for fold in self.folds.values()]
-        lanes = list(self.lanes.values())
+        lanes, frames = list(self.lanes.values()), list[pl.DataFrame]()
+        if self.folds:
+            values = values.sort([*by, self.column])
+            frames = [fold(values, by) for fold in self.folds.values()]
         if lanes:
             kernel = compiled_groups(by, lanes, values.schema, {}) if values.height else None
             frames.append(partial_of(lanes, values, by) if kernel is None else kernel.partial(values, by))

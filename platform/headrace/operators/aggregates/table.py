@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from headrace.expr.compiled import AggregateCall
-from headrace.operators.aggregates import arg_extremes, count, extremes, first_last, logic, spreads, sums
+from headrace.operators.aggregates import arg_extremes, count, extremes, first_last, logic, quantiles, spreads, sums
 from headrace.operators.aggregates.needs import StateNeeds
 from headrace.operators.aggregates.state import CallState
 
@@ -14,6 +14,7 @@ _FAMILIES: tuple[tuple[tuple[str, ...], Callable[[AggregateCall, StateNeeds], Ca
     (("sum", "avg"), sums.state),
     (("min", "max"), extremes.state),
     (("var", "var_pop", "stddev", "stddev_pop"), spreads.state),
+    (("median", "quantile_cont"), quantiles.state),
     (("first", "last"), first_last.state),
     (("arg_min", "arg_max"), arg_extremes.state),
     (("bool_and", "bool_or"), logic.state),

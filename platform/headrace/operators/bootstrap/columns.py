@@ -6,6 +6,7 @@
     mean: avg(price)               mean.sum, mean.count
     spread: var(price)             spread.count, spread.sum, and spread.squares or spread.m2
     shops: count(distinct shop)    shops.values
+    mid: median(price)             mid.values, each as often as it occurs
 
 A column has the aggregate's name if the aggregate is a single call whose state is one value. Further values of a call
 are named `<aggregate>.<part>`. Calls that share state share a column, which has the name of the plain call.

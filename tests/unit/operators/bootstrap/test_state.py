@@ -35,7 +35,7 @@ DEEP = (
     ("kinds", "count(distinct amount)"), ("tops", "sum(distinct price) filter (where size > 1)"),
     ("opening", "first(amount)"), ("closing", "last(price)"), ("spread", "var(price)"),
     ("wide", "stddev_pop(amount)"), ("costs", "var_pop(cost)"), ("cheap", "arg_min(amount, price)"),
-    ("dear", "arg_max(day, price) filter (where amount > 5)"),
+    ("dear", "arg_max(day, price) filter (where amount > 5)"), ("mid", "quantile_cont(amount, 0.3)"),
 )  # fmt: skip
 Row = tuple[str | None, float, int | None, float | None, Decimal | None, int]
 
@@ -119,7 +119,7 @@ def deep_values(frame: pl.DataFrame, by: list[str]) -> pl.DataFrame:
         .agg(
             **extreme("cheap", amount, price, greatest=False),
             **extreme("dear", pl.when(amount > 5).then(pl.col("day")), price, greatest=True),
-            **{"kinds.values": amount, "tops.values": price.filter(pl.col("size") > 1).unique()},
+            **{"mid.values": amount, "kinds.values": amount, "tops.values": price.filter(pl.col("size") > 1).unique()},
             **row("opening", amount, lambda rows: rows.first()),
             **row("closing", price, lambda rows: rows.last()),
             **spread("spread", price, pl.Float64(), pl.Float64()),
