@@ -64,6 +64,15 @@ def test_what_is_not_asked_for_any_more_is_named() -> None:
     assert gone.dropped == tuple(sorted(written(OLD)))
 
 
+def test_values_by_count_and_positions_are_restored_and_named_when_they_go() -> None:
+    aggregates = {"mid": "median(x)", "high": "quantile_cont(x, 0.9)", "best": "arg_max(other, x)"}
+    several = replace(step(aggregates), order="arrival")
+    assert verdict(several, several) == Fit(Compatibility.RESTORED)
+    less = verdict(step({"n": "count(*)"}), several)
+    assert [lane.split("_")[0] for lane in less.dropped] == ["counts", "v"]
+    assert less.dropped[1].endswith("_arg_max_arrival")
+
+
 def test_without_state_a_step_is_new() -> None:
     assert fit("step", state_shape(OLD), {}) == Fit(Compatibility.NEW)
 

@@ -52,9 +52,9 @@ class AggregateFunction:
 
 @dataclass(frozen=True, slots=True)
 class AggregateForm:
-    """A line of the reference: names of functions, their signatures, and the result.
+    """A line of the reference: signatures of functions, and the result.
 
-    examples   name -> a call over the rows of `functions.examples.AGGREGATE_ROWS`, and its result
+    examples   name or synonym of a function -> a call over the rows of `functions.examples.AGGREGATE_ROWS`, its result
     """
 
     signatures: tuple[str, ...]

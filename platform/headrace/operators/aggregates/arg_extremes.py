@@ -5,23 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import polars as pl
-
-from headrace.core.types import polars_type
 from headrace.expr.compiled import AggregateCall
+from headrace.operators.aggregates.first_last import PositionState
 from headrace.operators.aggregates.given import GivenColumn, PositionOf, meaning
 from headrace.operators.aggregates.needs import Form, StateNeeds
 from headrace.operators.aggregates.position import LEAST, MOST
-from headrace.operators.aggregates.state import Finished, column_of
 
 
 @dataclass(frozen=True, slots=True)
-class ArgExtremeState:
-    """The state of a call. place: the prefix of its state columns."""
-
-    call: AggregateCall
-    place: str
-    is_one_value: bool = True
+class ArgExtremeState(PositionState):
+    """The state of a call."""
 
     def given(self) -> Sequence[GivenColumn]:
         """The value, and the second argument of its row; `operators.bootstrap.columns` adds its position."""
@@ -33,11 +26,6 @@ class ArgExtremeState:
             GivenColumn(name, value.type, text, nullable=True, becomes=of),
             GivenColumn("by", by.type, f"{by.text} of that row", nullable=True, becomes=PositionOf(self.place, 0, 1)),
         ]
-
-    def finish(self, merged: pl.DataFrame) -> Finished:
-        """The value."""
-        kind = polars_type(self.call.type)
-        return Finished(column_of(merged, f"{self.place}.v", kind).cast(kind).alias(self.call.slot))
 
 
 def state(call: AggregateCall, needs: StateNeeds) -> ArgExtremeState:

@@ -119,6 +119,12 @@ def test_another_parallelism_is_fine_and_another_max_parallelism_is_not() -> Non
     assert "set max_parallelism: 128" in found["hourly"].text
 
 
+def test_values_that_are_not_asked_for_any_more_are_named() -> None:
+    more = HOURLY | {"aggregate": {"n": "count(*)", "mid": "median(dep_delay)", "kinds": "count(distinct carrier)"}}
+    found = verdicts(plan(steps={"hourly": more}), plan(steps={"hourly": HOURLY | {"aggregate": {"n": "count(*)"}}}))
+    assert "values of dep_delay, distinct values of carrier" in found["hourly"].text
+
+
 def test_a_step_that_was_added_is_new() -> None:
     daily = HOURLY | {"window": {"tumbling": "1d"}}
     good = {"from": "flights", "filter": "dep_delay > 0"}

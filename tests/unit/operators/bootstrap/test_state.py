@@ -330,6 +330,12 @@ def test_places_are_whole(columns: dict[str, object], message: str) -> None:
         given.fitted(spread_rows(x=7, **columns))
 
 
+def test_an_extreme_has_the_value_that_it_is_taken_by() -> None:
+    given = GivenState(config(None, [("x", "arg_min(amount, price)")]))
+    with pytest.raises(UserError, match=r"x 7, x.by None: one is NULL and the other is not"):
+        given.fitted(spread_rows(x=7, x_by=None, **PLACE))
+
+
 def test_a_place_lies_in_its_window() -> None:
     given = GivenState(config(Tumbling(1000), [("x", "first(amount)")]))
     rows = spread_rows(x=7, **{**PLACE, "x_ts": at(1000)}).with_columns(window_start=at(0), window_end=at(1000))
