@@ -26,7 +26,7 @@ from measuring.figures import median
 from headrace.checkpoint.stores.opening import open_store
 from headrace.core.signals import Barrier
 from headrace.core.types import schema_of
-from headrace.operators.aggregation.aggregate import AggregateConfig
+from headrace.operators.aggregate import AggregateConfig
 from headrace.operators.chain import Link
 from headrace.operators.window.definitions import Tumbling
 from headrace.rpc.messages import Acked, Declined

@@ -22,7 +22,7 @@ import polars as pl
 from window import INPUT, Batches, Drain, cpu_seconds
 
 from headrace.core.signals import TIME_MAX
-from headrace.operators.aggregation.aggregate import AggregateConfig
+from headrace.operators.aggregate import AggregateConfig
 from headrace.operators.window.definitions import Cumulate, Sliding, Tumbling, Window
 
 SECOND, MINUTE, HOUR, DAY = 1_000, 60_000, 3_600_000, 86_400_000

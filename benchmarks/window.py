@@ -23,7 +23,7 @@ import polars as pl
 
 from headrace.core.signals import TIME_MAX
 from headrace.core.types import schema_of
-from headrace.operators.aggregation.aggregate import AggregateConfig
+from headrace.operators.aggregate import AggregateConfig
 from headrace.operators.window.definitions import Sliding, Tumbling, Window
 
 BATCH_ROWS = 32_768

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from enum import StrEnum
+from fractions import Fraction
 
 import polars as pl
 
 from headrace.core.types import DataType
+from headrace.expr.aggregates.function import AggregateFunction
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,44 +34,30 @@ class CompiledScalar:
     not_replayable: str | None = None
 
 
-class AggregateFunction(StrEnum):
-    """The aggregate functions of the language."""
-
-    COUNT = "count"
-    SUM = "sum"
-    AVG = "avg"
-    MIN = "min"
-    MAX = "max"
-    VAR = "var"
-    VAR_POP = "var_pop"
-    STDDEV = "stddev"
-    STDDEV_POP = "stddev_pop"
-    FIRST = "first"
-    LAST = "last"
-
-
 @dataclass(frozen=True, slots=True)
 class AggregateCall:
     """One aggregate call inside an aggregate expression.
 
-    argument    its operand; None: count(*). Every function with an argument skips NULLs
+    arguments   its operands; none: count(*). A row with a NULL in one of them does not count
     distinct    each distinct value counts once
     where       `filter (where ..)`: only rows for which it is true count; None: every row
     slot        name of the column that holds the call's result for `CompiledAggregate.finish`, e.g. `__a0`
     type        result type
+    shares      its literals from 0 to 1
     """
 
     function: AggregateFunction
-    argument: CompiledScalar | None
+    arguments: tuple[CompiledScalar, ...]
     distinct: bool
     where: CompiledScalar | None
     slot: str
     type: DataType
+    shares: tuple[Fraction, ...] = ()
 
     @property
-    def order_sensitive(self) -> bool:
-        """Whether the result depends on the total order of rows (first, last)."""
-        return self.function in (AggregateFunction.FIRST, AggregateFunction.LAST)
+    def argument(self) -> CompiledScalar | None:
+        """The first operand; None: count(*)."""
+        return self.arguments[0] if self.arguments else None
 
 
 @dataclass(frozen=True, slots=True)

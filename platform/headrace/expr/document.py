@@ -8,7 +8,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator, Sequence
 
-from headrace.expr.functions.aggregate_forms import AGGREGATE_FORMS
+from headrace.expr.aggregates.table import AGGREGATE_FORMS
 from headrace.expr.functions.examples import EXAMPLES
 from headrace.expr.functions.numeric import NUMERIC
 from headrace.expr.functions.overload import Function, Overload
@@ -141,6 +141,9 @@ The function tests run every function over a grid of awkward values against Duck
   moment. Changes of clocks are known up to the year 2099.
 * Conversions of a string to `binary` take its UTF-8 bytes as they are, without escapes.
 * `first` and `last` skip NULLs.
+* `median` and `quantile_cont` take numbers, and give `float64`, also of decimals. They interpolate exactly and round
+  once, where DuckDB computes in `float64`. The share is one number, not a list.
+* `arg_min` and `arg_max` of equal rows take the first one in the total order of rows.
 """
 
 

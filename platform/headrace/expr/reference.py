@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from headrace.core.errors import ExpressionError
-from headrace.expr.functions.aggregate_forms import AGGREGATE_FORMS
-from headrace.expr.functions.examples import AGGREGATE_EXAMPLES, EXAMPLES
+from headrace.expr.aggregates.table import AGGREGATE_FORMS
+from headrace.expr.functions.examples import EXAMPLES
 from headrace.expr.functions.numeric import NUMERIC
 from headrace.expr.functions.overload import Function, Overload
 from headrace.expr.functions.table import FORMS
@@ -91,10 +91,10 @@ def _entries() -> Iterator[FunctionEntry]:
     for form in FORMS.values():
         yield FunctionEntry(form.name, Group.OTHERS, (form.signature,), form.describes, *EXAMPLES[form.name])
     for aggregate in AGGREGATE_FORMS:
-        for name in aggregate.names:
+        for name, example in aggregate.examples.items():
             signatures = tuple(each for each in aggregate.signatures if each.startswith(f"{name}("))
             result = aggregate.describes.replace("`", "")
-            yield FunctionEntry(name, Group.AGGREGATES, signatures, result, *AGGREGATE_EXAMPLES[name])
+            yield FunctionEntry(name, Group.AGGREGATES, signatures, result, *example)
 
 
 def _signature(function: Function, overload: Overload) -> str:

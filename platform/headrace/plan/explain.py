@@ -16,7 +16,7 @@ from pydantic import BaseModel
 
 from headrace.core.config import Config, duration_text
 from headrace.core.types import Schema
-from headrace.operators.aggregation.aggregate import AggregateConfig
+from headrace.operators.aggregate import AggregateConfig
 from headrace.operators.chain import MAIN
 from headrace.operators.explode import ExplodeConfig
 from headrace.operators.filter import FilterConfig

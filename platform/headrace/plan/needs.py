@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from headrace.operators.aggregation.aggregate import AggregateConfig
+from headrace.operators.aggregate import AggregateConfig
 from headrace.operators.chain import MAIN
 from headrace.plan.nodes import LogicalNode
 from headrace.plan.physical import RecordTime, SinkSpec, SourceSpec, StepSpec

@@ -18,7 +18,7 @@ from headrace.core.batch import TS
 from headrace.core.errors import ExternalError, UserError
 from headrace.core.keygroups import key_groups
 from headrace.core.types import schema_of
-from headrace.operators.aggregation.aggregate import AggregateConfig
+from headrace.operators.aggregate import AggregateConfig
 from headrace.operators.operator import Operator
 from headrace.operators.window.definitions import Tumbling
 from headrace.spark.savepoints.state_rows import KEY_GROUP, state_table, states

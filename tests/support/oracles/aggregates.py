@@ -106,11 +106,23 @@ def spread(values: Sequence[float], *, sample: bool, deviation: bool) -> float |
     return root(exact) if deviation else rounded(exact)
 
 
-def least(values: Sequence[float]) -> float | None:
+def quantile(values: Sequence[float], share: Fraction) -> float | None:
+    """The value at the rank (n - 1) * share, between two values interpolated; NaN is the greatest."""
+    if not values:
+        return None
+    ordered = sorted(values, key=lambda v: (math.isnan(v), v))
+    rank = (len(values) - 1) * share
+    low, high = ordered[math.floor(rank)], ordered[math.ceil(rank)]
+    if bits(low) == bits(high) or not (math.isfinite(low) and math.isfinite(high)):
+        return float(low if low == high or rank == math.floor(rank) else low + high)
+    return rounded(Fraction(low) + (Fraction(high) - Fraction(low)) * (rank - math.floor(rank)))
+
+
+def min_of(values: Sequence[float]) -> float | None:
     return min(values, key=lambda v: (math.isnan(v), v), default=None)
 
 
-def greatest(values: Sequence[float]) -> float | None:
+def max_of(values: Sequence[float]) -> float | None:
     return max(values, key=lambda v: (math.isnan(v), v), default=None)
 
 
@@ -131,8 +143,8 @@ AGGREGATES: dict[str, tuple[str, Callable[[list[Row]], Value]]] = {
     "n_x": ("count(x)", lambda rows: len(xs(rows))),
     "sum_x": ("sum(x)", lambda rows: float_sum(xs(rows))),
     "avg_x": ("avg(x)", lambda rows: average(xs(rows))),
-    "min_x": ("min(x)", lambda rows: normal(least(xs(rows)))),
-    "max_x": ("max(x)", lambda rows: normal(greatest(xs(rows)))),
+    "min_x": ("min(x)", lambda rows: normal(min_of(xs(rows)))),
+    "max_x": ("max(x)", lambda rows: normal(max_of(xs(rows)))),
     "var_x": ("var(x)", lambda rows: spread(xs(rows), sample=True, deviation=False)),
     "varp_x": ("var_pop(x)", lambda rows: spread(xs(rows), sample=False, deviation=False)),
     "dev_x": ("stddev(x)", lambda rows: spread(xs(rows), sample=True, deviation=True)),
@@ -154,8 +166,21 @@ AGGREGATES: dict[str, tuple[str, Callable[[list[Row]], Value]]] = {
         "last(x)",
         lambda rows: next((r.x for r in sorted(rows, key=_place, reverse=True) if r.x is not None), None),
     ),
+    "least_s": ("arg_min(s, x)", lambda rows: _arg_extreme(rows, greatest=False)),
+    "most_s": ("arg_max(s, x)", lambda rows: _arg_extreme(rows, greatest=True)),
+    "all_x": ("bool_and(x > 0)", lambda rows: all(v > 0 or math.isnan(v) for v in xs(rows)) if xs(rows) else None),
+    "any_i": ("bool_or(i > 2)", lambda rows: any(i > 2 for i in ints(rows)) if ints(rows) else None),
+    "med_x": ("median(x)", lambda rows: normal(quantile(xs(rows), Fraction(1, 2)))),
+    "high_i": ("quantile_cont(i, 0.9)", lambda rows: quantile(ints(rows), Fraction(9, 10))),
+    "med_few": ("median(distinct i)", lambda rows: quantile(sorted(set(ints(rows))), Fraction(1, 2))),
     "scalar": ("count(x) * 10 + count(*)", lambda rows: len(xs(rows)) * 10 + len(rows)),
 }
+
+
+def _arg_extreme(rows: Sequence[Row], *, greatest: bool) -> str | None:
+    both = [(row.x, row) for row in sorted(rows, key=_place) if row.x is not None and row.s is not None]
+    best = (max_of if greatest else min_of)([x for x, _ in both])
+    return next((row.s for x, row in both if bits(normal(x)) == bits(normal(best))), None)
 
 
 def _place(row: Row) -> tuple[int, int, int]:

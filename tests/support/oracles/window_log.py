@@ -13,7 +13,7 @@ import polars as pl
 from headrace.core.batch import O_INDEX, O_MAJOR, O_MINOR, O_NODE, O_TEXT, TS, WM
 from headrace.core.signals import TIME_MAX, TIME_MIN
 from headrace.core.types import schema_of
-from headrace.operators.aggregation.aggregate import AggregateConfig
+from headrace.operators.aggregate import AggregateConfig
 from headrace.operators.operator import OnError, Operator
 from headrace.operators.window.definitions import Cumulate, Sliding, Tumbling, Window
 from headrace.state.redistribute import share

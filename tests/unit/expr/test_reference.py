@@ -10,11 +10,11 @@ import pytest
 import headrace as hr
 from headrace.core.errors import ExpressionError
 from headrace.core.types import schema_of
+from headrace.expr.aggregates.table import AGGREGATE_EXAMPLES, AGGREGATES
 from headrace.expr.compiler import compile_scalar
-from headrace.expr.functions.examples import AGGREGATE_EXAMPLES, AGGREGATE_ROWS, EXAMPLES
+from headrace.expr.functions.examples import AGGREGATE_ROWS, EXAMPLES
 from headrace.expr.functions.table import FORMS, FUNCTIONS
 from headrace.expr.reference import Group, entries, named
-from headrace.expr.sql.translate import AGGREGATES
 from headrace.testing.pipeline import run_pipeline
 from unit.expr.grid import evaluate
 

@@ -28,7 +28,7 @@ from headrace.core.errors import UserError, did_you_mean
 from headrace.core.keygroups import key_groups
 from headrace.core.signals import TIME_MIN
 from headrace.core.source_state import SourceState, SplitState
-from headrace.operators.aggregation.aggregate import AggregateConfig
+from headrace.operators.aggregate import AggregateConfig
 from headrace.operators.bootstrap.state import GivenState
 from headrace.plan.physical import PhysicalPlan, SourceSpec, StepSpec
 from headrace.state.parquet import checksum, write_chunks

@@ -16,7 +16,7 @@ from enum import StrEnum
 
 from headrace.checkpoint.manifest import Manifest, StateHandle
 from headrace.core.errors import UserError, did_you_mean
-from headrace.operators.aggregation.state_shape import Compatibility, Fit, WrittenState, fit, state_shape
+from headrace.operators.state_shape import Compatibility, Fit, WrittenState, fit, state_shape
 from headrace.plan.physical import PhysicalPlan, SinkSpec, SourceSpec, StepSpec, TaskNode
 from headrace.state.snapshot import StateKind
 
@@ -200,13 +200,13 @@ def _lane_text(lane: str) -> str:
     distinguishes equal names of different expressions."""
     if found := _LANE.fullmatch(lane):
         return f"{found[2].replace('_', ' ')} of {found[1]}"
-    if found := _DISTINCT.fullmatch(lane):
-        return f"distinct values of {found[1]}"
+    if found := _VALUES.fullmatch(lane):
+        return f"{'distinct values' if found[1] == 'distinct' else 'values'} of {found[2]}"
     return lane
 
 
 _LANE = re.compile(r"v_(.+)_[0-9a-f]{12}_(.+)")
-_DISTINCT = re.compile(r"distinct_(.+)_[0-9a-f]{12}")
+_VALUES = re.compile(r"(distinct|counts)_(.+)_[0-9a-f]{12}")
 _SHOWN = 5
 """Most names that a message lists."""
 

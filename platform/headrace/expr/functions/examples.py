@@ -131,22 +131,3 @@ _FORMS = {
 }
 EXAMPLES: Final[dict[str, tuple[str, str | None]]] = {**_NUMBERS, **_TEXT, **_TIMES, **_FORMS}
 """Function -> an expression and its result; None if the result depends on the row or on chance."""
-
-AGGREGATE_EXAMPLES: Final[dict[str, tuple[str, str]]] = {
-    "count": ("count(x)", "3"),
-    "sum": ("sum(x)", "7"),
-    "avg": ("avg(x)", "2.3333333333333335"),
-    "mean": ("mean(distinct x)", "2.0"),
-    "min": ("min(x)", "1"),
-    "max": ("max(x)", "3"),
-    "var": ("var(x)", "1.3333333333333333"),
-    "variance": ("variance(x)", "1.3333333333333333"),
-    "var_samp": ("var_samp(x)", "1.3333333333333333"),
-    "var_pop": ("var_pop(x)", "0.8888888888888888"),
-    "stddev": ("stddev(x)", "1.1547005383792515"),
-    "stddev_samp": ("stddev_samp(x)", "1.1547005383792515"),
-    "stddev_pop": ("stddev_pop(x)", "0.9428090415820634"),
-    "first": ("first(x)", "3"),
-    "last": ("last(x) filter (where x < 3)", "1"),
-}
-"""Aggregate -> a call over the rows of `AGGREGATE_ROWS`, and its result."""

@@ -6,7 +6,7 @@ from sqlglot import exp
 
 _PATTERN = "use regexp_matches(s, 'pattern'), or like"
 _MEMBER = "use list_contains(list, x)"
-_PERCENTILE = "percentiles are not in this version; aggregates of numbers: avg, min, max, stddev, var"
+_PERCENTILE = "use quantile_cont(x, 0.95), or median(x)"
 _COALESCE = "use coalesce(a, b)"
 _LENGTH = "use length(s)"
 _NOW = "use now(), the row's event time"
@@ -28,10 +28,10 @@ FOREIGN_OPERATORS: dict[type[exp.Expr], tuple[str, str]] = {
 FOREIGN_NAMES: dict[str, str] = {
     "all": _MEMBER,
     "approx_percentile": _PERCENTILE,
-    "median": _PERCENTILE,
     "percentile": _PERCENTILE,
     "percentile_cont": _PERCENTILE,
     "quantile": _PERCENTILE,
+    "quantile_disc": _PERCENTILE,
     "isnull": "use x is null",
     "nvl": _COALESCE,
     "char_length": _LENGTH,

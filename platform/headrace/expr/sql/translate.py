@@ -11,7 +11,7 @@ from sqlglot import exp
 
 from headrace.core.errors import ExpressionError, did_you_mean
 from headrace.core.types import TIMESTAMP, Primitive, Timestamp
-from headrace.expr.compiled import AggregateFunction
+from headrace.expr.aggregates.table import AGGREGATES
 from headrace.expr.functions.table import FORMS, FUNCTIONS, element_of, join_strings
 from headrace.expr.functions.temporal import part
 from headrace.expr.scope import Scope, field_of
@@ -25,13 +25,6 @@ from headrace.expr.terms.pattern import like
 from headrace.expr.terms.term import NULL, Term, combine, literal
 from headrace.expr.terms.timestamps import parse_interval, shift, shift_days
 
-AGGREGATES: dict[str, AggregateFunction] = {
-    **{str(function): function for function in AggregateFunction},
-    "mean": AggregateFunction.AVG,
-    "variance": AggregateFunction.VAR,
-    "var_samp": AggregateFunction.VAR,
-    "stddev_samp": AggregateFunction.STDDEV,
-}
 _ARITHMETIC: dict[type[exp.Expr], str] = {
     exp.Add: "+",
     exp.Sub: "-",

@@ -2,7 +2,7 @@
 
 A `GroupTable` has one row per distinct key of the added rows, in the order in which the keys first appeared. `take`
 returns these rows as a frame and empties the table. The semantics are those of polars' `group_by` with `count`, `sum`,
-`min`, `max` and `nan_max`; sums of floats are exact, as limbs (`operators.window.accumulator.limbs`).
+`min`, `max` and `nan_max`; sums of floats are exact, as limbs (`operators.aggregates.exact.limbs`).
 
 The kernel allocates the table's memory and frees it with the object. The owner of a table bounds its `size_bytes`.
 """

@@ -1,1 +1,1 @@
-"""Aggregation by key: windows, running aggregates, partial aggregates, incremental state."""
+"""Steps that aggregate, with windows or without: state, combiners, results, incremental state."""

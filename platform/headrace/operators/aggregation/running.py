@@ -14,18 +14,19 @@ import polars as pl
 
 from headrace.core.batch import ORDER_COLUMNS, TS
 from headrace.core.signals import TIME_MIN
+from headrace.operators.aggregates.columns import MAX
+from headrace.operators.aggregates.compiled import Totals
+from headrace.operators.aggregates.exact.limbs import ROWS_MAX
+from headrace.operators.aggregates.layout import Layout
+from headrace.operators.aggregates.needs import Order
 from headrace.operators.aggregation.deltas import EarlierState, NothingEarlier, Place, Portion, Unit
+from headrace.operators.aggregation.failures import RowFailures
 from headrace.operators.aggregation.key_buckets import cut_by_bucket, touched_buckets
+from headrace.operators.aggregation.results import Results, StepShape
+from headrace.operators.aggregation.snapshots import GROUPS, NO_WINDOW, SavedStates, StepTime
+from headrace.operators.aggregation.store import FRAMES_MAX, PartialStore
 from headrace.operators.operator import Collector
 from headrace.operators.row_errors import RowErrors
-from headrace.operators.window.accumulator.columns import MAX
-from headrace.operators.window.accumulator.compiled import Totals
-from headrace.operators.window.accumulator.layout import Layout, Order
-from headrace.operators.window.accumulator.limbs import ROWS_MAX
-from headrace.operators.window.failures import RowFailures
-from headrace.operators.window.results import Results, StepShape
-from headrace.operators.window.snapshots import GROUPS, NO_WINDOW, SavedStates, StepTime
-from headrace.operators.window.store import FRAMES_MAX, PartialStore
 from headrace.state.snapshot import Chunk, RestoredStates, StateSnapshot
 
 LATEST = f"{MAX}ts"
@@ -136,10 +137,10 @@ class RunningAggregate:
     def _merged(self, touched: pl.DataFrame) -> pl.DataFrame:
         """The merged groups of the touched keys."""
         frames = self._just(self._stores[0], touched)
-        for store, values in zip(self._stores[1:], self._layout.distinct.values(), strict=True):
+        for store, values in zip(self._stores[1:], self._layout.values, strict=True):
             found = self._just(store, touched)
             if found:
-                frames.append(values.fold(values.merge(found, self._keys), self._keys))
+                frames += values.fold(values.merge(found, self._keys), self._keys)
         return self._layout.merge(frames, self._keys)
 
     def _just(self, store: PartialStore, touched: pl.DataFrame) -> list[pl.DataFrame]:

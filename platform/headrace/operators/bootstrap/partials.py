@@ -13,19 +13,17 @@ from typing import assert_never
 import polars as pl
 
 from headrace.core.batch import TS
-from headrace.core.types import DataType, Decimal, ListOf
-from headrace.operators.bootstrap.columns import Becomes, GivenColumn, LaneOf, PositionOf, SquaresOf, ValuesOf
+from headrace.core.types import DataType, ListOf
+from headrace.operators.aggregates.given import Becomes, GivenColumn, LaneOf, PositionOf, SquaresOf, ValuesOf
+from headrace.operators.aggregates.layout import Layout
+from headrace.operators.aggregates.needs import Values, normal_value
 from headrace.operators.bootstrap.spread import GivenSpread
-from headrace.operators.window.accumulator.columns import ROWS, SUM
-from headrace.operators.window.accumulator.lanes import Count, Extreme, FloatSum, Lane, WholeSquares, WholeSum
-from headrace.operators.window.accumulator.layout import CallState, Layout, normal_value
 
 _BEFORE_ALL: Mapping[int, str | int] = {1: "", 2: "", 3: 0, 4: 0, 5: 0}
 """The position, by number of the order column, of a supplied row without one. It lies before all rows with the same
 event time, because no source has an empty name."""
 _BEFORE_ARRIVALS = -(1 << 62)
 """First arrival number of supplied rows: before all real arrivals."""
-_VALUE, _ROW = "__value", "__row"
 
 
 class GivenPartials:
@@ -46,10 +44,7 @@ class GivenPartials:
 
     def spread_of(self, squares: SquaresOf) -> tuple[str, str]:
         """The columns of the count and of the sum that belong to a sum of squares."""
-        call = self._call(squares)
-        assert call.rows is not None, "spreads count"
-        assert call.total is not None, "spreads sum"
-        return self.name_of(LaneOf(call.rows)), self.name_of(LaneOf(call.total))
+        return self.name_of(LaneOf(squares.rows)), self.name_of(LaneOf(squares.total))
 
     def aggregates(self, rows: pl.DataFrame) -> list[pl.Series]:
         """The state columns of the aggregates themselves. Raises ImpossibleSpreadError."""
@@ -58,52 +53,48 @@ class GivenPartials:
             match becomes:
                 case LaneOf(lane):
                     values = _working(rows.get_column(column.name), column.type)
-                    made += _lane_columns(self._layout.lane(lane), values)
+                    made += self._layout.lane(lane).supplied(values)
                 case SquaresOf():
                     if column.name in rows.columns:
                         made += self._spread(rows, becomes).columns()
-                case PositionOf(prefix, index):
-                    made += self._place(rows, column.name, prefix, index)
+                case PositionOf():
+                    made += self._place(rows, column, becomes)
                 case ValuesOf():
                     pass  # they are a separate state: `values`
                 case _:
                     assert_never(becomes)
         return made
 
-    def values(self, rows: pl.DataFrame, by: Sequence[str], argument: str) -> pl.DataFrame:
-        """The distinct values of one argument, by the grouping columns."""
-        column = self._columns[ValuesOf(argument)]
-        assert isinstance(column.type, ListOf), "distinct values are given as lists"
+    def values(self, rows: pl.DataFrame, by: Sequence[str], values: Values) -> pl.DataFrame:
+        """The values of one argument, by the grouping columns."""
+        column = self._columns[ValuesOf(values.state)]
+        assert isinstance(column.type, ListOf), "values are given as lists"
+        argument = values.column
         flat = rows.select(*by, pl.col(column.name).alias(argument)).explode(argument)
         normal = normal_value(pl.col(argument), column.type.inner).alias(argument)
-        return flat.drop_nulls(argument).with_columns(normal).unique().sort(*by, argument)
+        return values.partial(flat.with_columns(normal), by).sort(*by, argument)
 
     def _spread(self, rows: pl.DataFrame, becomes: SquaresOf) -> GivenSpread:
         count, total = (rows.get_column(name) for name in self.spread_of(becomes))
-        argument = self._call(becomes).call.argument
-        assert argument is not None, "spreads have an argument"
-        whole = isinstance(self._layout.lane(becomes.lane), WholeSquares)
-        unit = 10**argument.type.scale if isinstance(argument.type, Decimal) else 1
-        given = rows.get_column(self.name_of(becomes))
-        return GivenSpread(becomes, count, total, given, unit if whole else None)
+        return GivenSpread(becomes, count, total, rows.get_column(self.name_of(becomes)))
 
-    def _call(self, squares: SquaresOf) -> CallState:
-        return next(call for call in self._layout.calls if call.squares == squares.lane and call.distinct is None)
-
-    def _place(self, rows: pl.DataFrame, name: str, prefix: str, index: int | None) -> list[pl.Series]:
-        """The state columns of a column of first or last: the value and, for steps ordered by arrival, its arrival
+    def _place(self, rows: pl.DataFrame, column: GivenColumn, becomes: PositionOf) -> list[pl.Series]:
+        """The state columns of a column of a position: the value and, for steps ordered by arrival, its arrival
         number; or one part of its position."""
-        given = rows.get_column(self.name_of(PositionOf(prefix))).is_not_null()
+        prefix, index, leading = becomes.prefix, becomes.index, becomes.leading
+        given = rows.get_column(self.name_of(replace(becomes, index=None))).is_not_null()
+        values = rows.get_column(column.name)
         if index is None:
-            made = [rows.get_column(name).alias(f"{prefix}.v")]
+            made = [values.alias(f"{prefix}.v")]
             if self._arrived is not None:
                 came = rows.select((self._arrived + _BEFORE_ARRIVALS).cast(pl.Int64)).to_series()
-                made.append(_only(came, given).alias(f"{prefix}.0"))
+                made.append(_only(came, given).alias(f"{prefix}.{leading}"))
             return made
-        values = rows.get_column(name)
-        if index == 0:
-            return [values.dt.epoch("ms").alias(f"{prefix}.0")]
-        return [_only(values.fill_null(_BEFORE_ALL[index]), given).alias(f"{prefix}.{index}")]
+        if index < leading:
+            return [_only(_working(values, column.type), given).alias(f"{prefix}.{index}")]
+        if index == leading:
+            return [values.dt.epoch("ms").alias(f"{prefix}.{index}")]
+        return [_only(values.fill_null(_BEFORE_ALL[index - leading]), given).alias(f"{prefix}.{index}")]
 
 
 def _only(values: pl.Series, where: pl.Series) -> pl.Series:
@@ -115,19 +106,3 @@ def _working(values: pl.Series, dtype: DataType) -> pl.Series:
     if values.name == TS:
         return values.dt.epoch("ms")
     return values.to_frame().select(normal_value(pl.col(values.name), dtype)).to_series()
-
-
-def _lane_columns(lane: Lane, values: pl.Series) -> list[pl.Series]:
-    """The state columns of a lane, one value per row."""
-    if isinstance(lane, Count):
-        return [values.fill_null(0).alias(f"{SUM}{lane.id}.{ROWS}")]
-    frame = values.alias(_VALUE).to_frame()
-    match lane:
-        case FloatSum():
-            return [made.cast(pl.Int64) for made in replace(lane, column=_VALUE).prepare(frame)]
-        case WholeSum() | Extreme():
-            single = frame.with_row_index(_ROW)
-            made = single.group_by(_ROW).agg(replace(lane, column=_VALUE).partial()).sort(_ROW)
-            return made.drop(_ROW).get_columns()
-        case _:
-            raise AssertionError("squares are no values of their own")

@@ -16,16 +16,16 @@ from fractions import Fraction
 
 import polars as pl
 
-from headrace.operators.bootstrap.columns import SquaresOf
-from headrace.operators.window.accumulator.columns import SUM
-from headrace.operators.window.accumulator.limbs import LIMB_BITS
+from headrace.operators.aggregates.columns import SUM
+from headrace.operators.aggregates.exact.limbs import LIMB_BITS
+from headrace.operators.aggregates.given import SquaresOf
 
 _ROUNDED = Fraction(1, 1 << 20)
 """Relative error that a supplied sum of squares of floats may have."""
 _KEPT_BITS = 192
 """Bits that are kept of a quotient with an infinite binary expansion."""
 _WHOLE_BITS = 63
-"""Bits per column of units of whole numbers, as `lanes` splits them."""
+"""Bits per column of units of whole numbers, as `aggregates.sums` splits them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,19 +34,17 @@ class GivenSpread:
 
     of      the lane, and which of the two was supplied
     given   the supplied sums of squares, or of squared deviations
-    unit    the whole number that represents 1 (decimals); None: floats
     """
 
     of: SquaresOf
     count: pl.Series
     total: pl.Series
     given: pl.Series
-    unit: int | None
 
     def squares(self) -> list[tuple[int, int] | None]:
         """The sum of squares of each row as (number, exponent), which is number * 2^exponent. None for a row with a
         count of 0, or with a sum that is not finite. Raises ImpossibleSpreadError."""
-        totals, given = _exact(self.total, 1), _exact(self.given, 1 if self.unit is None else self.unit**2)
+        totals, given = _exact(self.total, 1), _exact(self.given, 1 if self.of.unit is None else self.of.unit**2)
         counts = self.count.to_list()
         return [self._squares(row, *values) for row, values in enumerate(zip(counts, totals, given, strict=True))]
 
@@ -57,15 +55,15 @@ class GivenSpread:
             raise ImpossibleSpreadError(self.of, row)
         least = total * total / count
         exact = least + given if self.of.deviations else given
-        if exact < least and (self.unit is not None or least - exact > _ROUNDED * exact):
+        if exact < least and (self.of.unit is not None or least - exact > _ROUNDED * exact):
             raise ImpossibleSpreadError(self.of, row)
-        if self.unit is not None:
+        if self.of.unit is not None:
             return max(math.ceil(least), round(exact)), 0
         return _in_units(max(least, exact))
 
     def columns(self) -> list[pl.Series]:
         """The state columns of the lane. Raises ImpossibleSpreadError."""
-        kind, bits = (pl.Int64(), LIMB_BITS) if self.unit is None else (pl.Int128(), _WHOLE_BITS)
+        kind, bits = (pl.Int64(), LIMB_BITS) if self.of.unit is None else (pl.Int128(), _WHOLE_BITS)
         cut = _cut(self.squares(), bits)
         return [
             pl.Series(f"{SUM}{self.of.lane}.e{exponent}", values, dtype=kind)

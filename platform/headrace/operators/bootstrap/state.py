@@ -11,23 +11,27 @@ A supplied sum counts as exact: rounding that happened before cannot be undone.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import polars as pl
 
 from headrace.core.batch import TS
 from headrace.core.errors import UserError, did_you_mean
 from headrace.core.types import TIMESTAMP, DataType, polars_type
-from headrace.operators.aggregation.aggregate import WINDOW_COLUMNS, AggregateConfig
+from headrace.operators.aggregate import WINDOW_COLUMNS, AggregateConfig
+from headrace.operators.aggregates.columns import ROWS, SUM
+from headrace.operators.aggregates.count import Count
+from headrace.operators.aggregates.given import GivenColumn, LaneOf, PositionOf, SquaresOf
+from headrace.operators.aggregates.layout import Layout
+from headrace.operators.aggregates.needs import normal_value
+from headrace.operators.aggregates.state import lane_of
 from headrace.operators.aggregation.running import LATEST
-from headrace.operators.bootstrap.columns import GivenColumn, LaneOf, PositionOf, SquaresOf, aggregate_columns
+from headrace.operators.aggregation.snapshots import GROUPS, NO_WINDOW, WINDOWS, SavedStates, StepTime
+from headrace.operators.bootstrap.columns import aggregate_columns
 from headrace.operators.bootstrap.partials import GivenPartials
 from headrace.operators.bootstrap.spread import ImpossibleSpreadError
 from headrace.operators.bootstrap.types import takes
-from headrace.operators.window.accumulator.columns import ROWS, SUM
-from headrace.operators.window.accumulator.lanes import Count
-from headrace.operators.window.accumulator.layout import Layout, lane_of, normal_value
 from headrace.operators.window.assigner import Assigner
-from headrace.operators.window.snapshots import GROUPS, NO_WINDOW, WINDOWS, SavedStates, StepTime
 from headrace.operators.window.state import PANE, SINCE
 from headrace.state.snapshot import Chunk, StateSnapshot
 
@@ -138,8 +142,10 @@ class GivenState:
         self._check_once(rows)
         self._check_windows(rows)
         for column in self._aggregates:
-            if isinstance(column.becomes, PositionOf) and column.becomes.index is None and self._ordered:
-                self._check_places(rows, column.becomes.prefix)
+            if isinstance(column.becomes, PositionOf) and column.becomes.index is None:
+                self._check_leading(rows, column.becomes)
+                if self._ordered:
+                    self._check_places(rows, column.becomes)
         return self._counted(rows)
 
     def _check_once(self, rows: pl.DataFrame) -> None:
@@ -170,9 +176,17 @@ class GivenState:
                     remedy="give the bounds that the step itself gives; of cumulate windows, those of each single step",
                 )
 
-    def _check_places(self, rows: pl.DataFrame, prefix: str) -> None:
+    def _check_leading(self, rows: pl.DataFrame, of: PositionOf) -> None:
+        """Requires the values that order the rows before their total order, wherever there is a value."""
+        value = self._partials.name_of(of)
+        for by in (self._partials.name_of(replace(of, index=index)) for index in range(of.leading)):
+            wrong = rows.filter(pl.col(value).is_not_null() != pl.col(by).is_not_null())
+            self._refuse(wrong, (value, by), "one is NULL and the other is not")
+
+    def _check_places(self, rows: pl.DataFrame, of: PositionOf) -> None:
         """Requires the event time of a value, and either its whole position or none of it."""
-        value, ts, *place, number = (self._partials.name_of(PositionOf(prefix, at)) for at in (None, *range(6)))
+        indexes = range(of.leading, of.leading + 6)
+        value, ts, *place, number = (self._partials.name_of(replace(of, index=index)) for index in (None, *indexes))
         there, given = pl.col(value).is_not_null(), [pl.col(name).is_not_null() for name in place]
         self._refuse(rows.filter(there != pl.col(ts).is_not_null()), (value, ts), "one is NULL and the other is not")
         said = "a row's place is given whole, or not at all"
@@ -188,20 +202,16 @@ class GivenState:
 
     def _counted(self, rows: pl.DataFrame) -> pl.DataFrame:
         """The rows with omitted counts filled in; checks the supplied ones."""
-        totals = {call.total for call in self._layout.calls}
-        lanes = [(column, column.becomes.lane) for column in self._aggregates if isinstance(column.becomes, LaneOf)]
-        for column, lane in lanes:
-            if lane in totals:
-                rows = self._with_count(rows, column.name, lane)
-        for column, lane in lanes:
-            if isinstance(self._layout.lane(lane), Count) and (rows.get_column(column.name) < 0).any():
+        for column in self._aggregates:
+            if column.counted_by is not None:
+                rows = self._with_count(rows, column.name, self._partials.name_of(LaneOf(column.counted_by)))
+        for column in self._aggregates:
+            is_count = isinstance(column.becomes, LaneOf) and isinstance(self._layout.lane(column.becomes.lane), Count)
+            if is_count and (rows.get_column(column.name) < 0).any():
                 raise UserError(f"step {self._config.node}: column {column.name!r} ({column.meaning}) is negative")
         return rows
 
-    def _with_count(self, rows: pl.DataFrame, total: str, lane: str) -> pl.DataFrame:
-        counted = next(call.rows for call in self._layout.calls if call.total == lane)
-        assert counted is not None, "sums count"
-        count = self._partials.name_of(LaneOf(counted))
+    def _with_count(self, rows: pl.DataFrame, total: str, count: str) -> pl.DataFrame:
         some = pl.col(total).is_not_null()
         rows = rows.with_columns(pl.col(count).fill_null(some.cast(pl.Int64)))
         wrong = rows.filter(some != (pl.col(count) > 0))
@@ -229,7 +239,7 @@ class GivenState:
             # no aggregate has a state column here: the group exists through its count of rows
             columns.append(pl.repeat(1, rows.height, dtype=pl.Int64, eager=True).alias(f"{SUM}all_count.{ROWS}"))
         made = pl.DataFrame(columns)
-        values = [self._partials.values(rows, by, argument) for argument in self._layout.distinct]
+        values = [self._partials.values(rows, by, each) for each in self._layout.values]
         return [made.sort(by) if by else made, *values]
 
     def _partial(self, rows: pl.DataFrame) -> list[pl.Series]:

@@ -13,13 +13,13 @@ import polars as pl
 
 from headrace.core.batch import ORDER_COLUMNS
 from headrace.core.signals import TIME_MIN
+from headrace.operators.aggregates import columns
+from headrace.operators.aggregates.exact.limbs import ROWS_MAX
+from headrace.operators.aggregates.layout import Layout
 from headrace.operators.aggregation.combining import Partials
+from headrace.operators.aggregation.failures import RowFailures
 from headrace.operators.operator import Collector
-from headrace.operators.window.accumulator import columns
-from headrace.operators.window.accumulator.layout import Layout
-from headrace.operators.window.accumulator.limbs import ROWS_MAX
 from headrace.operators.window.assigner import Assigner
-from headrace.operators.window.failures import RowFailures
 from headrace.operators.window.pane_assignment import (
     AssignedRows,
     PaneAssignment,

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from headrace.core.config import duration_text
+from headrace.operators.aggregation.window_text import WALL_CLOCK
 
 if TYPE_CHECKING:
     from headrace.operators.window.assigner import Assigner
@@ -13,9 +14,6 @@ if TYPE_CHECKING:
 
 UTC = "UTC"
 DAY_MS = 86_400_000
-WALL_CLOCK = " wall"
-"""Ends the definition of windows that divide local time by the wall clock. Without it, a state is of a version that
-divided it by elapsed time: the windows differ where clocks change."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,11 +118,6 @@ class Cumulate:
 
 
 Window = Tumbling | Sliding | Cumulate
-
-
-def same_window(before: str, now: str) -> bool:
-    """Whether windows of two definitions have the same bounds, at least while clocks run evenly."""
-    return before in (now, now.removesuffix(WALL_CLOCK))
 
 
 def _zone(timezone: str, step_ms: int, divided_ms: int) -> str:

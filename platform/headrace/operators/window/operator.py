@@ -20,17 +20,17 @@ import polars as pl
 
 from headrace.core.batch import ORDER_COLUMNS, TS
 from headrace.core.signals import TIME_MAX, TIME_MIN
+from headrace.operators.aggregates.exact.limbs import ROWS_MAX
+from headrace.operators.aggregates.layout import Layout
 from headrace.operators.aggregation.combining import Partials
 from headrace.operators.aggregation.deltas import EarlierState, NothingEarlier, Portion, Unit
+from headrace.operators.aggregation.failures import RowFailures
+from headrace.operators.aggregation.results import Results, StepShape
+from headrace.operators.aggregation.snapshots import WINDOWS, SavedStates, StepTime
 from headrace.operators.operator import Collector
 from headrace.operators.row_errors import RowErrors
-from headrace.operators.window.accumulator.layout import Layout
-from headrace.operators.window.accumulator.limbs import ROWS_MAX
 from headrace.operators.window.assigner import Assigner, Span
-from headrace.operators.window.failures import RowFailures
 from headrace.operators.window.pane_assignment import PaneAssignment, PaneRanges, RowsByPane, RowsWithPane, WindowRule
-from headrace.operators.window.results import Results, StepShape
-from headrace.operators.window.snapshots import WINDOWS, SavedStates, StepTime
 from headrace.operators.window.state import PANE, SINCE, WINDOW_END, WINDOW_START, PaneKey, WindowState
 from headrace.state.snapshot import Chunk, RestoredStates, StateSnapshot
 

@@ -16,8 +16,9 @@ import polars as pl
 
 from headrace.core.batch import TS, WM
 from headrace.core.signals import TIME_MIN
+from headrace.operators.aggregates.layout import Layout
+from headrace.operators.aggregates.needs import Order
 from headrace.operators.operator import LATE, Collector
-from headrace.operators.window.accumulator.layout import Layout, Order
 from headrace.operators.window.assigner import Assigner, Times
 from headrace.operators.window.lateness import Judge
 from headrace.operators.window.state import PANE, SINCE, PaneKey

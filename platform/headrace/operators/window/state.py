@@ -7,7 +7,7 @@ pane.
 Rows of batches with few panes go to a store per pane, a narrow store: its frames need no pane columns, and are grouped
 by keys alone. Rows of further panes, if there are `PANES_NARROW_MAX` narrow stores already, and rows of batches with
 many panes go to one mixed store with pane columns. A pane may have rows in both. Every store has one part for the
-aggregates and one per argument that is counted distinct.
+aggregates and one per argument whose values count.
 
 Where the group-by kernel computes the step's aggregates, a narrow store has a table before it (the memtable of a
 log-structured merge tree): rows are added to the table, and its groups go to the store as one frame when somebody reads
@@ -28,10 +28,10 @@ import polars as pl
 from headrace.core.batch import TS
 from headrace.core.signals import TIME_MAX
 from headrace.kernels.group.group_by import PANES_MAX, GroupTable, add_placed
-from headrace.operators.window.accumulator.layout import Layout
+from headrace.operators.aggregates.layout import Layout
+from headrace.operators.aggregation.store import PartialStore
 from headrace.operators.window.assigner import Assigner, Span, windows_of
 from headrace.operators.window.due_windows import DueWindows
-from headrace.operators.window.store import PartialStore
 from headrace.state.snapshot import Chunk
 
 PANE, SINCE = "__pane", "__since"
@@ -210,7 +210,7 @@ class WindowState:
     def _merged_one(self, window: Span, only: pl.DataFrame | None) -> pl.DataFrame:
         panes = self._panes_of(window)
         parts: list[list[pl.DataFrame]] = []
-        for index in range(1 + len(self._layout.distinct)):
+        for index in range(len(self._layout.parts)):
             frames = [frame for pane in panes for frame in self._read(pane, index)]
             parts.append([self._just(frame, only) for frame in frames])
         start, end = window
@@ -254,11 +254,11 @@ class WindowState:
         return frame.join(only, on=self._keys, how="semi", nulls_equal=True)
 
     def _fold(self, parts: Sequence[Sequence[pl.DataFrame]], by: list[str]) -> pl.DataFrame:
-        """One row per group from the frames of all parts. Distinct values are aggregated first."""
+        """One row per group from the frames of all parts. Values are aggregated first."""
         frames = [*parts[0]]
-        for values, frames_of in zip(self._layout.distinct.values(), parts[1:], strict=True):
+        for values, frames_of in zip(self._layout.values, parts[1:], strict=True):
             if frames_of:
-                frames.append(values.fold(values.merge(frames_of, by), by))
+                frames += values.fold(values.merge(frames_of, by), by)
         return self._layout.merge(frames, by)
 
     def bounded(self, windows: Sequence[Span]) -> Iterator[list[Span]]:

@@ -15,7 +15,7 @@ from headrace.core.errors import did_you_mean
 from headrace.core.types import Field, ListOf, Primitive, Schema, Struct
 from headrace.expr.compiled import CompiledScalar
 from headrace.expr.compiler import compile_aggregates, compile_predicate, compile_scalar
-from headrace.operators.aggregation.aggregate import AggregateConfig
+from headrace.operators.aggregate import AggregateConfig
 from headrace.operators.chain import MAIN
 from headrace.operators.explode import ExplodeConfig
 from headrace.operators.filter import FilterConfig
@@ -336,10 +336,10 @@ class _StepPlanner:
             )
         self._fallible = self._fallible or compiled.fails is not None
         for call in compiled.calls:
-            for scalar in (call.argument, call.where):
+            for scalar in (*call.arguments, call.where):
                 if scalar is not None:
                     self._note(scalar)
-        return any(call.order_sensitive for call in compiled.calls)
+        return any(call.function.order_sensitive for call in compiled.calls)
 
     def _check_placement(self, verb: verbs.Aggregate) -> None:
         """The keys alone decide how the rows of an aggregate are spread."""

@@ -8,7 +8,7 @@ from headrace.checkpoint.manifest import SplitDocument
 from headrace.core.errors import UserError
 from headrace.core.source_state import SourceState
 from headrace.execution.split_assignment import assign_splits
-from headrace.operators.aggregation.state_shape import state_shape
+from headrace.operators.state_shape import state_shape
 from headrace.plan.physical import PhysicalPlan, SourceSpec, StepSpec, Task
 from headrace.spark.task.order import SourceShare
 

@@ -25,7 +25,7 @@ from headrace.checkpoint.manifest import Document, StateHandle
 from headrace.checkpoint.savepoints.bootstrap import Share, share_numbers, write_share
 from headrace.checkpoint.stores.opening import open_folder
 from headrace.core.errors import UserError
-from headrace.operators.aggregation.aggregate import AggregateConfig
+from headrace.operators.aggregate import AggregateConfig
 from headrace.operators.bootstrap.state import GivenState
 
 NAME = "headrace_bootstrap"

@@ -40,7 +40,7 @@ from headrace.connect.source import Split
 from headrace.core.clock import SystemClock
 from headrace.core.errors import UserError
 from headrace.execution.planning import JobPlans
-from headrace.operators.bootstrap.columns import GivenColumn
+from headrace.operators.aggregates.given import GivenColumn
 from headrace.operators.bootstrap.state import GivenState
 from headrace.plan.contexts import source_context
 from headrace.plan.physical import PhysicalPlan, SourceSpec

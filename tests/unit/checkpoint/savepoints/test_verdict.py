@@ -12,7 +12,7 @@ from headrace.checkpoint.savepoints.verdict import NodeVerdict, judge, loses_sta
 from headrace.core.batch import TS
 from headrace.core.errors import UserError
 from headrace.core.source_state import SourceState, SplitState
-from headrace.operators.aggregation.aggregate import AggregateConfig
+from headrace.operators.aggregate import AggregateConfig
 from headrace.plan.chaining import plan_physical
 from headrace.plan.logical import plan_logical
 from headrace.plan.physical import PhysicalPlan, SourceSpec, StepSpec
@@ -117,6 +117,12 @@ def test_another_parallelism_is_fine_and_another_max_parallelism_is_not() -> Non
     found = verdicts(plan(), plan(max_parallelism=64))
     assert told(found) == {"flights": "restored", "hourly": "incompatible"}
     assert "set max_parallelism: 128" in found["hourly"].text
+
+
+def test_values_that_are_not_asked_for_any_more_are_named() -> None:
+    more = HOURLY | {"aggregate": {"n": "count(*)", "mid": "median(dep_delay)", "kinds": "count(distinct carrier)"}}
+    found = verdicts(plan(steps={"hourly": more}), plan(steps={"hourly": HOURLY | {"aggregate": {"n": "count(*)"}}}))
+    assert "values of dep_delay, distinct values of carrier" in found["hourly"].text
 
 
 def test_a_step_that_was_added_is_new() -> None:

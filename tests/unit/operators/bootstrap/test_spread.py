@@ -10,16 +10,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.operators.bootstrap.columns import SquaresOf
+from headrace.operators.aggregates.given import SquaresOf
 from headrace.operators.bootstrap.spread import GivenSpread, ImpossibleSpreadError
 
 FLOATS = st.floats(min_value=-1e150, max_value=1e150, allow_nan=False)
 VALUES = st.lists(st.one_of(FLOATS, st.sampled_from([0.1, 0.1, 1e9 + 0.25, 5e-324, 0.0])), min_size=1, max_size=7)
 
 
+def squares_of(*, deviations: bool, unit: int | None = None) -> SquaresOf:
+    return SquaresOf("s", deviations, "rows", "total", unit)
+
+
 def spread(values: Sequence[float], given: float, *, deviations: bool) -> GivenSpread:
     count, total = pl.Series([len(values)]), pl.Series([sum(values)])
-    return GivenSpread(SquaresOf("s", deviations), count, total, pl.Series([given]), None)
+    return GivenSpread(squares_of(deviations=deviations), count, total, pl.Series([given]))
 
 
 def kept(rows: GivenSpread) -> Fraction:
@@ -62,11 +66,10 @@ def test_whole_numbers_come_back_exactly_from_rounded_deviations(values: list[in
     deviations = float(sum((value - mean) ** 2 for value in values)) / 100  # of decimals with one digit
     total = pl.Series([sum(values)], dtype=pl.Decimal(38, 0)).cast(pl.Decimal(38, 1)) / 10
     rows = GivenSpread(
-        SquaresOf("s", deviations=True),
+        squares_of(deviations=True, unit=10),
         pl.Series([len(values)]),
         total.cast(pl.Decimal(38, 1)),
         pl.Series([deviations]),
-        10,
     )
     assert rows.squares() == [(sum(value * value for value in values), 0)]
 
@@ -75,18 +78,17 @@ def test_whole_numbers_come_back_exactly_from_rounded_deviations(values: list[in
 def test_whole_numbers_of_any_size_are_cut(number: int) -> None:
     one, total = pl.Series([1]), pl.Series([0], dtype=pl.Decimal(38, 0))
     squares = pl.Series([number], dtype=pl.Int128).cast(pl.Decimal(38, 0))
-    columns = GivenSpread(SquaresOf("s", deviations=False), one, total, squares, 1).columns()
+    columns = GivenSpread(squares_of(deviations=False, unit=1), one, total, squares).columns()
     assert all(column.dtype == pl.Int128 for column in columns)
     assert sum(column.item() << int(column.name.rpartition(".e")[2]) for column in columns) == number
 
 
 def test_rows_in_which_nothing_counts_or_is_finite_keep_nothing() -> None:
     rows = GivenSpread(
-        SquaresOf("s", deviations=False),
+        squares_of(deviations=False),
         pl.Series([0, 2, 2, 2]),
         pl.Series([None, float("nan"), float("inf"), 1.0]),
         pl.Series([None, 1.0, float("inf"), 1.0]),
-        None,
     )
     assert rows.squares()[:3] == [None, None, None]
     assert [column.to_list() for column in rows.columns()] == [[0, 0, 0, 1]]

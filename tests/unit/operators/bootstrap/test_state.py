@@ -15,7 +15,7 @@ from headrace.core.batch import O_INDEX, O_MAJOR, O_MINOR, O_NODE, O_TEXT, TS, W
 from headrace.core.errors import UserError
 from headrace.core.signals import TIME_MIN
 from headrace.core.types import schema_of
-from headrace.operators.aggregation.aggregate import AggregateConfig
+from headrace.operators.aggregate import AggregateConfig
 from headrace.operators.bootstrap.state import GivenState
 from headrace.operators.operator import Operator
 from headrace.operators.window.assigner import windows_of
@@ -29,11 +29,13 @@ INPUT = schema_of(
 AGGREGATES: tuple[tuple[str, str], ...] = (
     ("n", "count(*)"), ("total", "sum(amount)"), ("mean", "avg(price)"), ("worst", "max(price)"), ("least", "min(day)"),
     ("cost", "sum(cost)"), ("some", "count(amount) filter (where amount > 5)"), ("each", "sum(price) / count(*)"),
+    ("dear", "bool_and(price > -100)"),
 )  # fmt: skip
 DEEP = (
     ("kinds", "count(distinct amount)"), ("tops", "sum(distinct price) filter (where size > 1)"),
     ("opening", "first(amount)"), ("closing", "last(price)"), ("spread", "var(price)"),
-    ("wide", "stddev_pop(amount)"), ("costs", "var_pop(cost)"),
+    ("wide", "stddev_pop(amount)"), ("costs", "var_pop(cost)"), ("cheap", "arg_min(amount, price)"),
+    ("dear", "arg_max(day, price) filter (where amount > 5)"), ("mid", "quantile_cont(amount, 0.3)"),
 )  # fmt: skip
 Row = tuple[str | None, float, int | None, float | None, Decimal | None, int]
 
@@ -77,6 +79,7 @@ def values(frame: pl.DataFrame, by: list[str]) -> pl.DataFrame:
         least=pl.col("day").min(),
         cost=pl.when(pl.col("cost").count() > 0).then(pl.col("cost").sum()),
         some=(pl.col("amount") > 5).sum().cast(pl.Int64),
+        dear=(pl.col("price") > -100).min(),
     )
 
 
@@ -93,20 +96,30 @@ def deep_values(frame: pl.DataFrame, by: list[str]) -> pl.DataFrame:
             f"{name}.squares": pl.when(some).then((value * value).sum()).cast(squares),
         }
 
+    place = {"ts": (pl.col(TS) * 1000).cast(pl.Datetime("us", "UTC")), "source": pl.col(O_NODE)}
+    place |= {"topic": pl.col(O_TEXT), "partition": pl.col(O_MAJOR), "offset": pl.col(O_MINOR)}
+    order = [pl.col(name) for name in (TS, O_NODE, O_TEXT, O_MAJOR, O_MINOR)]
+
     def row(name: str, value: pl.Expr, pick: Callable[[pl.Expr], pl.Expr]) -> dict[str, pl.Expr]:
-        place = {"ts": (pl.col(TS) * 1000).cast(pl.Datetime("us", "UTC")), "source": pl.col(O_NODE)}
-        place |= {"topic": pl.col(O_TEXT), "partition": pl.col(O_MAJOR), "offset": pl.col(O_MINOR)}
-        ordered = [TS, O_NODE, O_TEXT, O_MAJOR, O_MINOR]
         chosen = {name: value, **{f"{name}.{part}": made for part, made in place.items()}}
+        there = value.is_not_null()
         return {
-            part: pick(made.sort_by(ordered).filter(value.sort_by(ordered).is_not_null()))
+            part: pick(made.filter(there).sort_by([key.filter(there) for key in order]))
             for part, made in chosen.items()
         }
+
+    def extreme(name: str, value: pl.Expr, by: pl.Expr, *, greatest: bool) -> dict[str, pl.Expr]:
+        chosen = {name: value, f"{name}.by": by, **{f"{name}.{part}": made for part, made in place.items()}}
+        there = value.is_not_null() & by.is_not_null()
+        keys, descending = [key.filter(there) for key in (by, *order)], [greatest, *(False for _ in order)]
+        return {part: made.filter(there).sort_by(keys, descending=descending).first() for part, made in chosen.items()}
 
     return (
         frame.group_by(by)
         .agg(
-            **{"kinds.values": amount, "tops.values": price.filter(pl.col("size") > 1).unique()},
+            **extreme("cheap", amount, price, greatest=False),
+            **extreme("dear", pl.when(amount > 5).then(pl.col("day")), price, greatest=True),
+            **{"mid.values": amount, "kinds.values": amount, "tops.values": price.filter(pl.col("size") > 1).unique()},
             **row("opening", amount, lambda rows: rows.first()),
             **row("closing", price, lambda rows: rows.last()),
             **spread("spread", price, pl.Float64(), pl.Float64()),
@@ -203,6 +216,7 @@ def test_the_columns_are_named_for_people() -> None:
         ("least", "date", True),
         ("cost", "decimal(38,2)", True),
         ("some", "int64", True),
+        ("dear", "bool", True),
         ("total.count", "int64", False),
         ("mean.sum", "float64", True),
         ("mean.count", "int64", True),
@@ -314,6 +328,12 @@ def test_places_are_whole(columns: dict[str, object], message: str) -> None:
     given = GivenState(config(None, [("x", "first(amount)")]))
     with pytest.raises(UserError, match=message):
         given.fitted(spread_rows(x=7, **columns))
+
+
+def test_an_extreme_has_the_value_that_it_is_taken_by() -> None:
+    given = GivenState(config(None, [("x", "arg_min(amount, price)")]))
+    with pytest.raises(UserError, match=r"x 7, x.by None: one is NULL and the other is not"):
+        given.fitted(spread_rows(x=7, x_by=None, **PLACE))
 
 
 def test_a_place_lies_in_its_window() -> None:

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from headrace.core.batch import O_INDEX, O_MAJOR, O_MINOR, O_NODE, O_TEXT, TS, WM
 from headrace.core.signals import TIME_MAX, TIME_MIN
 from headrace.core.types import Schema, schema_of
-from headrace.operators.aggregation.aggregate import AggregateConfig
+from headrace.operators.aggregate import AggregateConfig
 from headrace.operators.operator import LATE, Operator
 from headrace.operators.window.definitions import Cumulate, Sliding, Tumbling, Window
 from support.oracles.aggregates import AGGREGATES, Row, Span, aggregate, bits

@@ -15,10 +15,10 @@ from headrace.core.batch import TS
 from headrace.core.errors import UserError
 from headrace.core.signals import TIME_MAX
 from headrace.core.types import schema_of
-from headrace.operators.aggregation.aggregate import AggregateConfig
-from headrace.operators.aggregation.state_shape import Compatibility, WrittenState, fit, state_shape
+from headrace.operators.aggregate import AggregateConfig
+from headrace.operators.aggregates.needs import Order
 from headrace.operators.operator import BAD, LATE
-from headrace.operators.window.accumulator.layout import Order
+from headrace.operators.state_shape import Compatibility, WrittenState, fit, state_shape
 from headrace.operators.window.definitions import Cumulate, Sliding, Tumbling, Window
 from headrace.state.snapshot import StateSnapshot
 from support.oracles.aggregates import AGGREGATES, bits

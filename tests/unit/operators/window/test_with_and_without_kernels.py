@@ -16,10 +16,10 @@ from headrace.core.batch import TS, WM
 from headrace.core.signals import TIME_MAX
 from headrace.core.types import polars_type, schema_of
 from headrace.kernels.group.group_by import GroupTable
-from headrace.operators.aggregation.aggregate import AggregateConfig
+from headrace.operators.aggregate import AggregateConfig
+from headrace.operators.aggregates import compiled
 from headrace.operators.operator import Operator
 from headrace.operators.window import state
-from headrace.operators.window.accumulator import compiled
 from headrace.operators.window.definitions import Cumulate, Sliding, Tumbling, Window
 from support.kernels.group_frames import column
 from support.oracles.collector import Collected
@@ -55,6 +55,8 @@ AGGREGATES = {
     "last": "max(at)",
     "least": "min(d)",
     "most": "max(l)",
+    "every": "bool_and(i > 0)",
+    "some": "bool_or(x < 0)",
 }
 WINDOWS: list[Window | None] = [Tumbling(10), Sliding(10, 3), Sliding(10, 5), Cumulate(12, 4), None]
 

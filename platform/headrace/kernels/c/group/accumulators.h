@@ -177,7 +177,7 @@ DEFINE_EXTREME(keep_int32, int32_t)
 DEFINE_EXTREME(keep_int64, int64_t)
 DEFINE_EXTREME(keep_int128, i128)
 
-/* Zeros are equal and become 0.0, NaN is one value: `normal_value` in `accumulator/layout.py`. */
+/* Zeros are equal and become 0.0, NaN is one value: `normal_value` in `operators/aggregates/needs.py`. */
 #define DEFINE_FLOAT_EXTREME(name, type)                                                                               \
     ALWAYS_INLINE void name(const block_values_t *block, accumulator_t *made, int is_max) {                            \
         type *kept = (type *)(void *)made->values;                                                                     \

@@ -1,0 +1,1 @@
+"""The aggregate functions of the language: one file a family, and the table that names the families."""

@@ -1,0 +1,1 @@
+"""Exact sums: limbs of floats, whole numbers, and their one rounding."""

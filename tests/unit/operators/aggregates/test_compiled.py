@@ -1,0 +1,94 @@
+"""Partial aggregates have one row per group; totals by key against merges of all frames."""
+
+from __future__ import annotations
+
+from functools import partial
+from random import Random
+
+import polars as pl
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from headrace.kernels.group.group_by import Action, Aggregate, Grouping, GroupTable, KeyColumn
+from headrace.kernels.library import is_loaded
+from headrace.operators.aggregates import columns, compiled
+from headrace.operators.aggregates.compiled import CompiledGroups, Totals
+
+pytestmark = pytest.mark.skipif(not is_loaded(), reason="kernels are switched off")
+KEYS = ["k", "t"]
+STATE = {"__sum.n.rows": pl.Int64, "__sum.x.e0": pl.Int64, "__sum.x.e-32": pl.Int64, "__max.ts": pl.Int64}
+
+
+def test_keys_with_more_text_than_a_frame_holds_are_one_row_each(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compiled, "GroupTable", partial(GroupTable, text_bytes_max=20_000))
+    aggregates = (Aggregate(Action.COUNT_ROWS, "__sum.n.rows"), Aggregate(Action.LIMBS, "__sum.x", "x", pl.Float64()))
+    groups = CompiledGroups(Grouping((KeyColumn("k", pl.String()),), aggregates))
+    keys = [f"a key of more than twelve bytes {row % 512:05}" for row in range(1024)]
+    # the frames have different limbs
+    rows = pl.DataFrame({"k": keys, "x": [1.0] * 512 + [2.0**40] * 512})
+    found = groups.partial(rows, ["k"])
+    assert sorted(found["k"]) == sorted(set(keys))
+    assert found["__sum.n.rows"].unique().to_list() == [2]
+
+
+def partials(random: Random) -> pl.DataFrame:
+    """Partial rows of distinct keys, with some of the state columns."""
+    rows = random.randint(1, 30)
+    keys = {
+        "k": pl.Series([random.choice([None, 1, 2, 3]) for _ in range(rows)], dtype=pl.Int64),
+        "t": pl.Series([random.choice([None, "a", "a text of some length"]) for _ in range(rows)], dtype=pl.String),
+    }
+    names = ["__sum.n.rows", *random.sample(list(STATE), random.randint(0, len(STATE)))]
+    state = {name: pl.Series([random.randint(-9, 9) for _ in range(rows)], dtype=pl.Int64) for name in names}
+    return pl.DataFrame({**keys, **state}).unique(KEYS, keep="any", maintain_order=True)
+
+
+@given(st.integers(0, 2**32), st.sampled_from([2, 1 << 18]))
+def test_totals_are_what_a_merge_of_all_frames_gives(seed: int, added_max: int) -> None:
+    random = Random(seed)
+    totals, frames = Totals(KEYS), list[pl.DataFrame]()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(compiled, "_ADDED_MAX", added_max)
+        for _ in range(8):
+            frames.append(partials(random))
+            if random.random() < 0.3:
+                assert totals.add(frames[-1])
+                continue
+            found = totals.updated(frames[-1])
+            assert found is not None
+            assert found.select(KEYS).equals(frames[-1].select(KEYS))
+            expected = columns.merge(frames, KEYS)
+            for name in expected.columns:
+                if name.startswith(columns.SUM):
+                    expected = expected.with_columns(pl.col(name).fill_null(0))
+            same = found.select(KEYS).join(expected, on=KEYS, how="left", nulls_equal=True, maintain_order="left")
+            assert found.select(expected.columns).equals(same.select(expected.columns))
+
+
+@pytest.mark.parametrize("limb", [1 << 44, -(1 << 51), (1 << 62) + 1])
+@pytest.mark.parametrize("added_max", [2, 1 << 18])
+def test_totals_of_large_limbs_do_not_wrap(monkeypatch: pytest.MonkeyPatch, limb: int, added_max: int) -> None:
+    monkeypatch.setattr(compiled, "_ADDED_MAX", added_max)
+    totals, frame = Totals(["k"]), pl.DataFrame({"k": [1], "__sum.x.e0": [limb]})
+    for added in range(1, 9):
+        found = totals.updated(frame)
+        assert found is not None
+        limbs = {name: found[name][0] for name in found.columns if name.startswith(columns.SUM)}
+        assert sum(value << int(name.rpartition(".e")[2]) for name, value in limbs.items()) == added * limb
+
+
+def test_totals_end_where_the_kernel_lacks_a_merge() -> None:
+    totals = Totals(["k"])
+    assert totals.add(pl.DataFrame({"k": [1], "__sum.n.rows": [1]}))
+    assert totals.is_on
+    assert totals.updated(pl.DataFrame({"k": [1], "__min.s": ["a"]})) is None
+    assert not totals.is_on
+    assert not totals.add(pl.DataFrame({"k": [1], "__sum.n.rows": [1]}))
+
+
+def test_totals_that_are_too_large_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compiled, "TOTALS_BYTES_MAX", 1)
+    totals = Totals(["k"])
+    assert totals.updated(pl.DataFrame({"k": [1], "__sum.n.rows": [1]})) is None
+    assert not totals.is_on
