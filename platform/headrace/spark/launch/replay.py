@@ -21,18 +21,19 @@ from headrace.execution.connector_messages import OpenRequest
 from headrace.execution.origin import Origin, OriginWish, find_origin
 from headrace.execution.planning import JobPlans
 from headrace.plan.logical import LogicalPlan, plan_logical
-from headrace.spark.cluster.executor_pods import await_executors
+from headrace.spark.cluster.kubernetes_pods import await_executors
 from headrace.spark.cluster.kubernetes_settings import EXECUTOR, is_kubernetes, mounts
+from headrace.spark.cluster.progress import Tell
 from headrace.spark.cluster.session import session
 from headrace.spark.cluster.spark_defaults import with_defaults
 from headrace.spark.cluster.storage_access import require_reachable
+from headrace.spark.driver.exchange import DataFrameExchange, Exchange, RddExchange
 from headrace.spark.driver.publication import Say
 from headrace.spark.driver.replay import Replay, ReplayOutcome, ReplayWish, require_same_logs, resolve_splits
+from headrace.spark.driver.unpublished import unpublished_job
 from headrace.spark.driver_machine.epoch import Splits
 from headrace.spark.launch.bounds import bounded
-from headrace.spark.launch.identity import replay_job, replay_key, unpublished_job
-from headrace.spark.levels.exchange import DataFrameExchange, Exchange, RddExchange
-from headrace.spark.levels.progress import Tell
+from headrace.spark.launch.identity import replay_job, replay_key
 from headrace.spec.pipeline import Pipeline
 from headrace.spec.reading.read import pipeline_from_dict
 

@@ -1,22 +1,38 @@
 """Runs one partition of one level, for any back end: bytes in, (partition of the next level, bytes) out.
 
 Errors leave a Spark task as text that the driver can parse (`headrace.spark.task.failures`).
+
+A source task reads its splits from start to stop, and sends its chain's output:
+
+    reader ──poll──> ingest ──> event time ──> chain      until every split has reached its stop
+    one watermark: the last one of the splits (hand-over) or +inf; then the barrier; then the report
+
+Time advances once. The lateness of a row is judged by the `__wm` in the row, so results do not depend on when operators
+receive the watermark.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
+from headrace.connect.source import Reader, Split
+from headrace.core.signals import TIME_MAX, Barrier, Watermark
+from headrace.operators.chain import MAIN
+from headrace.operators.operator import BAD
+from headrace.plan.contexts import source_context
+from headrace.plan.physical import SourceSpec
+from headrace.rpc.deployment import AssignedSplitDocument
 from headrace.spark.levels.envelope import Envelope, destination
 from headrace.spark.levels.levels import levels_of
 from headrace.spark.task.failures import task_failures
-from headrace.spark.task.open_task import open_task
-from headrace.spark.task.order import JobOrder
+from headrace.spark.task.open_task import OpenTask, open_task
+from headrace.spark.task.order import JobOrder, SourceShare
 from headrace.spark.task.plan_cache import known_plan
-from headrace.spark.task.range_task import run_range
 from headrace.spark.task.reading_task import run_reading
 from headrace.worker.slot.user_code import put_on_path
+from headrace.worker.task.ingest import Ingest, open_ingest
+from headrace.worker.task.source_progress import SourceProgress
 
 Blobs = Iterator[tuple[int, bytes]]
 
@@ -55,3 +71,78 @@ def _run(order: JobOrder, level: int, partition: int, arriving: Iterable[bytes])
             yield onward(passing.pop())
     while passing:
         yield onward(passing.pop())
+
+
+POLL_MS = 100
+
+
+def run_range(task: OpenTask) -> Iterator[Envelope]:
+    """Runs one partition of a source task to its end."""
+    try:
+        yield from _read_source(task, task.order.shares[task.task.name][task.index])
+    finally:
+        task.close()
+
+
+def _read_source(task: OpenTask, share: SourceShare) -> Iterator[Envelope]:
+    spec = task.task.nodes[0]
+    assert isinstance(spec, SourceSpec), "a source task begins with a source"
+    keeps_open = task.order.keeps_open(spec.node)
+    time = SourceProgress(spec.node, spec.out_of_orderness_ms, task.order.floors, hand_over=keeps_open)
+    chain = task.open_chain()
+    rows, bad = chain.receiver(spec.node, MAIN), chain.receiver(spec.node, BAD)
+    ingest = open_ingest(spec, time, rows=rows, bad=bad, counters=chain.counters(spec.node))
+
+    def open_reader() -> Reader:
+        reader = spec.config.open_reader(source_context(spec, task.plan.pipeline, task.plan.batch_rows_max))
+        chain.opened.append(reader)
+        return reader
+
+    for _ in _read(share, time, ingest, open_reader):
+        yield from task.take_ready()
+    watermark = _last_watermark(time, closes=not keeps_open) if spec.time is not None else None
+    if watermark is not None:
+        ingest.on_signal(Watermark(watermark))
+    ingest.on_signal(Barrier(task.order.epoch))
+    task.keep_states()
+    yield from task.take_ready()
+    yield from task.finish((spec.node, time.snapshot()))
+
+
+def _last_watermark(time: SourceProgress, *, closes: bool) -> int | None:
+    advanced = time.advance(None)
+    # TIME_MAX fires every window; in a hand-over the watermark stays that of the rows
+    return TIME_MAX if closes else advanced
+
+
+def _read(
+    share: SourceShare, time: SourceProgress, ingest: Ingest, open_reader: Callable[[], Reader]
+) -> Iterator[None]:
+    """Reads all splits; yields after every poll."""
+    unread = [split for each in share.splits if (split := _begin(each, share, time)) is not None]
+    waiting = {split.id for split in unread}
+    if not waiting:
+        return
+    reader = open_reader()
+    reader.assign(unread)
+    while waiting:
+        polled = reader.poll(POLL_MS)
+        if polled.batch is not None and len(polled.batch):
+            ingest.on_batch(polled.batch)
+        if polled.positions:
+            time.moved(polled.positions)
+        if polled.finished:
+            time.finish(polled.finished)
+            waiting -= polled.finished
+        yield
+
+
+def _begin(each: AssignedSplitDocument, share: SourceShare, time: SourceProgress) -> Split | None:
+    """Adds a split to the source's time; returns it if it has rows to read."""
+    split = each.split.split()
+    assert split.stop is not None, "shares have an end"
+    time.add(split.id, split.start, each.state, share.emitted)
+    if split.start < split.stop:
+        return split
+    time.finish([split.id])
+    return None

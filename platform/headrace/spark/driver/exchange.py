@@ -6,20 +6,22 @@
 Spark schedules, retries and stores the shuffled blobs; this module never decodes one. It is the only module of this
 package that runs Spark jobs.
 
-A share is published by a Spark job of one task, several jobs at a time: Spark's speculation never runs a second copy of
-a task that is alone in its stage. Two publishers of one share would fence each other.
+A share is published by a Spark job of one task, because Spark's speculation never runs a second copy of a task that is
+alone in its stage. Two publishers of one share would fence each other. Several jobs run at a time; a thread of the
+driver waits for each.
 """
 
 from __future__ import annotations
 
 import pickle
+import threading
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol
 
-from headrace.spark.levels.parallel_calls import side_by_side
-from headrace.spark.levels.progress import Tell, watched
+from headrace.spark.cluster.progress import Tell, watched
 from headrace.spark.task import entry as task_entry
 from headrace.spark.task.failures import spark_failures
 
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from headrace.spark.task.order import JobOrder
+
 
 STATE_BYTES = "spark.headrace.state.bytes"
 """Setting: bytes of state that a task holds in memory; beyond it, state goes to local disk
@@ -52,7 +55,7 @@ class Exchange(Protocol):
         ...
 
     def each(self, orders: Sequence[bytes]) -> None:
-        """Publishes each of these shares (`driver.publish_shares`) in a task of its own. Raises HeadraceError."""
+        """Publishes each of these shares (`task.publish_shares`) in a task of its own. Raises HeadraceError."""
         ...
 
 
@@ -217,3 +220,43 @@ def _record(target: int, data: bytes) -> pa.RecordBatch:
     import pyarrow as pa
 
     return pa.record_batch({"partition": pa.array([target], pa.int32()), "blob": pa.array([data], pa.binary())})
+
+
+AT_ONCE_MAX = 32
+"""Greatest number of threads, however many tasks a cluster runs: each thread waits for one task."""
+
+
+def side_by_side(call: Callable[[bytes], None], orders: Sequence[bytes], *, at_once: int, tell: Tell | None) -> None:
+    """Calls with each of the orders. After an error no call is started, running ones finish, and the first error is
+    raised.
+    """
+    waiting = deque(orders)
+    errors: list[Exception] = []
+    done: list[None] = []
+
+    def work() -> None:
+        while not errors:
+            try:
+                # popleft is atomic: threads share the queue without a lock
+                order = waiting.popleft()
+            except IndexError:
+                return
+            try:
+                call(order)
+            except Exception as error:
+                errors.append(error)
+                return
+            done.append(None)
+            if tell is not None:
+                tell(f"publishing: {len(done)}/{len(orders)} shares")
+
+    threads = [
+        threading.Thread(target=work, name=f"spark-job-{number}", daemon=True)
+        for number in range(min(len(orders), max(at_once, 1), AT_ONCE_MAX))
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    if errors:
+        raise errors[0]

@@ -1,4 +1,4 @@
-"""Calls side by side, and progress in words."""
+"""Shares are published some at a time."""
 
 from __future__ import annotations
 
@@ -7,8 +7,7 @@ import threading
 import pytest
 
 from headrace.core.errors import ExternalError
-from headrace.spark.levels.parallel_calls import side_by_side
-from headrace.spark.levels.progress import StageState, told
+from headrace.spark.driver.exchange import side_by_side
 from support.processes.running import WAIT_SECONDS
 
 
@@ -37,11 +36,3 @@ def test_after_an_error_nothing_new_is_begun() -> None:
     with pytest.raises(ExternalError, match="a failed"):
         side_by_side(call, [b"a", b"b"], at_once=1, tell=None)
     assert called == [b"a"]
-
-
-def test_progress_tells_of_the_last_level_that_goes_on() -> None:
-    assert told([None, None]) is None
-    assert told([StageState(1, 4), None]) == "level 1 of 2: 1/4 tasks"
-    assert told([StageState(4, 4), StageState(0, 2), None]) == "level 2 of 3: 0/2 tasks"
-    assert told([StageState(4, 4), StageState(2, 2)]) is None
-    assert told([StageState(3, 4), StageState(2, 2)]) == "level 1 of 2: 3/4 tasks", "made again"

@@ -14,17 +14,23 @@ import pytest
 from headrace.checkpoint.stores.file import FileStore
 from headrace.checkpoint.stores.opening import open_store
 from headrace.core.errors import ExternalError
-from headrace.spark.driver import staging_liveness as ownership
-from headrace.spark.driver.abandoned import SILENT_MAX_MS, remove_abandoned
-from headrace.spark.driver.staging_liveness import OWNER, Owner, OwnerDocument, read_owner
-from headrace.spark.launch.identity import unpublished_job
+from headrace.spark.driver import unpublished as ownership
+from headrace.spark.driver.unpublished import (
+    OWNER,
+    SILENT_MAX_MS,
+    Owner,
+    OwnerDocument,
+    read_owner,
+    remove_abandoned,
+    unpublished_job,
+)
 from support.processes.running import WAIT_SECONDS, wait_until
 
 KEY = "0123abcd"
 OWNING = """
 import sys, time
 from headrace.checkpoint.stores.opening import open_store
-from headrace.spark.driver.staging_liveness import Owner
+from headrace.spark.driver.unpublished import Owner
 Owner(open_store(sys.argv[1]))
 print("owned", flush=True)
 time.sleep(600)

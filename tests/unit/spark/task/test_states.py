@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from headrace.checkpoint.manifest import FilePart, StateHandle
 from headrace.operators.aggregation.deltas import Unit
-from headrace.spark.task.earlier_state import UNITS_MAX, carries_over, crowded, written_units
+from headrace.spark.task.states import UNITS_MAX, carries_over, crowded, written_units
 
 
 def unit(number: int, rows: int, *place: int) -> Unit:

@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from headrace.spark.cluster import submitted_driver
-from headrace.spark.cluster.submitted_driver import Ended, SubmittedDriver
+from headrace.spark.cluster import spark_submit
+from headrace.spark.cluster.spark_submit import Ended, SubmittedDriver
 
 APPLICATION = "application_1700000000000_0007"
 
 
-def spark_submit(folder: Path, body: str) -> str:
+def installed(folder: Path, body: str) -> str:
     """A `spark-submit` of that body, and a `spark-class` that notes what it was given."""
     for name, text in (("spark-submit", body), ("spark-class", f'echo "$@" > {folder}/ended')):
         program = folder / name
@@ -26,21 +26,21 @@ def spark_submit(folder: Path, body: str) -> str:
 
 def test_its_log_is_passed_on_and_the_application_known(tmp_path: Path) -> None:
     said: list[str] = []
-    command = [spark_submit(tmp_path, f"echo 'INFO Submitted {APPLICATION}' >&2; echo \"$1\" >&2; exit 1"), "--master"]
+    command = [installed(tmp_path, f"echo 'INFO Submitted {APPLICATION}' >&2; echo \"$1\" >&2; exit 1"), "--master"]
     assert SubmittedDriver(command, said.append).run() == Ended(1, APPLICATION)
     assert said == [f"INFO Submitted {APPLICATION}", "--master"]
 
 
 def test_nothing_of_it_is_on_stdout(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     said: list[str] = []
-    command = [spark_submit(tmp_path, "echo 'WARN NativeCodeLoader: Unable to load'; exit 0")]
+    command = [installed(tmp_path, "echo 'WARN NativeCodeLoader: Unable to load'; exit 0")]
     assert SubmittedDriver(command, said.append).run() == Ended(0, None)
     assert said == ["WARN NativeCodeLoader: Unable to load"]
     assert capfd.readouterr().out == ""
 
 
 def test_an_interrupt_ends_the_application(tmp_path: Path) -> None:
-    command = [spark_submit(tmp_path, f"echo 'INFO Submitted {APPLICATION}' >&2; exec sleep 60")]
+    command = [installed(tmp_path, f"echo 'INFO Submitted {APPLICATION}' >&2; exec sleep 60")]
 
     def interrupt(line: str) -> None:
         if "Submitted" in line:
@@ -53,8 +53,8 @@ def test_an_interrupt_ends_the_application(tmp_path: Path) -> None:
 
 
 def test_a_cluster_that_does_not_answer_is_told_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(submitted_driver, "_KILL_SECONDS", 0.2)
-    command = [spark_submit(tmp_path, f"echo 'INFO Submitted {APPLICATION}' >&2; exec sleep 600")]
+    monkeypatch.setattr(spark_submit, "_KILL_SECONDS", 0.2)
+    command = [installed(tmp_path, f"echo 'INFO Submitted {APPLICATION}' >&2; exec sleep 600")]
     (tmp_path / "spark-class").write_text("#!/bin/sh\nexec sleep 600\n")
     said: list[str] = []
 
@@ -69,7 +69,7 @@ def test_a_cluster_that_does_not_answer_is_told_of(tmp_path: Path, monkeypatch: 
 
 
 def test_nothing_is_ended_before_there_is_an_application(tmp_path: Path) -> None:
-    command = [spark_submit(tmp_path, "echo hello >&2; exec sleep 60")]
+    command = [installed(tmp_path, "echo hello >&2; exec sleep 60")]
 
     def interrupt(_line: str) -> None:
         raise KeyboardInterrupt

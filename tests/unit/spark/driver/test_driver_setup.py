@@ -7,7 +7,7 @@ import pytest
 from headrace.checkpoint.manifest import SplitDocument
 from headrace.core.errors import InternalError, UserError
 from headrace.core.source_state import SourceState, SplitState
-from headrace.spark.levels.splits import keeps_state, shares_of
+from headrace.spark.driver.driver_setup import keeps_state, shares_of
 from unit.spark.plans import COUNT, plan_of
 
 SPLITS = {
