@@ -17,8 +17,8 @@ from headrace.connect.source import Split, SplitId
 from headrace.core.errors import ExternalError, UserError
 from headrace_connectors.kafka.clients.client import ClientWatch, open_admin
 from headrace_connectors.kafka.clients.log_identity import IdentityRequest, replaced_topics
+from headrace_connectors.kafka.clients.transaction_names import parsed
 from headrace_connectors.kafka.config import KafkaSinkSettings
-from headrace_connectors.kafka.transactions.names import parsed
 
 LOG_FIELD = "log"
 """The field of a committable's payload: the identity of the log that its transaction is in."""

@@ -1,3 +1,5 @@
+"""The digest of a transaction's records while they are sent."""
+
 from __future__ import annotations
 
 import pyarrow as pa
@@ -5,9 +7,9 @@ import pytest
 
 from headrace.core.digest import digest_of
 from headrace.core.text.digest_text import digest_text
-from headrace_connectors.kafka.sink import running_digest
+from headrace_connectors.kafka.sink import transactional_writer
 from headrace_connectors.kafka.sink.records import Records
-from headrace_connectors.kafka.sink.running_digest import TOGETHER_BYTES, TOGETHER_ROWS, RunningDigest
+from headrace_connectors.kafka.sink.transactional_writer import TOGETHER_BYTES, TOGETHER_ROWS, RunningDigest
 
 
 @pytest.fixture(params=["kernels", "no kernels"])
@@ -15,8 +17,8 @@ def kernels(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
     """Whether digests are a kernel's; both count the same."""
     if request.param == "kernels":
         return True
-    monkeypatch.setattr(running_digest, "is_loaded", lambda: False)
-    monkeypatch.setattr(running_digest, "digest_of", digest_of)
+    monkeypatch.setattr(transactional_writer, "is_loaded", lambda: False)
+    monkeypatch.setattr(transactional_writer, "digest_of", digest_of)
     return False
 
 

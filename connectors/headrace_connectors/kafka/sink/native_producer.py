@@ -2,23 +2,29 @@
 one call per record. Supports keys and tombstones; `client_producer` sends records with headers or event timestamps.
 
 As strict as `client_producer`: a delivery report decides whether a record has failed, and the first failure is raised.
+Kernels fill the library's messages and count its reports; where kernels are off, numpy and Python do.
 """
 
 from __future__ import annotations
 
 import ctypes
 from collections.abc import Mapping
+from ctypes import addressof, c_int32, c_void_p
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Protocol
 
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
 from confluent_kafka import KafkaError, KafkaException
 
+from headrace.core.arrow_arrays import mask_of
 from headrace.core.errors import ExternalError, HeadraceError
+from headrace.kernels.kafka.produce import Deliveries, delivery_counter, produce_kernel
 from headrace_connectors.kafka.clients.client import CONNECT_TIMEOUT_S, ClientWatch, base_settings, translated
 from headrace_connectors.kafka.librdkafka import functions as librdkafka
-from headrace_connectors.kafka.librdkafka.delivery_reports import DeliveryReports
+from headrace_connectors.kafka.librdkafka.functions import ANY_PARTITION, COPY_PAYLOAD, DELIVERY_CALLBACK, MESSAGE
 from headrace_connectors.kafka.librdkafka.native_client import NativeClient
-from headrace_connectors.kafka.librdkafka.produce_calls import produce_calls
 from headrace_connectors.kafka.sink.records import (
     HELD_SETTINGS,
     HURRY_MS,
@@ -181,3 +187,98 @@ class NativeProducer:
         if self._in_transaction:
             self._opened.outcome(self._lib.rd_kafka_abort_transaction(handle, ABORT_TIMEOUT_MS))
         self._destroy(handle)
+
+
+class ProduceCalls(Protocol):
+    """Queues records of one topic."""
+
+    def produce(self, values: pa.Array, keys: pa.Array | None, partition: int) -> int:
+        """Queues records in order: to `partition`, or if it is -1 to the partitions of their keys. Returns 0, or the
+        error code of the first record that the library rejects; some of the records after it may be queued.
+
+        values, keys: Arrow large_binary; NULL is a tombstone, or a record without a key
+        """
+        ...
+
+    def produce_by_key(self, values: pa.Array, keys: pa.Array, partitions: int) -> int:
+        """Queues records to the partitions of their keys; records of one partition in order. Otherwise as `produce`.
+
+        partitions: how many the topic has
+        """
+        ...
+
+
+def produce_calls(library: ctypes.CDLL, topic: int) -> ProduceCalls:
+    """The calls for the topic with this handle."""
+    address = ctypes.cast(library.rd_kafka_produce_batch, c_void_p).value or 0
+    return produce_kernel(address, topic, COPY_PAYLOAD) or ArrayCalls(library, topic)
+
+
+class ArrayCalls:
+    """One call for all records; numpy fills the messages."""
+
+    def __init__(self, library: ctypes.CDLL, topic: int) -> None:
+        self._lib, self._topic = library, topic
+
+    def produce(self, values: pa.Array, keys: pa.Array | None, partition: int) -> int:
+        """See ProduceCalls."""
+        count = len(values)
+        messages = np.zeros(count, MESSAGE)
+        messages["payload"], messages["len"] = _pointers(values)
+        if keys is not None:
+            messages["key"], messages["key_len"] = _pointers(keys)
+        place = messages.ctypes.data
+        if self._lib.rd_kafka_produce_batch(self._topic, partition, COPY_PAYLOAD, place, count) == count:
+            return 0
+        codes = messages["err"]
+        return int(codes[codes != 0][0])
+
+    def produce_by_key(self, values: pa.Array, keys: pa.Array, partitions: int) -> int:
+        """See ProduceCalls. The library knows the number of partitions, and chooses the same ones."""
+        return self.produce(values, keys, ANY_PARTITION)
+
+
+def _pointers(column: pa.Array) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint64]]:
+    """Address and length of each value of a large_binary column; NULL has address 0."""
+    assert pa.types.is_large_binary(column.type), f"values are large_binary, not {column.type}"
+    count = len(column)
+    _, offset_buffer, data = column.buffers()
+    offsets = np.frombuffer(offset_buffer, np.int64, count + 1, column.offset * 8)
+    base = 0 if data is None else data.address
+    # an empty value is not NULL: it needs an address even in a column without data
+    starts = offsets[:-1].astype(np.uint64) + np.uint64(base or offset_buffer.address)
+    lengths = (offsets[1:] - offsets[:-1]).astype(np.uint64)
+    if column.null_count:
+        missing = mask_of(column.is_null())
+        starts[missing], lengths[missing] = 0, 0
+    return starts, lengths
+
+
+class DeliveryReports:
+    """The failures so far. The producer keeps this object until its client is destroyed: the client holds its
+    address."""
+
+    def __init__(self) -> None:
+        self._deliveries = Deliveries()
+        counter = delivery_counter()
+        self._callback = DELIVERY_CALLBACK(self._on_report) if counter is None else DELIVERY_CALLBACK(counter)
+
+    @property
+    def callbacks(self) -> dict[str, Any]:
+        """The settings with which a client reports here, keyed by the function that sets them."""
+        return {
+            "rd_kafka_conf_set_dr_msg_cb": self._callback,
+            "rd_kafka_conf_set_opaque": addressof(self._deliveries),
+        }
+
+    def _on_report(self, _handle: int, message: int, _opaque: int) -> None:
+        # `err` is the first field of the struct
+        code = c_int32.from_address(message).value
+        if code:
+            if not self._deliveries.failed:
+                self._deliveries.first_error = code
+            self._deliveries.failed += 1
+
+    def first_error(self) -> KafkaError | None:
+        """The error of the first record that failed; later ones are its consequences."""
+        return KafkaError(self._deliveries.first_error) if self._deliveries.failed else None

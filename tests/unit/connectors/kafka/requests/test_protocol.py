@@ -12,15 +12,15 @@ from headrace.core.errors import UserError
 from headrace.core.types import schema_of
 from headrace_connectors.kafka import KafkaSinkConfig
 from headrace_connectors.kafka.librdkafka.tested_versions import TESTED_BELOW, version_of, version_text
-from headrace_connectors.kafka.requests.requests import END_VERSIONS
-from headrace_connectors.kafka.transactions.committer import KafkaCommitter
-from headrace_connectors.kafka.transactions.protocol import (
+from headrace_connectors.kafka.requests.protocol import (
     TransactionProtocol,
     producer_text,
     protocol_of,
     protocol_of_library,
     recorded,
 )
+from headrace_connectors.kafka.requests.requests import END_VERSIONS
+from headrace_connectors.kafka.transactions.committer import KafkaCommitter
 
 IDENTITY = {"producer_id": 7, "producer_epoch": 0, "started_at_ms": 1}
 

@@ -13,7 +13,7 @@ import pytest
 
 from headrace.core.errors import ExternalError
 from headrace_connectors.kafka import KafkaSinkConfig, KafkaSourceConfig
-from headrace_connectors.kafka.requests.access_tokens import (
+from headrace_connectors.kafka.clients.access_tokens import (
     AccessTokens,
     TokenSettings,
     oidc_settings,
