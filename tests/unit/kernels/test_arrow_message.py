@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from headrace.kernels.arrow_columns import stream_address
-from headrace.kernels.exchange.arrow_message import ArrowMessageWriter
+from headrace.kernels.arrow_message import ArrowMessageWriter
 from headrace.kernels.library import kernel
 from support.kernels.guarded import guarded_copy
 
@@ -133,7 +133,7 @@ def test_more_columns_than_a_message_has_room_for_are_left_to_others() -> None:
 
 
 def test_without_kernels_there_is_no_message(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("headrace.kernels.exchange.arrow_message.is_loaded", lambda: False)
+    monkeypatch.setattr("headrace.kernels.arrow_message.is_loaded", lambda: False)
     assert ArrowMessageWriter().write(FRAME, None) is None
 
 
