@@ -21,6 +21,8 @@ from headrace_connectors.files.parts.folder import hidden_files, refused_by, syn
 from headrace_connectors.files.parts.part_names import WriterName, prepared_name
 from headrace_connectors.files.parts.publication import StagedFile, Standing, publish
 
+_MARKER = re.compile(r"\.committed-(.+)-([0-9]+)")
+
 
 class FilesCommitter:
     """Works on the sink's folder, which it shares with the writers; holds no resources."""
@@ -151,9 +153,6 @@ def _changed_ms(path: Path) -> int | None:
         return path.stat().st_mtime_ns // 1_000_000
     except FileNotFoundError:
         return None
-
-
-_MARKER = re.compile(r"\.committed-(.+)-([0-9]+)")
 
 
 class CommittedEpochs:

@@ -17,6 +17,8 @@ from typing import Any
 from headrace.core.types import Schema
 from headrace_connectors.files.file_columns import remark_on_columns
 
+Reorder = Callable[[Sequence[bytes]], list[bytes]]
+
 
 @dataclass(frozen=True)
 class CsvDialect:
@@ -60,9 +62,6 @@ class CsvDialect:
         if len(text) >= 2 and text.startswith(self.quote) and text.endswith(self.quote):
             text = text[1:-1].replace(self.quote * 2, self.quote)
         return text.decode("utf-8", "replace")
-
-
-Reorder = Callable[[Sequence[bytes]], list[bytes]]
 
 
 @dataclass(frozen=True, slots=True)

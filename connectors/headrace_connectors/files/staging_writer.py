@@ -22,6 +22,11 @@ from headrace_connectors.files.parts.part_files import EpochFiles, WrittenFile
 from headrace_connectors.files.parts.part_names import WriterName, prepared_name, published_name, staged_name
 from headrace_connectors.files.parts.publication import StagedFile
 
+_EPOCHS_KEPT = 64
+"""Greatest distance between writers, in epochs; one epoch is in flight at a time."""
+_shared: WeakValueDictionary[tuple[str, str, int, int], PublishedNumbers] = WeakValueDictionary()
+_sharing = threading.Lock()
+
 
 class StagingWriter:
     """Writes the rows of one subtask. Staged files outlive it."""
@@ -80,10 +85,6 @@ class StagingWriter:
         self._files.discard()
 
 
-_EPOCHS_KEPT = 64
-"""Greatest distance between writers, in epochs; one epoch is in flight at a time."""
-
-
 class PublishedNumbers:
     """Counts the files of one subtask, epoch by epoch."""
 
@@ -101,10 +102,6 @@ class PublishedNumbers:
             while len(self._next) > _EPOCHS_KEPT:
                 del self._next[min(self._next)]
             return name
-
-
-_shared: WeakValueDictionary[tuple[str, str, int, int], PublishedNumbers] = WeakValueDictionary()
-_sharing = threading.Lock()
 
 
 def shared_numbers(folder: Path, context: SinkContext) -> PublishedNumbers:

@@ -30,6 +30,20 @@ from headrace.core.types import DataType, Decimal, ListOf, Primitive, Schema, St
 from headrace_connectors.memory.store import Feed, Rows, feed_named
 
 _STAMP = "__timestamp"
+TIMESTAMP_KEY = "$timestamp"
+PARTITION_KEY = "$partition"
+_SCALE_US = {"s": 1_000_000, "ms": 1_000, "us": 1}
+_BOOLS = {"true": True, "false": False}
+_FROM_TEXT: dict[Primitive, Callable[[str], Any]] = {
+    Primitive.BOOL: lambda text: _BOOLS[text.lower()],
+    Primitive.INT32: int,
+    Primitive.INT64: int,
+    Primitive.FLOAT32: float,
+    Primitive.FLOAT64: float,
+    Primitive.STRING: str,
+    Primitive.BINARY: base64.b64decode,
+    Primitive.DATE: date.fromisoformat,
+}
 
 
 class MemorySourceConfig(SourceConfig):
@@ -223,23 +237,6 @@ def _batch(rows: pl.DataFrame, split: SplitId, start: int) -> RowBatch:
         runs=(Run(split, 0, rows.height),),
         timestamps=stamps,
     )
-
-
-TIMESTAMP_KEY = "$timestamp"
-PARTITION_KEY = "$partition"
-
-_SCALE_US = {"s": 1_000_000, "ms": 1_000, "us": 1}
-_BOOLS = {"true": True, "false": False}
-_FROM_TEXT: dict[Primitive, Callable[[str], Any]] = {
-    Primitive.BOOL: lambda text: _BOOLS[text.lower()],
-    Primitive.INT32: int,
-    Primitive.INT64: int,
-    Primitive.FLOAT32: float,
-    Primitive.FLOAT64: float,
-    Primitive.STRING: str,
-    Primitive.BINARY: base64.b64decode,
-    Primitive.DATE: date.fromisoformat,
-}
 
 
 def typed_rows(rows: Sequence[Mapping[str, Any]], schema: Schema, where: str) -> pl.DataFrame:

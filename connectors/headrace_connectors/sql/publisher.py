@@ -27,6 +27,8 @@ from headrace_connectors.sql.tables.target import Target
 from headrace_connectors.sql.writing.direct_writer import DirectWriter
 from headrace_connectors.sql.writing.row_buffer import with_keys
 
+PUBLISHED_TABLE = "headrace_published"
+
 
 class SqlPublisher(DirectWriter):
     """`connect.publisher.Publisher` for tables: a direct writer whose transactions record the share's progress."""
@@ -67,9 +69,6 @@ class SqlPublisher(DirectWriter):
             return
         self._table.put(connection, rows)
         self._progress.advance(connection, self._published, after)
-
-
-PUBLISHED_TABLE = "headrace_published"
 
 
 class ShareProgress:

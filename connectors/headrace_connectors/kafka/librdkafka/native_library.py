@@ -26,6 +26,18 @@ from headrace_connectors.kafka.librdkafka import functions as librdkafka
 from headrace_connectors.kafka.librdkafka.functions import DELIVERY_CALLBACK, MESSAGE
 from headrace_connectors.kafka.librdkafka.tested_versions import CONFLUENT_KAFKA, is_tested, version_of, version_text
 
+_TOPIC = b"layout"
+_PARTITION = 5
+_PAYLOAD, _KEY = b"seventeen letters", b"eleven here"
+_NO_OFFSET = -1001
+"""`RD_KAFKA_OFFSET_INVALID`: the offset of a record that was never sent."""
+_PRIVATE = (0x1122334455667788, 0x2233445566778899)
+"""One for each record; the library returns them unchanged."""
+_POLLS_MAX = 100
+_POLL_MS = 20
+_OFFSET = 1 << 40
+"""Above 32 bits, so that a field of the wrong width shows."""
+
 
 @cache
 def library() -> ctypes.CDLL | None:
@@ -47,19 +59,6 @@ def unfit(found: ctypes.CDLL) -> str | None:
         return f"librdkafka {version_text(version)} is not among the tested versions"
     problem = layout_problem(found)
     return None if problem is None else f"librdkafka {version_text(version)} has another memory layout: {problem}"
-
-
-_TOPIC = b"layout"
-_PARTITION = 5
-_PAYLOAD, _KEY = b"seventeen letters", b"eleven here"
-_NO_OFFSET = -1001
-"""`RD_KAFKA_OFFSET_INVALID`: the offset of a record that was never sent."""
-_PRIVATE = (0x1122334455667788, 0x2233445566778899)
-"""One for each record; the library returns them unchanged."""
-_POLLS_MAX = 100
-_POLL_MS = 20
-_OFFSET = 1 << 40
-"""Above 32 bits, so that a field of the wrong width shows."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -40,6 +40,10 @@ from headrace_connectors.kafka.config import KafkaSinkSettings
 
 _PARTITION = 0
 _DENIED = frozenset({KafkaError.GROUP_AUTHORIZATION_FAILED, KafkaError.TOPIC_AUTHORIZATION_FAILED})
+SETTING = "offsets.retention.minutes"
+USUAL_MS = 7 * 24 * 3_600_000
+"""Kafka's own default."""
+_MINUTE_MS = 60_000
 
 
 def share_name(context: SinkContext) -> str:
@@ -122,12 +126,6 @@ def marker_refused(error: KafkaError, brokers: str) -> HeadraceError:
             "topic",
         )
     return translated(error, brokers)
-
-
-SETTING = "offsets.retention.minutes"
-USUAL_MS = 7 * 24 * 3_600_000
-"""Kafka's own default."""
-_MINUTE_MS = 60_000
 
 
 def markers_kept_ms(config: KafkaSinkSettings) -> int:

@@ -40,6 +40,12 @@ _OPEN_MAX_S = 10.0
 _OPEN_PART_MAX = 0.25
 """A transaction is committed at the next row after 10 s, or after a quarter of its timeout."""
 _MARKER_PATIENCE_S = 60.0
+TRANSACTION_TIMEOUT_MAX_MS = 300_000
+"""Longest time for which a dead publisher without a successor may block readers. Each transaction is far shorter."""
+_SLICE_S = 2.0
+MARK_PATIENCE_S = 30.0
+"""Time limit for committing a marker. librdkafka may never return from that call if the group's coordinator went away
+(its issues 5456 and 5511, open as of 2.16): then the client is abandoned for another one."""
 
 
 class KafkaPublisher:
@@ -114,14 +120,6 @@ class KafkaPublisher:
     def close(self) -> None:
         """Aborts an open transaction. Idempotent."""
         self._producer.close()
-
-
-TRANSACTION_TIMEOUT_MAX_MS = 300_000
-"""Longest time for which a dead publisher without a successor may block readers. Each transaction is far shorter."""
-_SLICE_S = 2.0
-MARK_PATIENCE_S = 30.0
-"""Time limit for committing a marker. librdkafka may never return from that call if the group's coordinator went away
-(its issues 5456 and 5511, open as of 2.16): then the client is abandoned for another one."""
 
 
 class PublishingProducer(ClientProducer):

@@ -54,6 +54,7 @@ _NAMES = {105: "TRANSACTIONAL_ID_NOT_FOUND"}
 """Names of codes that librdkafka does not know."""
 
 A = TypeVar("A")
+_CANONICAL = "resolve_canonical_bootstrap_servers_only"
 
 
 def error_name(code: int) -> str:
@@ -260,9 +261,6 @@ def canonical_name(host: str) -> str:
         return socket.gethostbyaddr(host)[0]
     except OSError:
         return host
-
-
-_CANONICAL = "resolve_canonical_bootstrap_servers_only"
 
 
 def connection_settings_of(security: ClientSecurity) -> ConnectionSettings:

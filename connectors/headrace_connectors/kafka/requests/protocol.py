@@ -21,14 +21,13 @@ from headrace_connectors.kafka.librdkafka.tested_versions import (
     version_text,
 )
 
+_LIBRARY = "librdkafka"
+
 
 class TransactionProtocol(StrEnum):
     """The protocols with which this version of headrace can end a transaction."""
 
     TV1 = "TV1"
-
-
-_LIBRARY = "librdkafka"
 
 
 def protocol_of_library(version: Version) -> TransactionProtocol:

@@ -30,6 +30,7 @@ LOW_RATE_S = 0.003
 PARTITIONS_AGE_S = 300.0
 """The number of partitions is queried again after this time."""
 _LINGER_SETTINGS = frozenset({"linger.ms", "queue.buffering.max.ms"})
+Header = tuple[str, bytes | None]
 
 
 class RecordSender:
@@ -120,9 +121,6 @@ def _large_binary(values: pa.Array) -> pa.Array:
         # text is bytes already: the same buffers with another type
         return pa.Array.from_buffers(pa.large_binary(), len(values), values.buffers(), offset=values.offset)
     return values if pa.types.is_large_binary(values.type) else values.cast(pa.large_binary())
-
-
-Header = tuple[str, bytes | None]
 
 
 def header_columns(rows: pl.DataFrame, columns: Mapping[str, str]) -> list[list[Header]]:

@@ -35,6 +35,7 @@ CLOCK_TOLERANCE_MS = 60_000
 UNSENDABLE_TIMES_MS = (0, -1)
 """librdkafka sends 0 as the time of writing, and -1 means in Kafka's protocol that a record has no timestamp."""
 _VARINT_BITS = 7
+_NO_LIMIT_MS = 2**63 - 1
 
 
 class UnwritableRows:
@@ -192,9 +193,6 @@ def _headers_bytes(headers: list[tuple[str, bytes | None]]) -> int:
 def _varint_bytes(number: int) -> int:
     """Size of a length as a varint, which encodes it as a signed number (zigzag)."""
     return max(-(-(2 * number).bit_length() // _VARINT_BITS), 1)
-
-
-_NO_LIMIT_MS = 2**63 - 1
 
 
 @dataclass(frozen=True, slots=True)

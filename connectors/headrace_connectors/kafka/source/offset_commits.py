@@ -21,6 +21,13 @@ from headrace.connect.source import SplitId
 from headrace_connectors.kafka.clients.client import LOG, ClientWatch, open_admin
 from headrace_connectors.kafka.source.fetched import RecordFetcher
 
+ANSWER_S = 10.0
+"""Time limit of the request for the group, in s."""
+REFUSED_CODES = frozenset(
+    {KafkaError.UNKNOWN_MEMBER_ID, KafkaError.ILLEGAL_GENERATION, KafkaError.REBALANCE_IN_PROGRESS}
+)
+"""Errors of a commit to a group that has members."""
+
 
 class OffsetCommits:
     """The group offsets of one consumer. Its callback runs inside the consumer's own poll."""
@@ -68,14 +75,6 @@ class OffsetCommits:
         except KafkaException as error:
             self.failures += 1
             LOG.info("group offsets were not committed: %s", error)
-
-
-ANSWER_S = 10.0
-"""Time limit of the request for the group, in s."""
-REFUSED_CODES = frozenset(
-    {KafkaError.UNKNOWN_MEMBER_ID, KafkaError.ILLEGAL_GENERATION, KafkaError.REBALANCE_IN_PROGRESS}
-)
-"""Errors of a commit to a group that has members."""
 
 
 class GroupUse:

@@ -24,6 +24,11 @@ INTERVAL_S = 5.0
 """Time between two checks of a source that is being read, in s."""
 CONFIRM_S = 1.0
 """Time limit of the check at a barrier, in s: without a broker the epoch goes on unconfirmed."""
+QUIET_S = 5.0
+"""Time without records after which a topic is checked."""
+GONE_AFTER_S = 10.0
+"""A topic that stays unknown for this long is gone; a restarting broker briefly does not know its topics."""
+ANSWER_S = 1.0
 _LOOK_S = 0.02
 _CONFIRM_LOOK_S = 0.001
 
@@ -108,13 +113,6 @@ class IdentityWatch:
         if others := replaced_topics(list(self._known.values()), now, self._brokers):
             raise replaced(self._source, others)
         self._unverified = False
-
-
-QUIET_S = 5.0
-"""Time without records after which a topic is checked."""
-GONE_AFTER_S = 10.0
-"""A topic that stays unknown for this long is gone; a restarting broker briefly does not know its topics."""
-ANSWER_S = 1.0
 
 
 class TopicWatch:

@@ -17,6 +17,8 @@ from headrace.formats.json.encode import encode_json_object
 from headrace_connectors.sql.tables.tables import plain
 from headrace_connectors.sql.tables.target import Target
 
+_MICROSECONDS = "%Y-%m-%d %H:%M:%S%.6f"
+
 
 def load(connection: sa.Connection, target: Target, rows: pl.DataFrame, schema: Schema) -> None:
     """Inserts all rows into the columns with their names.
@@ -67,9 +69,6 @@ def _insert(connection: sa.Connection, target: Target, names: Sequence[str]) -> 
 
 _Loader = Callable[[sa.Connection, Target, pl.DataFrame, Schema], None]
 _LOADERS: dict[str, _Loader] = {"postgresql": _copy, "sqlite": _insert_sqlite}
-
-
-_MICROSECONDS = "%Y-%m-%d %H:%M:%S%.6f"
 
 
 def as_csv(rows: pl.DataFrame, schema: Schema) -> bytes:

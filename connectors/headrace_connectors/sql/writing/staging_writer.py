@@ -31,6 +31,8 @@ from headrace_connectors.sql.writing.load import load
 from headrace_connectors.sql.writing.row_buffer import RowBuffer, refuse, with_keys, without
 from headrace_connectors.sql.writing.table_rows import TableRows
 
+_COPY = Target("__headrace_trial")
+
 
 class StagingWriter:
     """Stages the rows of one subtask. A part may take several transactions; `flush` closes it."""
@@ -122,9 +124,6 @@ class StagingWriter:
         """Discards rows that were not flushed; a later attempt sweeps the staged ones."""
         self._buffer.taken()
         self._database.close()
-
-
-_COPY = Target("__headrace_trial")
 
 
 class Trial:

@@ -16,6 +16,9 @@ from headrace.core.errors import HeadraceError
 from headrace.spark.cluster.driver_end import DriverEnd
 
 _PARTS_MAX = 5_000
+BYTES_MAX = 4096
+"""Kubernetes keeps no more."""
+_PLACE = Path("/dev/termination-log")
 
 
 class Overheard(io.TextIOBase):
@@ -71,11 +74,6 @@ def _keep(end: DriverEnd, url: str) -> None:
         end.keep(url)
     except (HeadraceError, OSError) as error:
         sys.stderr.write(f"the end is not told at {url}: {error}\n")
-
-
-BYTES_MAX = 4096
-"""Kubernetes keeps no more."""
-_PLACE = Path("/dev/termination-log")
 
 
 @contextmanager

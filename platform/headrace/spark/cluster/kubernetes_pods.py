@@ -34,6 +34,11 @@ pod.
 """
 IMAGE_TROUBLE = {"ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull", "ImageInspectError"}
 _CA = "/var/run/secrets/kubernetes.io/serviceaccount/ca.crt"
+FORGIVEN_S = 30.0
+"""How long pulls of an image may fail before the wait ends with an error."""
+_LOOK_S = 5.0
+_PAUSE_S = 0.2
+_APPLICATION = "spark-app-selector"
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,13 +166,6 @@ def _failures() -> Iterator[None]:
         raise ExternalError(f"Kubernetes does not tell of its pods: {said[:500]}") from cause
     except Py4JError as cause:
         raise ExternalError(f"Kubernetes does not tell of its pods: {cause}") from cause
-
-
-FORGIVEN_S = 30.0
-"""How long pulls of an image may fail before the wait ends with an error."""
-_LOOK_S = 5.0
-_PAUSE_S = 0.2
-_APPLICATION = "spark-app-selector"
 
 
 def await_executors(context: SparkContext, tell: Tell | None) -> None:

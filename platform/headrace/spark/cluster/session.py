@@ -55,6 +55,13 @@ ON_THIS_HOST = {
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
 }
+CONNECT = "sc://"
+_PORT = 15002
+_SENDERS: Mapping[str, Callable[[SparkSession, list[str]], None]] = {
+    PY_FILES: lambda spark, paths: spark.addArtifacts(*paths, pyfile=True),
+    ARCHIVES: lambda spark, paths: spark.addArtifacts(*paths, archive=True),
+}
+"""Settings that name files -> how a session uploads them."""
 
 
 def settings(master: str | None, chosen: Mapping[str, str]) -> dict[str, str]:
@@ -200,11 +207,6 @@ def _listens(host: str, port: int) -> bool:
         return False
 
 
-CONNECT = "sc://"
-_PORT = 15002
-_TIMEOUT_S = 5.0
-
-
 def is_connect(master: str | None) -> bool:
     """Whether a master is a Spark Connect server."""
     return master is not None and master.startswith(CONNECT)
@@ -242,7 +244,7 @@ def _require_answer(url: str) -> None:
     if not host:
         raise UserError(f"{url!r} names no host", remedy=f"write sc://host:{_PORT}")
     try:
-        socket.create_connection((host, port), _TIMEOUT_S).close()
+        socket.create_connection((host, port), CONNECT_TIMEOUT_S).close()
     except OSError as cause:
         raise UnreachableError(
             f"no Spark Connect server answers at {host}:{port}", remedy="start it, or name the right one"
@@ -269,10 +271,3 @@ def _set(spark: SparkSession, name: str, value: str) -> None:
         raise UserError(
             f"--conf {name}: {reason}", remedy="settings of a cluster are its server's: set it there"
         ) from cause
-
-
-_SENDERS: Mapping[str, Callable[[SparkSession, list[str]], None]] = {
-    PY_FILES: lambda spark, paths: spark.addArtifacts(*paths, pyfile=True),
-    ARCHIVES: lambda spark, paths: spark.addArtifacts(*paths, archive=True),
-}
-"""Settings that name files -> how a session uploads them."""

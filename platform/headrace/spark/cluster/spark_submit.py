@@ -17,6 +17,9 @@ from headrace.spark.cluster.packaging import Packages
 CLIENT, CLUSTER = "client", "cluster"
 WHERE = ("--master", "--deploy-mode", "--py-files", "--archives", "--conf")
 """Options of `headrace replay` that become spark-submit's."""
+_APPLICATION = re.compile(r"\bapplication_\d+_\d+\b")
+_GOES_SECONDS = 10.0
+_KILL_SECONDS = 120.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,11 +94,6 @@ def installed_spark_submit() -> str:
     except ImportError as cause:
         raise UserError("pyspark is not installed", remedy="pip install 'headrace[spark]'") from cause
     return str(Path(_find_spark_home()) / "bin" / "spark-submit")
-
-
-_APPLICATION = re.compile(r"\bapplication_\d+_\d+\b")
-_GOES_SECONDS = 10.0
-_KILL_SECONDS = 120.0
 
 
 @dataclass(frozen=True, slots=True)

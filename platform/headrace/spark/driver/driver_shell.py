@@ -44,6 +44,7 @@ from headrace.spark.driver_machine.machine import DriverMachine
 
 Pause = Callable[[int], bool]
 """Waits for a number of ms, or until a stop is requested. Returns whether one was."""
+_OF_ATTEMPT = re.compile(rf"(?:{STAGED}|{STATE})(\d+)-")
 
 
 class Sources(Protocol):
@@ -228,9 +229,6 @@ def drive(config: DriverConfig, parts: DriverParts, say: Say) -> do.End:
                 raise error
             case effect:
                 step = machine.handle(shell.perform(effect))
-
-
-_OF_ATTEMPT = re.compile(rf"(?:{STAGED}|{STATE})(\d+)-")
 
 
 def remove_files(store: ObjectStore, journal: Journal, attempt: int, now_ms: int) -> None:

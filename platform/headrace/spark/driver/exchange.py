@@ -37,6 +37,19 @@ STATE_BYTES = "spark.headrace.state.bytes"
 """Setting: bytes of state that a task holds in memory; beyond it, state goes to local disk
 (`headrace.spark.task.spilling_chain`).
 """
+PARALLELISM = "8"
+"""Assumed number of tasks at a time, for a cluster that does not report it."""
+_COLUMNS = "partition int, blob binary"
+_CONFIGURATION = {
+    # a blob is one value: a batch holds few of them, so that memory holds two batches
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "8",
+    "spark.sql.execution.arrow.maxBytesPerBatch": str(64 * 1024 * 1024),
+    "spark.sql.execution.arrow.pyspark.validateSchema.enabled": "true",
+    # adaptive execution would merge partitions, but a partition's number is its subtask
+    "spark.sql.adaptive.enabled": "false",
+}
+AT_ONCE_MAX = 32
+"""Greatest number of threads, however many tasks a cluster runs: each thread waits for one task."""
 
 
 class Exchange(Protocol):
@@ -120,19 +133,6 @@ def _reading(
 
 def _identity(partition: int) -> int:
     return partition
-
-
-PARALLELISM = "8"
-"""Assumed number of tasks at a time, for a cluster that does not report it."""
-_COLUMNS = "partition int, blob binary"
-_CONFIGURATION = {
-    # a blob is one value: a batch holds few of them, so that memory holds two batches
-    "spark.sql.execution.arrow.maxRecordsPerBatch": "8",
-    "spark.sql.execution.arrow.maxBytesPerBatch": str(64 * 1024 * 1024),
-    "spark.sql.execution.arrow.pyspark.validateSchema.enabled": "true",
-    # adaptive execution would merge partitions, but a partition's number is its subtask
-    "spark.sql.adaptive.enabled": "false",
-}
 
 
 class DataFrameExchange:
@@ -220,10 +220,6 @@ def _record(target: int, data: bytes) -> pa.RecordBatch:
     import pyarrow as pa
 
     return pa.record_batch({"partition": pa.array([target], pa.int32()), "blob": pa.array([data], pa.binary())})
-
-
-AT_ONCE_MAX = 32
-"""Greatest number of threads, however many tasks a cluster runs: each thread waits for one task."""
 
 
 def side_by_side(call: Callable[[bytes], None], orders: Sequence[bytes], *, at_once: int, tell: Tell | None) -> None:

@@ -22,14 +22,21 @@ from headrace.execution.planning import JobPlans, plan_sinks
 from headrace.plan.physical import SinkSpec
 from headrace.spark.driver.exchange import Exchange
 from headrace.spark.driver.manifest import share_of
+from headrace.spark.task.order import StagedShare
 from headrace.spark.task.publish_shares import publish_orders, write
-from headrace.spark.task.report import StagedShare
 
 TRIES = 4
 """Most attempts to publish if it fails transiently: brokers restart, or another driver publishes at the same time."""
 
 Say = Callable[[str], None]
 """Receives one line of progress."""
+FRESH_MS = 30_000
+"""No sink forgets within this time, in ms, so none is queried before: Kafka keeps offsets for at least a minute."""
+MARGIN_PART = 10
+MARGIN_MAX_MS = 3_600_000
+"""Rows count as forgotten earlier than the sink forgets them: by a tenth of its time, at most an hour. Clocks differ,
+and publishing takes time.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,15 +113,6 @@ def _numbers(shares: Sequence[StagedShare]) -> dict[str, int]:
     for share in shares:
         numbers[share.sink] = max(numbers.get(share.sink, 0), share.subtask + 1)
     return numbers
-
-
-FRESH_MS = 30_000
-"""No sink forgets within this time, in ms, so none is queried before: Kafka keeps offsets for at least a minute."""
-MARGIN_PART = 10
-MARGIN_MAX_MS = 3_600_000
-"""Rows count as forgotten earlier than the sink forgets them: by a tenth of its time, at most an hour. Clocks differ,
-and publishing takes time.
-"""
 
 
 def require_remembered(sinks: Iterable[SinkSpec], job: str, age_ms: int) -> None:

@@ -33,7 +33,7 @@ from headrace.spark.driver.publication import Say
 from headrace.spark.driver.unpublished import remove_abandoned
 from headrace.spark.driver_machine.config import DriverConfig
 from headrace.spark.driver_machine.epoch import Splits, Work
-from headrace.spark.task.report import StagedShare
+from headrace.spark.task.order import StagedShare
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -18,9 +18,9 @@ from headrace.execution.planning import plan_sinks
 from headrace.plan.contexts import sink_context
 from headrace.plan.physical import SinkSpec
 from headrace.spark.task.failures import task_failures
+from headrace.spark.task.order import StagedShare
 from headrace.spark.task.output.staging_end import read_staged
 from headrace.spark.task.plan_cache import known_plan
-from headrace.spark.task.report import StagedShare
 from headrace.worker.task.sink_task import open_encoder
 
 ROWS_AT_ONCE = 32_768

@@ -32,6 +32,11 @@ from headrace.worker.state.state_files import write_whole
 
 Given = Sequence[tuple[str, StateSnapshot]]
 """(node, one of its states), as collected at a barrier."""
+UNITS_MAX = 32
+"""Units of a node before the newest ones are merged."""
+_GROWTH = 2
+"""A unit is merged with newer ones if its rows are at most this many times all of theirs."""
+UNPLACED = (0, 0)
 
 
 @dataclass(slots=True)
@@ -170,13 +175,6 @@ class TaskStates:
 
     def _relative(self, part: FilePart) -> FilePart:
         return part.model_copy(update={"path": part.path.removeprefix(f"{self._order.storage.rstrip('/')}/")})
-
-
-UNITS_MAX = 32
-"""Units of a node before the newest ones are merged."""
-_GROWTH = 2
-"""A unit is merged with newer ones if its rows are at most this many times all of theirs."""
-UNPLACED = (0, 0)
 
 
 @dataclass(slots=True)

@@ -29,7 +29,7 @@ from headrace.core.errors import ExternalError
 from headrace.core.signals import Barrier, EndOfInput, Signal, Watermark
 from headrace.operators.chain import Receiver
 from headrace.plan.physical import SinkSpec
-from headrace.spark.task.report import StagedShare
+from headrace.spark.task.order import StagedShare
 from headrace.state.parquet import checksum
 from headrace.worker.task.refused_rows import RefusedRows
 from headrace.worker.task.sink_task import open_encoder

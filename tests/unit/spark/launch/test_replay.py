@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from headrace.core.errors import UserError
-from headrace.spark.cluster.storage_access import require_reachable, runs_here
+from headrace.spark.launch.replay import require_reachable, runs_here
 
 HERE = ["local", "local[2]", "local-cluster[2,1,1024]", "spark://127.0.0.1:7077", "spark://localhost:1,[::1]:2"]
 ELSEWHERE = [

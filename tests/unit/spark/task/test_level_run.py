@@ -1,3 +1,5 @@
+"""Blobs of other tasks arrive in any order, and leave the inbox in their senders' order."""
+
 from __future__ import annotations
 
 import random
@@ -9,7 +11,7 @@ from hypothesis import strategies as st
 from headrace.core.errors import InternalError
 from headrace.core.signals import TIME_MIN
 from headrace.spark.levels.envelope import Envelope, Kind, encode_watermark
-from headrace.spark.task.reading_task import Channel, Inbox
+from headrace.spark.task.level_run import Channel, Inbox
 
 CHANNELS = ((0, 0), (0, 1), (2, 0))
 
