@@ -47,7 +47,7 @@ _MINUTE_MS = 60_000
 
 
 def share_name(context: SinkContext) -> str:
-    """The transactional id of a share's publishers, and its marker's group. `transactions.names.parsed` does not
+    """The transactional id of a share's publishers, and its marker's group. `transaction_names.parsed` does not
     recognise it, so committers leave it alone: the next publisher, or the brokers, end a transaction that one left
     open."""
     return f"{job_prefix(context.job)}{context.node}-publish-{context.subtask}"
