@@ -26,8 +26,8 @@ from headrace.connect.sink import Committable, SinkContext
 from headrace.core.types import schema_of
 from headrace.local.topics.topics import create_topic
 from headrace_connectors.kafka import KafkaSinkConfig
+from headrace_connectors.kafka.clients.transaction_names import names_of
 from headrace_connectors.kafka.transactions.committer import KafkaCommitter
-from headrace_connectors.kafka.transactions.names import names_of
 from headrace_dev.broker import BrokerConfig, EmbeddedBroker
 
 WRITERS, SUBTASKS = 4, 16

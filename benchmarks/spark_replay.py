@@ -44,8 +44,8 @@ from headrace.execution.planning import JobPlans
 from headrace.local.topics.topics import create_topic
 from headrace.plan.physical import StepSpec
 from headrace.spark.cluster.session import session
+from headrace.spark.driver.exchange import RddExchange
 from headrace.spark.driver.replay import Replay, ReplayWish
-from headrace.spark.levels.exchange import RddExchange
 from headrace.spec.reading.load import load_text
 from headrace.worker.state.restore import restored_states
 from headrace_dev.broker import BrokerConfig, EmbeddedBroker

@@ -22,9 +22,9 @@ from headrace.core.batch import OP
 from headrace.core.errors import ExternalError
 from headrace.core.types import schema_of
 from headrace_connectors.kafka import KafkaSinkConfig
+from headrace_connectors.kafka.clients.transaction_names import parsed
 from headrace_connectors.kafka.publishing.marker import MarkerGroup, marked, share_name
 from headrace_connectors.kafka.publishing.publisher import KafkaPublisher
-from headrace_connectors.kafka.transactions.names import parsed
 from headrace_dev.broker import EmbeddedBroker
 from support.kafka.broker import consume_all, create_topic, running_broker, unique_topic
 from support.kafka.raw_transactions import RawTransactions, raw_transactions
@@ -154,7 +154,7 @@ def test_a_marker_that_is_not_settled_is_waited_for(job: Job, raw: RawTransactio
 @pytest.mark.full
 def test_a_broker_that_restarts_costs_no_row_and_repeats_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The client may get stuck for good in that: then the publisher fails, and the next one goes on."""
-    monkeypatch.setattr("headrace_connectors.kafka.publishing.producer.MARK_PATIENCE_S", 2.0)
+    monkeypatch.setattr("headrace_connectors.kafka.publishing.publisher.MARK_PATIENCE_S", 2.0)
     with running_broker(tmp_path / "kafka") as broker:
         topic = create_topic(broker, unique_topic("restarted"), 2)
         job = Job(broker, topic, SinkContext("replay-j", "out", 0, 1, SCHEMA, format="json"))

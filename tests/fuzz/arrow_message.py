@@ -16,7 +16,7 @@ import pyarrow as pa
 from fuzz.command import Fuzzer, FuzzError, command
 from fuzz.generators.rows import random_frame
 from fuzz.generators.schemas import random_schema
-from headrace.kernels.exchange.arrow_message import ArrowMessage, ArrowMessageWriter
+from headrace.kernels.arrow_message import ArrowMessage, ArrowMessageWriter
 
 
 def message_batch(chance: Random) -> Counter[str]:

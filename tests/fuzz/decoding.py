@@ -20,8 +20,7 @@ import pyarrow as pa
 
 from fuzz.command import FuzzError
 from headrace.core.types import Schema
-from headrace.formats.doubtful_rows import BadMessageError, Mask, MessageKernel, RowReader
-from headrace.formats.staging import staged_frame
+from headrace.formats.doubtful_rows import BadMessageError, Mask, MessageKernel, RowReader, staged_frame
 from support.kernels.bits import difference
 from support.kernels.guarded_columns import Fence, guarded_columns
 

@@ -10,7 +10,7 @@ from fuzz.command import Fuzzer, command
 from fuzz.decoding import Decoding, decoding_batch, decoding_verdict
 from fuzz.generators.json_documents import Documents
 from fuzz.generators.schemas import random_schema
-from headrace.formats.json.rows import RowReader
+from headrace.formats.json.decode import RowReader
 from headrace.kernels.decode.json_decode import json_kernel
 
 _STRICT_SHARE = 0.3

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from headrace_connectors.kafka.transactions.names import lanes_of, names_of
+from headrace_connectors.kafka.clients.transaction_names import lanes_of, names_of
 from sim.external.outside import SINK
 from sim.story import Story
 

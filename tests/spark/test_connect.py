@@ -16,7 +16,7 @@ from headrace.checkpoint.savepoints.savepoint import find
 from headrace.checkpoint.savepoints.state_contents import chosen_state, rows_of
 from headrace.cli.app import app
 from headrace.core.errors import UnreachableError, UserError
-from headrace.spark.cluster.connect_session import connected
+from headrace.spark.cluster.session import connected
 from headrace.spark.state_source import register_state
 from headrace.spec.pipeline import Pipeline
 from headrace.spec.reading.read import pipeline_from_dict

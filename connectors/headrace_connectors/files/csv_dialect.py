@@ -1,12 +1,23 @@
-"""Delimiter, quote and NULL text of a CSV file, and how they separate the fields of a record."""
+"""Delimiter, quote and NULL text of a CSV file, how they separate the fields of a record, and how its header fits the
+schema.
+
+Fields are reordered into the schema's order as raw text. Quotes are kept, so that the format decodes a field the same
+in any position.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 from typing import Any
+
+from headrace.core.types import Schema
+from headrace_connectors.files.file_columns import remark_on_columns
+
+Reorder = Callable[[Sequence[bytes]], list[bytes]]
 
 
 @dataclass(frozen=True)
@@ -51,3 +62,29 @@ class CsvDialect:
         if len(text) >= 2 and text.startswith(self.quote) and text.endswith(self.quote):
             text = text[1:-1].replace(self.quote * 2, self.quote)
         return text.decode("utf-8", "replace")
+
+
+@dataclass(frozen=True, slots=True)
+class HeaderFit:
+    """How a file's header fits the schema. reorder: None if records are in schema order; remark: for users, or None."""
+
+    reorder: Reorder | None = None
+    remark: str | None = None
+
+
+def fit_header(path: Path, header: bytes, schema: Schema, dialect: CsvDialect) -> HeaderFit:
+    """Raises UserError if the header has no column of the schema, or lacks one that is not null."""
+    names = [dialect.name(field) for field in dialect.split(header)]
+    if tuple(names) == schema.names:
+        return HeaderFit()
+    remark = remark_on_columns(path, names, schema)
+    places = [names.index(item.name) if item.name in names else None for item in schema]
+    return HeaderFit(lambda records: [_reordered(each, places, len(names), dialect) for each in records], remark)
+
+
+def _reordered(record: bytes, places: Sequence[int | None], count: int, dialect: CsvDialect) -> bytes:
+    fields = dialect.split(record)
+    if len(fields) != count:
+        # more fields than the schema: the decoder rejects such a record, whatever its content
+        return record + dialect.delimiter * (len(places) + 1)
+    return dialect.delimiter.join(dialect.null if place is None else fields[place] for place in places)

@@ -32,7 +32,7 @@ format: json
     host_modules=(
         "headrace_connectors.kafka.source.enumerator",
         "headrace_connectors.kafka.transactions.committer",
-        "headrace_connectors.kafka.transactions.timeout_check",
+        "headrace_connectors.kafka.transactions.txn_admin",
     ),
 )
 

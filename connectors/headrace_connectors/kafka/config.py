@@ -20,8 +20,8 @@ from headrace_connectors.kafka.clients.properties import (
     connection_settings,
     refused,
 )
+from headrace_connectors.kafka.clients.transaction_names import lanes_of, names_of
 from headrace_connectors.kafka.source.start_stop import StartField, StopField
-from headrace_connectors.kafka.transactions.names import lanes_of, names_of
 from headrace_connectors.kafka.transactions.transaction_settings import (
     TRANSACTION_TIMEOUT_MAX_MS,
     TRANSACTION_TIMEOUT_MIN_MS,

@@ -95,7 +95,7 @@ class KafkaSinkConfig(KafkaSinkSettings, SinkConfig):
 
     def remembers_ms(self) -> int:
         """The brokers' retention of offsets of groups without members."""
-        from headrace_connectors.kafka.publishing.marker_retention import markers_kept_ms
+        from headrace_connectors.kafka.publishing.marker import markers_kept_ms
 
         return markers_kept_ms(self)
 
@@ -122,6 +122,6 @@ class KafkaSinkConfig(KafkaSinkSettings, SinkConfig):
 
         ensure_topic(self, context.node)
         if self.exactly_once:
-            from headrace_connectors.kafka.transactions.timeout_check import require_timeout_allowed
+            from headrace_connectors.kafka.transactions.txn_admin import require_timeout_allowed
 
             require_timeout_allowed(self)

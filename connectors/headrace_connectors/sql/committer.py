@@ -11,6 +11,7 @@ from headrace.connect.sink import Committable, OpenTransaction, SinkContext
 from headrace.core.errors import ExternalError
 from headrace_connectors.sql.client import Database
 from headrace_connectors.sql.config import SqlSinkSettings
+from headrace_connectors.sql.tables.staged_parts import StagedBy, StagedPart, part_of, writer_named
 from headrace_connectors.sql.tables.statements import (
     count_part,
     delete_all,
@@ -25,7 +26,6 @@ from headrace_connectors.sql.tables.statements import (
 )
 from headrace_connectors.sql.tables.tables import plain, plain_staged
 from headrace_connectors.sql.tables.target import ATTEMPT, JOB, PART_COLUMNS, SINK
-from headrace_connectors.sql.writing.staged_parts import StagedBy, StagedPart, part_of, writer_named
 
 EPOCHS_KEPT = 1_000
 """Epochs whose records are kept: older ones are never committed again."""

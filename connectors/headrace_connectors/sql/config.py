@@ -15,8 +15,8 @@ from headrace.connect.row_check import columns_holding
 from headrace.connect.sink import SinkContext
 from headrace.core.config import Config, secret
 from headrace.core.types import ListOf, Primitive, Struct
+from headrace_connectors.sql.tables.staged_parts import StagedBy
 from headrace_connectors.sql.tables.target import IDENTIFIER_BYTES_MAX, STAGED_SUFFIX, Target
-from headrace_connectors.sql.writing.staged_parts import StagedBy
 
 _URL = re.compile(r"(?P<dialect>[a-z][a-z0-9_]*)(\+(?P<driver>[a-z0-9_]+))?://(?P<rest>.*)", re.DOTALL)
 _DRIVERS = {"postgresql": ("", "psycopg"), "sqlite": ("", "pysqlite")}

@@ -1,11 +1,16 @@
-"""Passes columns of frames to kernels without a copy: Arrow's C stream interface, and the forms of `c/arrow.h`."""
+"""Arrow columns as kernels read and write them, without a copy: the C stream interface, the forms of `c/arrow.h`,
+offsets of byte strings and texts, bitmaps (`c/pack_bits.c`)."""
 
 from __future__ import annotations
 
 import ctypes
+from ctypes import c_int64, c_void_p
 from enum import IntEnum
 
 import polars as pl
+import pyarrow as pa
+
+from headrace.kernels.library import kernel
 
 # its own prototype: setting the types of `ctypes.pythonapi.PyCapsule_GetPointer` would change them process-wide
 _capsule_pointer = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)(
@@ -53,3 +58,17 @@ def value_form(dtype: pl.DataType) -> Form:
     if dtype == pl.Int128 or dtype.is_decimal():
         return Form.INT128
     return Form.ANY
+
+
+def offset_bytes(dtype: pa.DataType) -> int:
+    """Bytes of an offset of binary, string, large_binary or large_string; 0 for other types."""
+    if pa.types.is_large_binary(dtype) or pa.types.is_large_string(dtype):
+        return 8
+    return 4 if pa.types.is_binary(dtype) or pa.types.is_string(dtype) else 0
+
+
+def packed_bits(flags: int, count: int) -> pa.Buffer:
+    """The bitmap of `count` bytes at the address `flags`, each 0 or 1."""
+    bits = pa.allocate_buffer((count + 7) // 8)
+    kernel("headrace_pack_bits", None, c_void_p, c_int64, c_void_p)(flags, count, bits.address)
+    return bits

@@ -10,7 +10,7 @@ from random import Random
 import polars as pl
 
 from headrace.core.types import DataType, Decimal, Field, ListOf, Primitive, Schema, Struct, Timestamp
-from headrace.formats.staging import staged_frame
+from headrace.formats.doubtful_rows import staged_frame
 from headrace.formats.writable_times import TEXT_DAYS
 
 _DAY_US = 86_400 * 1_000_000

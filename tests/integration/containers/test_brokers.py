@@ -12,8 +12,8 @@ from headrace.core.errors import UnreachableError
 from headrace.core.types import schema_of
 from headrace.local.topics import topics as broker_topics
 from headrace_connectors.kafka import KafkaSinkConfig
+from headrace_connectors.kafka.clients.transaction_names import names_of
 from headrace_connectors.kafka.transactions.committer import KafkaCommitter
-from headrace_connectors.kafka.transactions.names import names_of
 from support.containers.kafka import KafkaContainers
 from support.kafka.broker import consume_all, produce, unique_topic
 from support.processes.running import WAIT_SECONDS, wait_until

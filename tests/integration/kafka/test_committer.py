@@ -21,12 +21,11 @@ from headrace.core.types import schema_of
 from headrace_connectors.kafka import KafkaSinkConfig
 from headrace_connectors.kafka.clients.client import ClientWatch, open_admin
 from headrace_connectors.kafka.clients.log_identity import identities_of
+from headrace_connectors.kafka.clients.transaction_names import names_of
 from headrace_connectors.kafka.requests.requests import EndCall
 from headrace_connectors.kafka.sink.transactional_writer import TransactionalWriter
 from headrace_connectors.kafka.transactions.committer import KafkaCommitter
-from headrace_connectors.kafka.transactions.names import names_of
-from headrace_connectors.kafka.transactions.timeout_check import require_timeout_allowed
-from headrace_connectors.kafka.transactions.txn_admin import TxnAdmin
+from headrace_connectors.kafka.transactions.txn_admin import TxnAdmin, require_timeout_allowed
 from headrace_dev.broker import EmbeddedBroker
 from support.kafka.broker import consume_all, create_topic, delete_topic, running_broker, unique_topic
 from support.kafka.raw_transactions import raw_transactions

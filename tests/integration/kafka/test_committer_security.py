@@ -22,7 +22,7 @@ from headrace.core.types import schema_of
 from headrace.processes.ports import free_port
 from headrace_connectors.kafka import KafkaSinkConfig
 from headrace_connectors.kafka.transactions.committer import KafkaCommitter
-from headrace_connectors.kafka.transactions.timeout_check import require_timeout_allowed
+from headrace_connectors.kafka.transactions.txn_admin import require_timeout_allowed
 from headrace_dev.broker import EmbeddedBroker
 from support.certificates import Authority, Issued
 from support.kafka.broker import broker_config, consume_all, create_topic, produce, unique_topic

@@ -15,8 +15,8 @@ from headrace.core.errors import ExternalError, UserError
 from headrace.core.types import schema_of
 from headrace.testing.source_conformance import Received, read_to_end
 from headrace_connectors.kafka import KafkaSourceConfig
-from headrace_connectors.kafka.librdkafka.native_consumer import NativeConsumer
 from headrace_connectors.kafka.source.client_consumer import ClientConsumer
+from headrace_connectors.kafka.source.native_consumer import NativeConsumer
 from headrace_connectors.kafka.source.reader import KafkaReader
 from headrace_dev.broker import EmbeddedBroker
 from support.kafka.broker import create_topic, produce, unique_topic
@@ -160,7 +160,7 @@ def test_the_process_ends_with_or_without_close(
     broker: EmbeddedBroker, long_topic: str, consumer_kind: str, closing: bool
 ) -> None:
     script = f"""
-import headrace_connectors.kafka.source.consumers as consumers
+import headrace_connectors.kafka.source.reader as consumers
 from headrace.connect.source import SourceContext, Split, SplitId
 from headrace.core.types import schema_of
 from headrace_connectors.kafka import KafkaSourceConfig

@@ -20,8 +20,7 @@ from headrace.processes.ports import free_port
 from headrace_connectors.kafka import KafkaSinkConfig
 from headrace_connectors.kafka.requests.connection import BrokerConnection
 from headrace_connectors.kafka.transactions.committer import KafkaCommitter
-from headrace_connectors.kafka.transactions.timeout_check import require_timeout_allowed
-from headrace_connectors.kafka.transactions.txn_admin import TxnAdmin
+from headrace_connectors.kafka.transactions.txn_admin import TxnAdmin, require_timeout_allowed
 from headrace_dev.broker import EmbeddedBroker
 from support.kafka.broker import broker_config, consume_all, create_topic, produce, unique_topic
 from support.kafka.token_endpoint import CLIENT_SECRET, TokenEndpoint, token_endpoint

@@ -92,7 +92,7 @@ def poll_for_ever(reader: Reader, received: Received) -> None:
 
 
 def test_a_topic_made_anew_under_a_reader_is_told(broker: EmbeddedBroker, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("headrace_connectors.kafka.source.identity_watch.INTERVAL_S", 0.1)
+    monkeypatch.setattr("headrace_connectors.kafka.source.topic_watch.INTERVAL_S", 0.1)
     topic = made(broker, unique_topic("anew"), range(3))
     config = config_of(broker, topic)
     reader = config.open_reader(CONTEXT)

@@ -23,9 +23,8 @@ from headrace.core.errors import DataError, ExternalError, UserError
 from headrace.core.text.digest_text import add_digests, digest_text
 from headrace.core.types import schema_of
 from headrace_connectors.kafka import KafkaSinkConfig
-from headrace_connectors.kafka.librdkafka import native_producer
 from headrace_connectors.kafka.librdkafka.tested_versions import version_of, version_text
-from headrace_connectors.kafka.sink import client_producer
+from headrace_connectors.kafka.sink import client_producer, native_producer
 from headrace_connectors.kafka.sink.transactional_writer import TransactionalWriter
 from headrace_dev.broker import EmbeddedBroker
 from support.kafka.broker import Broker, consume_all, create_topic, unique_topic

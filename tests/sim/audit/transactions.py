@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from headrace.checkpoint.journal.records import AttemptRecord, CheckpointRecord, FinishedRecord
 from headrace.checkpoint.manifest import CommittableDocument
 from headrace.core.text.digest_text import digest_value
-from headrace_connectors.kafka.transactions.names import ATTEMPTS, parsed
+from headrace_connectors.kafka.clients.transaction_names import ATTEMPTS, parsed
 from sim.external.outside import SINK, Ledger, Range, digest_of_rows
 from sim.external.transactions import Entry, Identity, Taker, Transactions
 from sim.world import ViolationError

@@ -59,7 +59,7 @@ def _a_driver_deletes_before_it_owns(patch: pytest.MonkeyPatch) -> None:
 
 def _a_driver_deletes_all_that_its_journal_does_not_name(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(
-        "headrace.spark.driver.leftovers._before", lambda store, attempt: [*store.list(STAGED), *store.list(STATE)]
+        "headrace.spark.driver.driver_shell._before", lambda store, attempt: [*store.list(STAGED), *store.list(STATE)]
     )
 
 
@@ -165,17 +165,17 @@ def _an_epoch_is_computed_from_where_the_job_began(patch: pytest.MonkeyPatch) ->
 
 
 def _state_of_the_newest_checkpoint_is_a_leftover(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr("headrace.spark.driver.leftovers.own_files", lambda manifest: set())
+    patch.setattr("headrace.spark.driver.driver_shell.own_files", lambda manifest: set())
 
 
 def _staged_rows_that_are_decided_are_a_leftover(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr("headrace.spark.driver.leftovers.staged_files", lambda manifest: ())
+    patch.setattr("headrace.spark.driver.driver_shell.staged_files", lambda manifest: ())
 
 
 def _staged_rows_of_committed_epochs_stay(patch: pytest.MonkeyPatch) -> None:
     """As they did before, where a driver died between `committed` and its tidying."""
     patch.setattr(
-        "headrace.spark.driver.leftovers.own_files",
+        "headrace.spark.driver.driver_shell.own_files",
         lambda manifest: (
             journal.own_files(manifest)
             | {part["path"] for item in manifest.committables for part in item.payload["staged"]}

@@ -44,6 +44,10 @@ class _NotYet(BaseException):
 class _Admin(TxnAdmin):
     """Answers from what was answered before."""
 
+    def log_of(self, topic: str) -> str:
+        """The topic is never made anew."""
+        return f"cluster/{topic}"
+
     def __init__(self, brokers: Brokers) -> None:  # has no connection of its own
         self._known = brokers.transactions
         self._answers: list[Any] = []
@@ -93,13 +97,6 @@ class _Admin(TxnAdmin):
         return found
 
 
-class _OneLog(SinkLog):
-    """The topic is never made anew."""
-
-    def identity(self) -> str:
-        return "cluster/topic"
-
-
 @dataclass(slots=True)
 class _Round:
     """One request of the committer, for several names."""
@@ -136,7 +133,7 @@ class SimulatedCommitter:
         self._admin = _Admin(brokers)
         self.real = KafkaCommitter(config, context, retire_epoch=retire_epoch)
         self.real._admin = self._admin
-        self.real._log = _OneLog(config, patience_s=0)
+        self.real._log = SinkLog(config, self._admin)
         self._process = process
         self._brokers = brokers
 

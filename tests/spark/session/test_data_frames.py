@@ -10,8 +10,8 @@ import polars as pl
 import pytest
 
 from headrace.core.settings import Home
+from headrace.spark.driver.exchange import DataFrameExchange
 from headrace.spark.launch.replay import ReplayOptions, prepare
-from headrace.spark.levels.exchange import DataFrameExchange
 from support.flows.site import Flow
 
 if TYPE_CHECKING:

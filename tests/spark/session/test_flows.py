@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from headrace.spark.levels.exchange import RddExchange
+from headrace.spark.driver.exchange import RddExchange
 from headrace_dev.broker import EmbeddedBroker
 from support.flows.cuts import Cut, ends_of, random_cut, stopping
 from support.flows.engines import Stretch, live, replayable_flows, replayed

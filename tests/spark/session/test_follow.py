@@ -24,7 +24,7 @@ import pytest
 from confluent_kafka.admin import AdminClient, NewPartitions  # type: ignore[attr-defined]  # re-exported
 
 from headrace.core.errors import UserError
-from headrace.spark.levels.exchange import RddExchange
+from headrace.spark.driver.exchange import RddExchange
 from headrace_dev.broker import EmbeddedBroker
 from support.kafka.broker import consume_all, create_topic, produce, unique_topic
 from support.kafka.log_ends import log_ends

@@ -23,8 +23,8 @@ from headrace.execution.origin import OriginWish
 from headrace.execution.planning import JobPlans
 from headrace.execution.split_assignment import assign_splits
 from headrace.rpc.deployment import Deployment
+from headrace.spark.driver.exchange import Exchange
 from headrace.spark.launch.replay import Prepared, ReplayOptions
-from headrace.spark.levels.exchange import Exchange
 from headrace.spec.pipeline import Pipeline
 from support.control.slots import Attempt, Snapshot, deployed
 from support.flows.site import Flow, flows

@@ -13,7 +13,7 @@ from headrace_connectors.kafka.librdkafka.native_library import library
 
 _CONSUMERS = ["native", pytest.param("client", marks=pytest.mark.full)]
 _PRODUCERS = ["native", pytest.param("arrays", marks=pytest.mark.full), pytest.param("client", marks=pytest.mark.full)]
-_LIBRDKAFKA = "headrace_connectors.kafka.librdkafka"
+_NATIVE_PRODUCER = "headrace_connectors.kafka.sink.native_producer"
 both_consumers = pytest.mark.parametrize("consumer_kind", ["native", "client"], indirect=True)
 every_producer = pytest.mark.parametrize("producer_kind", ["native", "arrays", "client"], indirect=True)
 
@@ -21,15 +21,15 @@ every_producer = pytest.mark.parametrize("producer_kind", ["native", "arrays", "
 @pytest.fixture(params=_CONSUMERS)
 def consumer_kind(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """Which consumer readers get; both must do the same."""
-    return _chosen(str(request.param), "headrace_connectors.kafka.source.consumers.library", monkeypatch)
+    return _chosen(str(request.param), "headrace_connectors.kafka.source.reader.library", monkeypatch)
 
 
 @pytest.fixture(params=_PRODUCERS)
 def producer_kind(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """Which producer writers get; all must do the same."""
     if request.param == "arrays":
-        monkeypatch.setattr(f"{_LIBRDKAFKA}.produce_calls.produce_kernel", lambda *_: None)
-        monkeypatch.setattr(f"{_LIBRDKAFKA}.delivery_reports.delivery_counter", lambda: None)
+        monkeypatch.setattr(f"{_NATIVE_PRODUCER}.produce_kernel", lambda *_: None)
+        monkeypatch.setattr(f"{_NATIVE_PRODUCER}.delivery_counter", lambda: None)
     return _chosen(str(request.param), "headrace_connectors.kafka.sink.producers.library", monkeypatch)
 
 

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
-from headrace_connectors.kafka.requests.access_tokens import unsecured_token
+from headrace_connectors.kafka.clients.access_tokens import unsecured_token
 from support.certificates import Issued
 
 CLIENT_ID, CLIENT_SECRET = "headrace-job", "t0ps3cret"

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from headrace.connect.format import Decoded, Decoder
 from headrace.core.types import DataType, Decimal, Field, ListOf, Primitive, Schema, Struct, Timestamp
-from headrace.formats.staging import staged_frame
+from headrace.formats.doubtful_rows import staged_frame
 
 Verdict = dict[str, object] | str
 """The row of a good message in physical values, or `bad` with its reason, or `skipped`."""

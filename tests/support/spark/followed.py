@@ -19,10 +19,10 @@ from pathlib import Path
 
 from headrace.core.settings import Home
 from headrace.local.pipeline_file import load_file
+from headrace.spark.driver.exchange import Exchange
 from headrace.spark.driver.follow import FollowOutcome
 from headrace.spark.launch.follow import FollowOptions, prepare_follow
 from headrace.spark.launch.replay import ReplayOptions
-from headrace.spark.levels.exchange import Exchange
 from headrace.spark.task.order import JobOrder
 from support.kafka.broker import Broker, produce
 from support.spark.local_exchange import LocalExchange

@@ -15,10 +15,10 @@ from typing import TypeVar
 
 from headrace.core.errors import ExternalError
 from headrace.execution.planning import JobPlans
-from headrace.spark.driver.publish_shares import publish_in_task
-from headrace.spark.levels.exchange import Exchange
+from headrace.spark.driver.exchange import Exchange
 from headrace.spark.task.level_run import run_level
 from headrace.spark.task.order import STATE_BYTES_MAX, JobOrder
+from headrace.spark.task.publish_shares import publish_in_task
 
 Item = TypeVar("Item")
 BATCH_ROWS = (1_000, 64, 7)

@@ -14,8 +14,8 @@ import pytest
 from headrace.checkpoint.savepoints.savepoint import find
 from headrace.connect import registry
 from headrace.core.settings import Home
+from headrace.spark.driver.exchange import RddExchange
 from headrace.spark.launch.replay import ReplayOptions, prepare
-from headrace.spark.levels.exchange import RddExchange
 from headrace.spec.reading.read import pipeline_from_dict
 from support.flows.site import Flow
 from support.third_party_site import third_party_path

@@ -11,7 +11,7 @@ from fuzz.command import Fuzzer, FuzzError, fuzz
 from fuzz.decoding import MESSAGES
 from fuzz.json_decode import FUZZER
 from fuzz.run import FUZZERS
-from headrace.formats.json.rows import RowReader
+from headrace.formats.json.decode import RowReader
 
 DOCUMENTS = 2_000
 

@@ -68,7 +68,7 @@ def stretch_by_stretch(flow: Flow, inputs: Path, folder: Path, engines: str, dra
     """Runs the flow to its end, a stretch by each of the engines, and checks its rows."""
     with in_memory(flow, inputs) as run, pytest.MonkeyPatch.context() as patch:
         patch.setattr("headrace.spark.task.output.outlets.BLOB_ROWS", draw.choice(BLOB_ROWS))
-        patch.setattr("headrace.spark.task.reading_task.MERGE_BYTES", 8 * draw.choice(BLOB_ROWS))
+        patch.setattr("headrace.spark.task.level_run.MERGE_BYTES", 8 * draw.choice(BLOB_ROWS))
         patch.setattr("headrace.spark.task.spilling_chain.MEASURE_BYTES", 10_000)
         patch.setattr("headrace.spark.task.output.combining_end.COMBINED_ROWS", draw.choice([65_536, 100, 1]))
         patch.setattr("headrace.spark.task.output.combining_end.WORTH_BYTES", draw.choice([0.5, 100.0]))

@@ -3,7 +3,7 @@
     staged ──one step (`final_names`)──> published ──fsync of the folder──> durable
 
 A second call continues from the state in which the first one ended. A file that is neither staged nor published is
-gone: a reader has taken it away, or it was lost (`committed_epochs` knows).
+gone: a reader has taken it away, or it was lost (`CommittedEpochs` of the committer distinguishes them).
 """
 
 from __future__ import annotations

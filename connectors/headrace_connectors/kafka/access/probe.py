@@ -34,7 +34,7 @@ from headrace_connectors.kafka.clients.client import (
 )
 from headrace_connectors.kafka.clients.committed_offsets import is_transient
 from headrace_connectors.kafka.clients.properties import connection_settings
-from headrace_connectors.kafka.transactions.names import PREFIX
+from headrace_connectors.kafka.clients.transaction_names import PREFIX
 
 DOCTORS_ID = f"{PREFIX}-doctor"
 TOPICS_MAX = 50

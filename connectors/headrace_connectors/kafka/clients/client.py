@@ -17,7 +17,7 @@ from confluent_kafka.admin._metadata import ClusterMetadata
 
 from headrace.core.errors import ExternalError, HeadraceError, UnreachableError, UserError
 from headrace_connectors.kafka.clients.properties import connection_settings
-from headrace_connectors.kafka.transactions.names import PREFIX
+from headrace_connectors.kafka.clients.transaction_names import PREFIX
 
 CONNECT_TIMEOUT_S = 8.0
 """Time limit of the brokers' first answer, after which they count as unreachable."""

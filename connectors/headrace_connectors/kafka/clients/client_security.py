@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from headrace.core.errors import UserError
+from headrace_connectors.kafka.clients.access_tokens import TokenSettings, oidc_settings, unsecured_settings
 from headrace_connectors.kafka.clients.properties import connection_settings, token_source
-from headrace_connectors.kafka.requests.access_tokens import TokenSettings, oidc_settings, unsecured_settings
 
 _PROTOCOLS = ("plaintext", "ssl", "sasl_plaintext", "sasl_ssl")
 _MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "GSSAPI", "OAUTHBEARER")

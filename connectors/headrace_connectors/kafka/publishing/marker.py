@@ -9,7 +9,7 @@ rows and the marker.
 
 Brokers keep the offset for `offsets.retention.minutes` after the last transaction (7 days), and transactional ids as
 long. A share that is continued later finds no marker, and would be published again from its first row. So a publisher
-checks the elapsed time first (`SinkConfig.remembers_ms`, by `marker_retention`).
+checks the elapsed time first (`SinkConfig.remembers_ms`, by `markers_kept_ms`).
 """
 
 from __future__ import annotations
@@ -17,22 +17,37 @@ from __future__ import annotations
 import json
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin._config import ConfigResource
 
 from headrace.connect.share_marker import ShareMarker
 from headrace.connect.sink import SinkContext
 from headrace.core.errors import ExternalError, HeadraceError
-from headrace_connectors.kafka.clients.client import ClientWatch, bad_settings, base_settings, translated
+from headrace_connectors.kafka.clients.client import (
+    CONNECT_TIMEOUT_S,
+    ClientWatch,
+    answered,
+    bad_settings,
+    base_settings,
+    known_cluster,
+    open_admin,
+    translated,
+)
 from headrace_connectors.kafka.clients.committed_offsets import committed_offsets, is_transient
 from headrace_connectors.kafka.clients.properties import connection_settings
+from headrace_connectors.kafka.clients.transaction_names import PREFIX, job_prefix
 from headrace_connectors.kafka.config import KafkaSinkSettings
-from headrace_connectors.kafka.transactions.names import PREFIX, job_prefix
 
 _PARTITION = 0
 _DENIED = frozenset({KafkaError.GROUP_AUTHORIZATION_FAILED, KafkaError.TOPIC_AUTHORIZATION_FAILED})
+SETTING = "offsets.retention.minutes"
+USUAL_MS = 7 * 24 * 3_600_000
+"""Kafka's own default."""
+_MINUTE_MS = 60_000
 
 
 def share_name(context: SinkContext) -> str:
-    """The transactional id of a share's publishers, and its marker's group. `transactions.names.parsed` does not
+    """The transactional id of a share's publishers, and its marker's group. `transaction_names.parsed` does not
     recognise it, so committers leave it alone: the next publisher, or the brokers, end a transaction that one left
     open."""
     return f"{job_prefix(context.job)}{context.node}-publish-{context.subtask}"
@@ -111,3 +126,25 @@ def marker_refused(error: KafkaError, brokers: str) -> HeadraceError:
             "topic",
         )
     return translated(error, brokers)
+
+
+def markers_kept_ms(config: KafkaSinkSettings) -> int:
+    """The shortest retention of all brokers; Kafka's default for brokers that do not report it (missing ACL).
+
+    Raises UnreachableError if none answers.
+    """
+    watch = ClientWatch(config.brokers)
+    admin = open_admin(config.brokers, config.properties, watch)
+    retentions_ms = [_retention_ms(admin, watch, broker) for broker in known_cluster(admin, watch).brokers]
+    return min(retentions_ms, default=USUAL_MS)
+
+
+def _retention_ms(admin: AdminClient, watch: ClientWatch, broker: int) -> int:
+    try:
+        (future,) = admin.describe_configs(
+            [ConfigResource(ConfigResource.Type.BROKER, str(broker))], request_timeout=CONNECT_TIMEOUT_S
+        ).values()
+        entry = answered(future, watch).get(SETTING)
+    except KafkaException:
+        return USUAL_MS
+    return USUAL_MS if entry is None or entry.value is None else int(entry.value) * _MINUTE_MS

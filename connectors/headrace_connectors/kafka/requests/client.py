@@ -4,21 +4,25 @@ Owns connections: the broker for each request, and concurrent requests to severa
 retries. A request without a response has code 13 (disconnected), whatever the cause. The caller then closes this client
 and opens another one, which bootstraps again and so finds brokers that restarted or moved.
 
-No thread: connections are read in the caller's thread.
+No thread: connections are read in the caller's thread. All connections of a client share the login: a TLS context, an
+access token, and a SASL mechanism for each connection.
 """
 
 from __future__ import annotations
 
+import importlib
 import random
 import socket
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
 
 from confluent_kafka import KafkaError
 
 from headrace.core.errors import ExternalError, UserError
+from headrace_connectors.kafka.clients.access_tokens import AccessTokens
 from headrace_connectors.kafka.clients.broker_list import hosts_and_ports
+from headrace_connectors.kafka.clients.client_security import ClientSecurity, require_installed, tls_context
 from headrace_connectors.kafka.requests.connection import (
     BrokerConnection,
     ConnectionBrokenError,
@@ -41,7 +45,7 @@ from headrace_connectors.kafka.requests.requests import (
     metadata,
     topic_log,
 )
-from headrace_connectors.kafka.requests.sasl import LoginRefusedError
+from headrace_connectors.kafka.requests.sasl import Gssapi, LoginRefusedError, OAuthBearer, Plain, SaslMechanism, Scram
 
 NETWORK_EXCEPTION = 13
 """Kafka's own code for a disconnect before the answer."""
@@ -52,6 +56,7 @@ _NAMES = {105: "TRANSACTIONAL_ID_NOT_FOUND"}
 """Names of codes that librdkafka does not know."""
 
 A = TypeVar("A")
+_CANONICAL = "resolve_canonical_bootstrap_servers_only"
 
 
 def error_name(code: int) -> str:
@@ -263,3 +268,40 @@ def canonical_name(host: str) -> str:
         return socket.gethostbyaddr(host)[0]
     except OSError:
         return host
+
+
+def connection_settings_of(security: ClientSecurity) -> ConnectionSettings:
+    """The settings for all connections of one client, which share an access token. Raises UserError for invalid TLS
+    files and for a missing package."""
+    require_installed(security)
+    tokens = AccessTokens(security.tokens) if security.tokens is not None else None
+    return ConnectionSettings(
+        client_id=security.client_id,
+        tls=None if security.tls is None else tls_context(security.tls),
+        login=None if security.mechanism is None else _login(security, tokens),
+        forget_login=lambda: _forgotten(tokens),
+        canonical=security.dns_lookup == _CANONICAL,
+    )
+
+
+def _login(security: ClientSecurity, tokens: AccessTokens | None) -> Callable[[str], SaslMechanism]:
+    username, password = security.username or "", security.password or ""
+    match security.mechanism:
+        case "PLAIN":
+            return lambda _host: Plain(username, password)
+        case "SCRAM-SHA-256" | "SCRAM-SHA-512" as name:
+            return lambda _host: Scram(name, username, password)
+        case "GSSAPI":
+            return lambda host: Gssapi(importlib.import_module("gssapi"), security.kerberos_service, host)
+        case "OAUTHBEARER":
+            assert tokens is not None, "client_security returns token settings with this mechanism"
+            return lambda _host: OAuthBearer(tokens.token(), tokens.extensions)
+        case other:
+            raise AssertionError(f"client_security rejects mechanism {other!r}")
+
+
+def _forgotten(tokens: AccessTokens | None) -> bool:
+    if tokens is None:
+        return False
+    tokens.forget()
+    return True

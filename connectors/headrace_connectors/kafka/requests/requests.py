@@ -12,8 +12,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
+from headrace_connectors.kafka.requests.protocol import TransactionProtocol
 from headrace_connectors.kafka.requests.wire_format import MessageReader, MessageWriter
-from headrace_connectors.kafka.transactions.protocol import TransactionProtocol
 
 A_co = TypeVar("A_co", covariant=True)
 

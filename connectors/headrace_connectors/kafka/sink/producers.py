@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from headrace_connectors.kafka.config import KafkaSinkSettings
 from headrace_connectors.kafka.librdkafka.native_library import library
-from headrace_connectors.kafka.librdkafka.native_producer import NativeProducer
 from headrace_connectors.kafka.sink.client_producer import ClientProducer
+from headrace_connectors.kafka.sink.native_producer import NativeProducer
 from headrace_connectors.kafka.sink.records import RecordQueue, TransactionalQueue
 from headrace_connectors.kafka.transactions.transaction_settings import transaction_settings
 

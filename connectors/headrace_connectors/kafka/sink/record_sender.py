@@ -1,23 +1,27 @@
 """Turns sink batches into records and sends them to a producer: key, tombstones, headers, timestamp; partition, linger.
 
+Rows whose records Kafka refuses for themselves are refused here (`refusals`, `SinkContext`).
+
 Outlives producers: a transactional writer opens one per transaction, and the topic keeps its partitions.
 """
 
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 
 import polars as pl
 import pyarrow as pa
 
+from headrace.connect.row_check import Refused
 from headrace.connect.sink import SinkBatch, SinkContext
 from headrace.core.batch import HEADERS, OP, TS
 from headrace.core.errors import ExternalError
 from headrace_connectors.kafka.clients.client import LOG
 from headrace_connectors.kafka.config import KafkaSinkSettings
-from headrace_connectors.kafka.sink.headers import header_columns, record_headers
 from headrace_connectors.kafka.sink.keys import KeyEncoder, key_encoder
 from headrace_connectors.kafka.sink.records import RecordQueue, Records
+from headrace_connectors.kafka.sink.refusals import UnwritableRows, open_refused_records
 
 SPREAD_ROWS = 4_000
 """Rows without a key go to one partition in runs of at most this length: full batches, even partitions."""
@@ -26,6 +30,7 @@ LOW_RATE_S = 0.003
 PARTITIONS_AGE_S = 300.0
 """The number of partitions is queried again after this time."""
 _LINGER_SETTINGS = frozenset({"linger.ms", "queue.buffering.max.ms"})
+Header = tuple[str, bytes | None]
 
 
 class RecordSender:
@@ -116,3 +121,58 @@ def _large_binary(values: pa.Array) -> pa.Array:
         # text is bytes already: the same buffers with another type
         return pa.Array.from_buffers(pa.large_binary(), len(values), values.buffers(), offset=values.offset)
     return values if pa.types.is_large_binary(values.type) else values.cast(pa.large_binary())
+
+
+def header_columns(rows: pl.DataFrame, columns: Mapping[str, str]) -> list[list[Header]]:
+    """One list of (name, value) per row; NULL is a header without a value."""
+    named = [[(name, value) for value in _bytes(rows.get_column(column))] for name, column in columns.items()]
+    return [list(row) for row in zip(*named, strict=True)]
+
+
+def record_headers(column: pl.Series) -> list[list[Header]]:
+    """The headers that records had, of a column of lists of name and value; none for NULL."""
+    return [[(each["key"], each["value"]) for each in listed or ()] for listed in column.to_list()]
+
+
+def _bytes(column: pl.Series) -> list[bytes | None]:
+    if column.dtype in (pl.String, pl.Binary):
+        return column.cast(pl.Binary).to_list()
+    from headrace.formats.json.encode import encode_json_object
+
+    texts = pl.from_arrow(encode_json_object(column.to_frame("value"), ["value"]))
+    assert isinstance(texts, pl.Series)
+    prefix = len('{"value":')
+    bare = texts.str.slice(prefix).str.strip_suffix("}").str.strip_chars('"')
+    return pl.select(pl.when(column.is_not_null()).then(bare)).to_series().cast(pl.Binary).to_list()
+
+
+class AcceptedRecords:
+    """Makes the records of one writer."""
+
+    def __init__(self, config: KafkaSinkSettings, context: SinkContext, sender: RecordSender) -> None:
+        self._context, self._sender = context, sender
+        self._unwritable = UnwritableRows(config, context.schema)
+        self._refused = open_refused_records(config)
+
+    def of(self, batch: SinkBatch) -> Records | None:
+        """The records of the accepted rows, in order; None if there are none."""
+        refused = dict(self._unwritable.refused(batch.rows))
+        records = self._records(batch, refused)
+        if records is not None and (later := self._refused.refused(_without(batch, refused).rows, records)):
+            numbers = [row for row in range(len(batch)) if row not in refused]
+            refused |= {numbers[row]: refusal for row, refusal in later.items()}
+            records = self._records(batch, refused)
+        # all at once: they leave in the order of the rows
+        self._context.refuse_rows(batch.rows, refused)
+        return records
+
+    def _records(self, batch: SinkBatch, refused: Refused) -> Records | None:
+        return self._sender.records(_without(batch, refused)) if len(refused) < len(batch) else None
+
+
+def _without(batch: SinkBatch, refused: Refused) -> SinkBatch:
+    if not refused:
+        return batch
+    kept = ~pl.int_range(len(batch), eager=True).is_in(list(refused))
+    assert batch.messages is not None, "a Kafka sink needs encoded messages"
+    return SinkBatch(batch.rows.filter(kept), batch.messages.filter(pa.array(kept.to_list())))

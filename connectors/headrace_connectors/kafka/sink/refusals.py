@@ -8,16 +8,20 @@ compression or on the broker's clock remain the broker's answer (`records.delive
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 
 import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
+from confluent_kafka import KafkaException
+from confluent_kafka.admin._config import ConfigResource
 
 from headrace.connect.row_check import Refusal, Refused, first_of
 from headrace.core.batch import OP, TS
+from headrace.core.errors import UnreachableError
 from headrace.core.types import Schema
-from headrace_connectors.kafka.clients.topic_limits import TopicLimits, read_topic_limits
+from headrace_connectors.kafka.clients.client import CONNECT_TIMEOUT_S, LOG, ClientWatch, answered, open_admin
 from headrace_connectors.kafka.config import KafkaSinkSettings
 from headrace_connectors.kafka.sink.keys import key_check, rows_without_key
 from headrace_connectors.kafka.sink.records import Records
@@ -31,6 +35,7 @@ CLOCK_TOLERANCE_MS = 60_000
 UNSENDABLE_TIMES_MS = (0, -1)
 """librdkafka sends 0 as the time of writing, and -1 means in Kafka's protocol that a record has no timestamp."""
 _VARINT_BITS = 7
+_NO_LIMIT_MS = 2**63 - 1
 
 
 class UnwritableRows:
@@ -188,3 +193,47 @@ def _headers_bytes(headers: list[tuple[str, bytes | None]]) -> int:
 def _varint_bytes(number: int) -> int:
     """Size of a length as a varint, which encodes it as a signed number (zigzag)."""
     return max(-(-(2 * number).bit_length() // _VARINT_BITS), 1)
+
+
+@dataclass(frozen=True, slots=True)
+class TopicLimits:
+    """None, or False: no limit, or none that is known.
+
+    compacted       every record needs a key
+    assigns_times   the brokers replace the timestamps of records, and so refuse none
+    before_max_ms, after_max_ms   how far a timestamp may be behind and ahead of the broker's clock
+    """
+
+    compacted: bool = False
+    assigns_times: bool = False
+    before_max_ms: int | None = None
+    after_max_ms: int | None = None
+
+
+def read_topic_limits(brokers: str, topic: str, properties: Mapping[str, str]) -> TopicLimits:
+    """Asks the brokers. Without an answer, or the right to describe the topic, no limit is known."""
+    watch = ClientWatch(brokers)
+    admin = open_admin(brokers, properties, watch)
+    resource = ConfigResource(ConfigResource.Type.TOPIC, topic)
+    try:
+        found = answered(admin.describe_configs([resource], request_timeout=CONNECT_TIMEOUT_S)[resource], watch)
+    except (KafkaException, UnreachableError) as error:
+        LOG.info("the settings of topic %s are not known: %s", topic, error)
+        return TopicLimits()
+    return limits_of({name: entry.value for name, entry in found.items()})
+
+
+def limits_of(settings: Mapping[str, str | None]) -> TopicLimits:
+    """The limits in a topic's settings, by Kafka's names. Brokers before 3.6 have one limit for both directions."""
+    both = settings.get("message.timestamp.difference.max.ms")
+    return TopicLimits(
+        compacted="compact" in (settings.get("cleanup.policy") or ""),
+        assigns_times=settings.get("message.timestamp.type") == "LogAppendTime",
+        before_max_ms=_limit_ms(settings.get("message.timestamp.before.max.ms", both)),
+        after_max_ms=_limit_ms(settings.get("message.timestamp.after.max.ms", both)),
+    )
+
+
+def _limit_ms(text: str | None) -> int | None:
+    value = int(text) if text else _NO_LIMIT_MS
+    return None if value == _NO_LIMIT_MS else value

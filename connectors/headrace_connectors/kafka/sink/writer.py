@@ -9,9 +9,8 @@ from collections.abc import Sequence
 
 from headrace.connect.sink import Committable, SinkBatch, SinkContext
 from headrace_connectors.kafka.config import KafkaSinkSettings
-from headrace_connectors.kafka.sink.accepted import AcceptedRecords
 from headrace_connectors.kafka.sink.producers import open_producer
-from headrace_connectors.kafka.sink.record_sender import RecordSender
+from headrace_connectors.kafka.sink.record_sender import AcceptedRecords, RecordSender
 
 
 class KafkaWriter:

@@ -24,14 +24,14 @@ from headrace_connectors.kafka.clients.client import (
     translated,
 )
 from headrace_connectors.kafka.config import KafkaSourceSettings
-from headrace_connectors.kafka.source.consumers import open_fetcher
+from headrace_connectors.kafka.librdkafka.native_library import library
+from headrace_connectors.kafka.source.client_consumer import ClientConsumer
 from headrace_connectors.kafka.source.enumerator import out_of_range
-from headrace_connectors.kafka.source.fetched import Columns, Fetched, FetchEvent, FetchWish, joined
-from headrace_connectors.kafka.source.group_use import GroupUse
-from headrace_connectors.kafka.source.identity_watch import IdentityWatch
-from headrace_connectors.kafka.source.offset_commits import OffsetCommits
+from headrace_connectors.kafka.source.fetched import Columns, Fetched, FetchEvent, FetchWish, RecordFetcher, joined
+from headrace_connectors.kafka.source.native_consumer import NativeConsumer, take_of
+from headrace_connectors.kafka.source.offset_commits import GroupUse, OffsetCommits
 from headrace_connectors.kafka.source.runs import Piece
-from headrace_connectors.kafka.source.topic_watch import TopicWatch
+from headrace_connectors.kafka.source.topic_watch import IdentityWatch, TopicWatch
 
 WAIT_S = 0.005
 """Time in s for which the client waits for a whole chunk: the latency at low rates."""
@@ -338,3 +338,12 @@ class KafkaReader:
         self._closed = True
         self._commits.settle(COMMIT_SETTLE_S)
         self._fetcher.close()
+
+
+def open_fetcher(wish: FetchWish) -> RecordFetcher:
+    """A consumer without partitions. Raises UserError for invalid settings."""
+    found = library()
+    take = None if found is None else take_of(found, wish)
+    if found is None or take is None:
+        return ClientConsumer(wish)
+    return NativeConsumer(found, wish, take)

@@ -14,12 +14,12 @@ from typing import Any, NoReturn
 
 from headrace.connect.sink import Committable, OpenTransaction, SinkContext
 from headrace.core.errors import ExternalError, UserError
+from headrace_connectors.kafka.clients.transaction_names import LANES, job_prefix, lanes_of, parsed
 from headrace_connectors.kafka.config import KafkaSinkSettings
 from headrace_connectors.kafka.requests.client import error_name
+from headrace_connectors.kafka.requests.protocol import TransactionProtocol, producer_text, protocol_of
 from headrace_connectors.kafka.requests.requests import EndCall
 from headrace_connectors.kafka.transactions.audit import Audited
-from headrace_connectors.kafka.transactions.names import LANES, job_prefix, lanes_of, parsed
-from headrace_connectors.kafka.transactions.protocol import TransactionProtocol, producer_text, protocol_of
 from headrace_connectors.kafka.transactions.rules import (
     DENIED,
     ONGOING,

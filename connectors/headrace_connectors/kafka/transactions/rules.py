@@ -16,7 +16,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
-from headrace_connectors.kafka.transactions.names import ATTEMPTS, TransactionName, parsed
+from headrace_connectors.kafka.clients.transaction_names import ATTEMPTS, TransactionName, parsed
 
 ONGOING = "Ongoing"
 COMMITTED = frozenset({"PrepareCommit", "CompleteCommit"})

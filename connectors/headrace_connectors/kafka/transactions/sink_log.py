@@ -13,8 +13,8 @@ from headrace.connect.sink import Committable
 from headrace.connect.source import Split, SplitId
 from headrace.core.errors import ExternalError, UserError
 from headrace_connectors.kafka.clients.log_identity import replaced_topics
+from headrace_connectors.kafka.clients.transaction_names import parsed
 from headrace_connectors.kafka.config import KafkaSinkSettings
-from headrace_connectors.kafka.transactions.names import parsed
 from headrace_connectors.kafka.transactions.txn_admin import TxnAdmin
 
 LOG_FIELD = "log"

@@ -3,6 +3,7 @@
 Owns the routing of requests to brokers and their retries. Transient errors (a broker restarts, a coordinator moves, a
 transaction's markers are pending) are retried for `patience_s`, then raised as ExternalError with `retry`. Each name
 has its own result. `rules` interprets responses, `requests.client` sends requests.
+`require_timeout_allowed` checks a sink's transaction timeout before the first row.
 """
 
 from __future__ import annotations
@@ -10,13 +11,18 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import TypeVar
 
-from headrace.core.errors import ExternalError
+from headrace.core.errors import ExternalError, UserError
 from headrace.core.retry import Backoff, Retries
 from headrace_connectors.kafka.clients.client_security import client_security
-from headrace_connectors.kafka.requests.client import NETWORK_EXCEPTION, BrokerClient, error_name
+from headrace_connectors.kafka.clients.transaction_names import PREFIX
+from headrace_connectors.kafka.config import KafkaSinkSettings
+from headrace_connectors.kafka.requests.client import (
+    NETWORK_EXCEPTION,
+    BrokerClient,
+    connection_settings_of,
+    error_name,
+)
 from headrace_connectors.kafka.requests.requests import Coordinator, EndCall, RawDescription
-from headrace_connectors.kafka.requests.settings import connection_settings_of
-from headrace_connectors.kafka.transactions.names import PREFIX
 from headrace_connectors.kafka.transactions.rules import (
     DENIED,
     MOVED,
@@ -240,3 +246,22 @@ def _described(name: str, raw: RawDescription) -> Description:
 
 def _code_of_pair(answer: tuple[int, int]) -> int:
     return answer[0]
+
+
+def require_timeout_allowed(config: KafkaSinkSettings) -> None:
+    """Raises UserError if `transaction_timeout` exceeds a broker's maximum, ExternalError if none answers.
+
+    If the brokers deny access to the setting, the check passes: the writer raises the error when it opens.
+    """
+    admin = TxnAdmin(config.brokers, config.properties)
+    try:
+        allowed_ms = admin.timeout_max_ms()
+    finally:
+        admin.close()
+    if allowed_ms is not None and config.transaction_timeout_ms > allowed_ms:
+        raise UserError(
+            f"transaction_timeout is {config.transaction_timeout_ms} ms, but Kafka at {config.brokers} allows "
+            f"{allowed_ms} ms at most",
+            remedy=f"write transaction_timeout: {allowed_ms}ms or less, "
+            "or raise transaction.max.timeout.ms of every broker",
+        )

@@ -8,9 +8,9 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql, sqlite
 
+from headrace_connectors.sql.tables.staged_parts import StagedBy, StagedPart
 from headrace_connectors.sql.tables.tables import EPOCH, EPOCH_PART_COLUMNS, ROWS, plain_epochs
 from headrace_connectors.sql.tables.target import DELETE, PART_COLUMNS, SEQUENCE, Target
-from headrace_connectors.sql.writing.staged_parts import StagedBy, StagedPart
 
 Source = sa.TableClause | sa.Subquery
 Truth = sa.ColumnElement[bool]

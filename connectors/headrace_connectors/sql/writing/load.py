@@ -1,4 +1,5 @@
-"""Inserts rows into a table by the database's fastest method, inside of the caller's transaction."""
+"""Inserts rows into a table by the database's fastest method, inside of the caller's transaction. Values are
+converted whole columns at a time."""
 
 from __future__ import annotations
 
@@ -11,10 +12,12 @@ import sqlalchemy as sa
 from psycopg import sql
 
 from headrace.core.errors import DataError
-from headrace.core.types import Schema
+from headrace.core.types import DataType, Decimal, ListOf, Primitive, Schema, Struct, Timestamp
+from headrace.formats.json.encode import encode_json_object
 from headrace_connectors.sql.tables.tables import plain
 from headrace_connectors.sql.tables.target import Target
-from headrace_connectors.sql.writing.values import as_csv, as_objects, as_sqlite
+
+_MICROSECONDS = "%Y-%m-%d %H:%M:%S%.6f"
 
 
 def load(connection: sa.Connection, target: Target, rows: pl.DataFrame, schema: Schema) -> None:
@@ -66,3 +69,70 @@ def _insert(connection: sa.Connection, target: Target, names: Sequence[str]) -> 
 
 _Loader = Callable[[sa.Connection, Target, pl.DataFrame, Schema], None]
 _LOADERS: dict[str, _Loader] = {"postgresql": _copy, "sqlite": _insert_sqlite}
+
+
+def as_csv(rows: pl.DataFrame, schema: Schema) -> bytes:
+    """Rows as CSV for PostgreSQL's COPY: NULL is empty, an empty text is quoted.
+
+    Columns outside of the schema are unchanged: they are numbers, texts and bools.
+    """
+    shown = rows.with_columns([_as_text(rows.get_column(item.name), item.type) for item in schema])
+    return shown.write_csv(None, include_header=False, quote_style="non_numeric").encode()
+
+
+def as_sqlite(rows: pl.DataFrame, schema: Schema) -> list[tuple[object, ...]]:
+    """Rows as values that SQLite stores unchanged; times are ISO 8601 in UTC, as its own functions parse them."""
+    return rows.with_columns([_as_sqlite(rows.get_column(item.name), item.type) for item in schema]).rows()
+
+
+def as_objects(rows: pl.DataFrame, schema: Schema) -> list[tuple[object, ...]]:
+    """Rows as Python values for any other driver; times in UTC without a zone."""
+    return rows.with_columns([_as_object(rows.get_column(item.name), item.type) for item in schema]).rows()
+
+
+def _as_text(column: pl.Series, dtype: DataType) -> pl.Series:
+    match dtype:
+        case Timestamp():
+            return column.dt.strftime(f"{_MICROSECONDS}+00")
+        case Primitive.BINARY:
+            return _series("\\x" + pl.col(column.name).bin.encode("hex"), column)
+        case ListOf() | Struct():
+            return _json_texts(column)
+        case Primitive() | Decimal():
+            return column
+
+
+def _as_sqlite(column: pl.Series, dtype: DataType) -> pl.Series:
+    match dtype:
+        case Timestamp():
+            return column.dt.strftime(_MICROSECONDS)
+        case Primitive.DATE:
+            return column.dt.strftime("%Y-%m-%d")
+        case Decimal():
+            return column.cast(pl.String)
+        case ListOf() | Struct():
+            return _json_texts(column)
+        case Primitive():
+            return column
+
+
+def _as_object(column: pl.Series, dtype: DataType) -> pl.Series:
+    match dtype:
+        case Timestamp():
+            return column.dt.replace_time_zone(None)
+        case ListOf() | Struct():
+            return _json_texts(column)
+        case Primitive() | Decimal():
+            return column
+
+
+def _json_texts(column: pl.Series) -> pl.Series:
+    """Each value as JSON, as the json format writes it inside of a row; NULL stays NULL."""
+    objects = pl.from_arrow(encode_json_object(column.alias("v").to_frame(), ("v",)))
+    assert isinstance(objects, pl.Series)
+    texts = objects.cast(pl.String).str.strip_prefix('{"v":').str.strip_suffix("}")
+    return pl.select(pl.when(column.is_not_null()).then(texts).alias(column.name)).to_series()
+
+
+def _series(value: pl.Expr, column: pl.Series) -> pl.Series:
+    return column.to_frame().select(value.alias(column.name)).to_series()

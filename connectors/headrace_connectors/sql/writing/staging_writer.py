@@ -1,5 +1,11 @@
 """Stages rows for their epoch, exactly once: they are committed into the staging table, and the committer moves
-them."""
+them.
+
+Rows that the user's table would refuse are found beforehand, by a trial. PostgreSQL tries them in a temporary table
+with the columns and checks of the user's: rows that are written and rolled back would leave dead ones in the table
+itself. Unique and foreign keys are not tried there. SQLite has no copy of a table; there the rows are written and
+rolled back.
+"""
 
 from __future__ import annotations
 
@@ -12,16 +18,20 @@ import sqlalchemy as sa
 
 from headrace.connect.row_check import Refused
 from headrace.connect.sink import Committable, SinkBatch, SinkContext
+from headrace.core.types import Schema
 from headrace_connectors.sql.client import Database
 from headrace_connectors.sql.config import SqlSinkSettings
 from headrace_connectors.sql.failures import is_duplicate, is_transient
+from headrace_connectors.sql.tables.staged_parts import StagedBy, StagedPart
 from headrace_connectors.sql.tables.statements import is_part
-from headrace_connectors.sql.tables.tables import plain_staged
-from headrace_connectors.sql.tables.target import DELETE, PART_COLUMNS, SEQUENCE
+from headrace_connectors.sql.tables.tables import plain, plain_staged
+from headrace_connectors.sql.tables.target import DELETE, PART_COLUMNS, SEQUENCE, Target
+from headrace_connectors.sql.writing.halves import put_by_halves
 from headrace_connectors.sql.writing.load import load
 from headrace_connectors.sql.writing.row_buffer import RowBuffer, refuse, with_keys, without
-from headrace_connectors.sql.writing.staged_parts import StagedBy, StagedPart
-from headrace_connectors.sql.writing.trial import Trial
+from headrace_connectors.sql.writing.table_rows import TableRows
+
+_COPY = Target("__headrace_trial")
 
 
 class StagingWriter:
@@ -114,3 +124,30 @@ class StagingWriter:
         """Discards rows that were not flushed; a later attempt sweeps the staged ones."""
         self._buffer.taken()
         self._database.close()
+
+
+class Trial:
+    """The trials of one writer. what: its name in errors."""
+
+    def __init__(self, config: SqlSinkSettings, schema: Schema, what: str) -> None:
+        self._target, self._schema, self._what = config.target, schema, what
+        self._table = TableRows(config, schema)
+
+    def refused(self, connection: sa.Connection, rows: pl.DataFrame) -> Refused:
+        """The buffered rows that the table refuses for themselves."""
+        if connection.dialect.name != "postgresql":
+            return put_by_halves(connection, rows, self._table.put, self._what, keep=False)
+        # a delete has only a key
+        numbers = (~rows.get_column(DELETE)).arg_true()
+        connection.exec_driver_sql(self._made_copy(connection))
+        found = put_by_halves(connection, rows[numbers], self._put_into_copy, self._what, keep=False)
+        return {numbers[row]: refusal for row, refusal in found.items()}
+
+    def _made_copy(self, connection: sa.Connection) -> str:
+        names = connection.dialect.identifier_preparer
+        copy, table = (names.format_table(plain(each, ())) for each in (_COPY, self._target))
+        parts = " ".join(f"INCLUDING {part}" for part in ("CONSTRAINTS", "DEFAULTS", "GENERATED", "IDENTITY"))
+        return f"CREATE TEMPORARY TABLE {copy} (LIKE {table} {parts}) ON COMMIT DROP"
+
+    def _put_into_copy(self, connection: sa.Connection, rows: pl.DataFrame) -> None:
+        load(connection, _COPY, rows.select(self._schema.names), self._schema)

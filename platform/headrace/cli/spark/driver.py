@@ -28,8 +28,15 @@ from headrace.spark.cluster.driver_end import DriverEnd, end_url
 from headrace.spark.cluster.kubernetes_settings import DRIVER, EXECUTOR, is_kubernetes
 from headrace.spark.cluster.packaging import Packages
 from headrace.spark.cluster.spark_defaults import with_defaults
-from headrace.spark.cluster.spark_submit import WHERE, Submission, changed, installed_spark_submit, without
-from headrace.spark.cluster.submitted_driver import Ended, SubmittedDriver
+from headrace.spark.cluster.spark_submit import (
+    WHERE,
+    Ended,
+    Submission,
+    SubmittedDriver,
+    changed,
+    installed_spark_submit,
+    without,
+)
 from headrace.spark.cluster.yarn_settings import YARN, driver_settings, executor_room, require_conf_dir
 from headrace.spark.launch.replay import ReplayOptions, require_replayable
 from headrace.spec.pipeline import Pipeline

@@ -27,8 +27,7 @@ from headrace.client.submission import job_code
 from headrace.core.errors import ExternalError, UserError
 from headrace.spark.cluster.driver_files import CONF_THERE, write_conf_folder
 from headrace.spark.cluster.driver_jvm import LOG4J, LOG4J_CHOICES
-from headrace.spark.cluster.executor_pods import FORGIVEN_S
-from headrace.spark.cluster.kubernetes_pods import Pods, PodStatus, pods_from_here
+from headrace.spark.cluster.kubernetes_pods import FORGIVEN_S, Pods, PodStatus, pods_from_here
 from headrace.spark.cluster.kubernetes_settings import (
     DRIVER,
     EXECUTOR,

@@ -1,4 +1,5 @@
-"""Copies the output of a command on the cluster, for the process that submitted it."""
+"""Copies the output of a command on the cluster: for the process that submitted it, and for Kubernetes as the pod's
+termination message."""
 
 from __future__ import annotations
 
@@ -8,12 +9,16 @@ import traceback
 from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from pathlib import Path
 from typing import TextIO
 
 from headrace.core.errors import HeadraceError
 from headrace.spark.cluster.driver_end import DriverEnd
 
 _PARTS_MAX = 5_000
+BYTES_MAX = 4096
+"""Kubernetes keeps no more."""
+_PLACE = Path("/dev/termination-log")
 
 
 class Overheard(io.TextIOBase):
@@ -69,3 +74,20 @@ def _keep(end: DriverEnd, url: str) -> None:
         end.keep(url)
     except (HeadraceError, OSError) as error:
         sys.stderr.write(f"the end is not told at {url}: {error}\n")
+
+
+@contextmanager
+def last_word() -> Iterator[None]:
+    """Around a command: its result, else its error, becomes the pod's termination message, too. Does nothing outside a
+    pod.
+    """
+    if not _PLACE.exists():
+        yield
+        return
+    out, err = Overheard(sys.stdout), Overheard(sys.stderr)
+    try:
+        with redirect_stdout(out), redirect_stderr(err):
+            yield
+    finally:
+        said = out.text() or err.text().rpartition("error: ")[2]
+        _PLACE.write_bytes(said.encode()[-BYTES_MAX:])

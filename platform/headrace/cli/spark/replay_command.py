@@ -6,30 +6,34 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
 import typer
 
 from headrace.cli.arguments import print_json
 from headrace.cli.errors import FAILED, exit_code
 from headrace.cli.origin_options import OriginOptions
+from headrace.cli.row_differences import print_comparison
 from headrace.cli.runs.floors import read_floors
-from headrace.cli.spark.against import replay_against
 from headrace.cli.spark.driver import SentReplay
-from headrace.cli.spark.give_up import give_up_replay
 from headrace.cli.spark.replay_options import Comparison, Following, History, SparkTarget, Work
 from headrace.cli.spark.settings import BEGINS_ANEW, Teller, interruptible, quiet_driver, settings_of, travelling
 from headrace.client.submission import file_form
 from headrace.core.errors import ExternalError, UnreachableError, UserError
 from headrace.core.files.named_file import named_file
 from headrace.core.settings import Home
+from headrace.core.text.plural import plural
 from headrace.local.pipeline_file import load_file
 from headrace.spark.cluster.packaging import OWN_CODE
 from headrace.spark.driver.follow import FollowOutcome
 from headrace.spark.driver.replay import ReplayOutcome
-from headrace.spark.launch.follow import INTERVAL_MS, FollowOptions, run_follow
-from headrace.spark.launch.replay import ReplayOptions, run_replay
+from headrace.spark.launch.follow import INTERVAL_MS, FollowOptions, prepare_follow, run_follow
+from headrace.spark.launch.replay import ReplayOptions, prepare, run_replay
 from headrace.spec.pipeline import Pipeline
 from headrace.spec.reading.read import pipeline_from_dict
+
+if TYPE_CHECKING:
+    from headrace.api.spark.against import ComparedWithTopic, TopicRange
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -152,3 +156,98 @@ class ReplayCommand:
         )
         if outcome.savepoint is not None:
             typer.echo(f"savepoint {outcome.savepoint}", err=True)
+
+
+def give_up_replay(pipeline: Pipeline, options: ReplayOptions, *, follow: bool, as_json: bool) -> None:
+    """`--give-up`: ends the run that the same command would continue otherwise, and runs nothing.
+
+    Raises UserError if there is none.
+    """
+    from headrace.checkpoint.paths import job_url
+    from headrace.checkpoint.stores.opening import open_store
+    from headrace.core.clock import SystemClock
+    from headrace.spark.launch.give_up import give_up
+
+    home = Home.from_environment()
+    prepared = prepare_follow(pipeline, FollowOptions(options), home) if follow else prepare(pipeline, options, home)
+    given = give_up(prepared.job, open_store(job_url(prepared.storage, prepared.job)), SystemClock())
+    if as_json:
+        print_json({"state": "CANCELED", "job_id": given.job, "rows_given_up": given.rows})
+        return
+    typer.echo(f"CANCELED: {given.job}")
+    if given.rows:
+        typer.echo(f"{given.rows:,} rows that were decided on stay as they are in the sinks: published, or not")
+
+
+def replay_against(
+    pipeline: Pipeline, options: ReplayOptions, topic: TopicRange, sink: str | None, *, as_json: bool
+) -> None:
+    """`--against TOPIC`: compares history with the rows that were published live. If they differ, the exit code is 1.
+
+    Raises UserError, ExternalError.
+    """
+    from headrace.api.spark.against import compare_with_topic
+    from headrace.spark.cluster.session import session
+
+    if options.savepoint is not None:
+        raise UserError("--against publishes nothing and keeps no state", remedy="leave out --savepoint")
+    comparing = replace(options, publish=False, final=False, open_end=not options.final)
+    prepared = prepare(pipeline, comparing, Home.from_environment())
+    with session(f"headrace replay {pipeline.name}", options.master, options.conf) as spark:
+        compared = compare_with_topic(spark, prepared, topic, sink, _say)
+    if as_json:
+        print_json(_comparison_document(compared, topic.topic))
+    else:
+        _print_compared(compared, topic.topic, closed=options.final)
+    if not compared.same:
+        raise typer.Exit(FAILED)
+
+
+def _say(text: str) -> None:
+    typer.echo(text, err=True)
+
+
+def _comparison_document(compared: ComparedWithTopic, topic: str) -> dict[str, object]:
+    from headrace.local.comparison.difference_report import comparison_json
+
+    return {
+        "topic": topic,
+        "sink": compared.sink,
+        **comparison_json(compared.rows, compared.update_key),
+        "same": compared.same,
+        "records": compared.records,
+        "unreadable": compared.unreadable,
+        "rows_in": compared.rows_in,
+        "late": compared.late,
+    }
+
+
+def _print_compared(compared: ComparedWithTopic, topic: str, *, closed: bool) -> None:
+    title = f"{compared.sink} and {topic}"
+    print_comparison(
+        title, compared.rows, missing=f"missing in {topic}", extra=f"only in {topic}", key=compared.update_key
+    )
+    if compared.unreadable:
+        typer.secho(
+            f"    {plural(compared.unreadable, 'record')} of {topic} cannot be read as rows of the sink", fg="red"
+        )
+        for reason in compared.reasons:
+            typer.echo(f"      {reason}")
+    if not compared.same:
+        for line in _explanations(compared, closed=closed):
+            typer.echo(line)
+
+
+def _explanations(compared: ComparedWithTopic, *, closed: bool) -> list[str]:
+    lines = ["what may explain it, beside a real difference:"]
+    if compared.rows.missing:
+        lines.append("  missing: the live job has not come so far yet, or wrote them to another topic")
+        if closed:
+            lines.append("  missing: --drain closes windows that are still open live: leave it out")
+    if compared.rows.extra:
+        lines.append("  extra: they are of rows before --from or after --until, or the live job began with other state")
+        lines.append("  extra: a row twice is what at-least-once delivery gives after a failure")
+    if compared.late:
+        lines.append(f"  {plural(compared.late, 'row')} came too late here: with another --from time begins elsewhere")
+    lines.append("  idle partitions: what ended their idleness live is told by --floors")
+    return lines

@@ -15,7 +15,7 @@ from contextlib import AbstractContextManager
 
 def main() -> None:
     """Runs the command with the arguments after this file on spark-submit's command line."""
-    from headrace.cli.spark.pod_result import last_word
+    from headrace.cli.spark.output_copy import last_word
     from headrace.spark.cluster.driver_files import unpack_files
 
     # the modules beside the pipeline file, as unpacked by `--deploy-mode cluster`

@@ -30,7 +30,7 @@ from headrace.core.errors import InternalError
 from headrace.core.signals import Barrier, EndOfInput, Signal, Watermark
 from headrace.exchange.edge.adaptive_bounds import ChannelBounds
 from headrace.exchange.edge.rows import Rows
-from headrace.kernels.exchange.arrow_message import ArrowMessageWriter
+from headrace.kernels.arrow_message import ArrowMessageWriter
 
 HEADER = struct.Struct("<IB3xI")
 PAYLOAD_MAX = 1 << 30

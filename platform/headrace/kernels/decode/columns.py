@@ -17,7 +17,7 @@ import polars as pl
 import pyarrow as pa
 
 from headrace.core.types import MICROSECONDS, DataType, Decimal, Field, ListOf, Primitive, Schema, Struct, Timestamp
-from headrace.kernels.bitmaps import packed_bits
+from headrace.kernels.arrow_columns import packed_bits
 
 TEXT_BYTES_MAX = (1 << 31) - 1
 """Most bytes of one buffer that views can refer to."""

@@ -10,7 +10,7 @@ import numpy.typing as npt
 import polars as pl
 import pyarrow as pa
 
-from headrace.kernels.arrow_offsets import offset_bytes
+from headrace.kernels.arrow_columns import offset_bytes
 from headrace.kernels.decode.columns import TEXT_BYTES_MAX, ColumnLayout, Columns
 
 DecodeCall = Callable[[int], int]

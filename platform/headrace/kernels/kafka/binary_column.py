@@ -7,7 +7,7 @@ from ctypes import c_int64, c_void_p
 
 import pyarrow as pa
 
-from headrace.kernels.arrow_offsets import offset_bytes
+from headrace.kernels.arrow_columns import offset_bytes
 
 
 class BinaryColumn(ctypes.Structure):

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from headrace.core.arrow_arrays import BINARY_BYTES_MAX
 from headrace.core.errors import ExternalError
-from headrace.kernels.bitmaps import packed_bits
+from headrace.kernels.arrow_columns import packed_bits
 from headrace.kernels.library import is_loaded, kernel
 
 _HEADER = pa.struct([("key", pa.large_string()), ("value", pa.large_binary())])

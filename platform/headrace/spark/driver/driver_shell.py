@@ -4,21 +4,30 @@
 
 If an effect raises an `Exception` of any kind, the event is `Failed`, and the machine decides whether to retry.
 Exceptions that end the process (`KeyboardInterrupt`, `SystemExit`) are not caught.
+
+Leftovers are files of the job's earlier drivers that no checkpoint names. A driver deletes them once it owns the job:
+when its `attempt` record is written, no earlier driver can decide anything any more. But this driver may have been
+suspended for minutes since, and another one may own the job by now, and write files in the same folder. So this driver
+deletes only files of attempts before its own, which it recognises by the attempt's number in the file name. A later
+driver neither writes nor needs such a file, unless a checkpoint names it, and those are kept. The names of temporary
+files contain no number, and their writes may be in progress, so they are deleted only when they are old.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol, assert_never
 
 from headrace.checkpoint.job_folder.journal_store import JournalStore
+from headrace.checkpoint.job_folder.orphans import GRACE_MS
 from headrace.checkpoint.job_folder.usable import damaged_epochs
-from headrace.checkpoint.journal.journal import JournalReplaced, Settled, Written
+from headrace.checkpoint.journal.journal import Journal, JournalReplaced, Settled, Written, own_files
 from headrace.checkpoint.journal.records import CheckpointRecord, Record
 from headrace.checkpoint.journal.resolve import resolve
 from headrace.checkpoint.manifest import Manifest, StateHandle
-from headrace.checkpoint.paths import STAGED
+from headrace.checkpoint.paths import MANIFEST, STAGED, STATE
 from headrace.checkpoint.savepoints.savepoint import finish_savepoint
 from headrace.checkpoint.stores.opening import OpenFolder, open_folder
 from headrace.checkpoint.stores.store import ObjectStore
@@ -26,16 +35,16 @@ from headrace.core.clock import Clock
 from headrace.core.errors import ExternalError
 from headrace.core.source_state import SourceState
 from headrace.execution.manifests import savepoint_of
-from headrace.spark.driver.leftovers import remove_files, remove_savepoints, remove_strays
 from headrace.spark.driver.publication import Say, staged_files
 from headrace.spark.driver_machine import effects as do
 from headrace.spark.driver_machine import events as on
-from headrace.spark.driver_machine.config import DriverConfig
+from headrace.spark.driver_machine.config import DriverConfig, savepoint_attempt
 from headrace.spark.driver_machine.epoch import Epoch, Splits, Work
 from headrace.spark.driver_machine.machine import DriverMachine
 
 Pause = Callable[[int], bool]
 """Waits for a number of ms, or until a stop is requested. Returns whether one was."""
+_OF_ATTEMPT = re.compile(rf"(?:{STAGED}|{STATE})(\d+)-")
 
 
 class Sources(Protocol):
@@ -220,3 +229,42 @@ def drive(config: DriverConfig, parts: DriverParts, say: Say) -> do.End:
                 raise error
             case effect:
                 step = machine.handle(shell.perform(effect))
+
+
+def remove_files(store: ObjectStore, journal: Journal, attempt: int, now_ms: int) -> None:
+    """Deletes files of attempts before `attempt` that are neither state of a checkpoint in the journal nor staged rows
+    that are decided and not committed. store: the job's folder.
+    """
+    named = {path for record in journal.checkpoints for path in own_files(record.manifest)}
+    if journal.uncommitted is not None:
+        named |= set(staged_files(journal.uncommitted.manifest))
+    # `named` is as old as this driver's read of the journal, and may lack files of later attempts: `_before` excludes
+    # those
+    store.delete(path for path in _before(store, attempt) if path not in named)
+    store.delete([each.path for each in store.leftovers() if each.modified_ms <= now_ms - GRACE_MS])
+
+
+def remove_savepoints(folder: ObjectStore, job: str, attempt: int, decided: Iterable[str]) -> None:
+    """Deletes savepoints of attempts before `attempt`, except the decided ones. decided: URLs of savepoints that a
+    record names.
+    """
+    kept = {url.rstrip("/").rpartition("/")[2] for url in decided}
+    folder.delete(
+        path
+        for path in folder.list(f"savepoint-{job}-")
+        if (made_by := savepoint_attempt(job, path)) is not None
+        and made_by < attempt
+        and path.partition("/")[0] not in kept
+    )
+
+
+def remove_strays(savepoint: ObjectStore, states: Sequence[StateHandle]) -> None:
+    """Deletes files in a complete savepoint that its manifest does not name: failed task attempts wrote them."""
+    named = {part.path for handle in states for part in handle.files} | {MANIFEST}
+    savepoint.delete([path for path in savepoint.list("") if path not in named])
+    savepoint.delete([each.path for each in savepoint.leftovers()])
+
+
+def _before(store: ObjectStore, attempt: int) -> list[str]:
+    there = [*store.list(STAGED), *store.list(STATE)]
+    return [path for path in there if (found := _OF_ATTEMPT.match(path)) and int(found[1]) < attempt]

@@ -19,13 +19,13 @@ from headrace.plan.physical import PhysicalPlan, SourceSpec
 from headrace.plan.totals import row_totals
 from headrace.spark.driver.driver_setup import DriverWish, computation_of, config_of, publication_of
 from headrace.spark.driver.driver_shell import DriverParts, Pause, drive
+from headrace.spark.driver.exchange import Exchange
 from headrace.spark.driver.follow_sources import Discovery, FollowSources, SplitKey
 from headrace.spark.driver.idle_splits import IdleSplits, SourceClock
 from headrace.spark.driver.publication import Say
 from headrace.spark.driver_machine.config import DriverConfig
 from headrace.spark.driver_machine.effects import End
 from headrace.spark.driver_machine.epoch import Splits, Work
-from headrace.spark.levels.exchange import Exchange
 
 FAILURES_MAX = 10
 """Most consecutive increments that may fail for transient external reasons."""

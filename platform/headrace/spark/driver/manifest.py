@@ -19,7 +19,7 @@ from headrace.execution.plan_facts import PlanFacts
 from headrace.plan.physical import PhysicalPlan, SourceSpec
 from headrace.spark.levels.envelope import Envelope
 from headrace.spark.levels.levels import Levels
-from headrace.spark.task.report import StagedShare, TaskReport
+from headrace.spark.task.order import StagedShare, TaskReport
 
 STAGED_FILES = "staged"
 """Key of a committable's payload with the files of its share."""

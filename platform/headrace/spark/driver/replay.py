@@ -25,15 +25,15 @@ from headrace.execution.connectors import JobConnectors
 from headrace.execution.planning import JobPlans, plan_pipeline
 from headrace.plan.physical import PhysicalPlan
 from headrace.plan.totals import row_totals
-from headrace.spark.driver.abandoned import remove_abandoned
 from headrace.spark.driver.driver_setup import DriverWish, computation_of, config_of, publication_of
 from headrace.spark.driver.driver_shell import DriverParts, drive
+from headrace.spark.driver.exchange import Exchange
 from headrace.spark.driver.manifest import share_of
 from headrace.spark.driver.publication import Say
+from headrace.spark.driver.unpublished import remove_abandoned
 from headrace.spark.driver_machine.config import DriverConfig
 from headrace.spark.driver_machine.epoch import Splits, Work
-from headrace.spark.levels.exchange import Exchange
-from headrace.spark.task.report import StagedShare
+from headrace.spark.task.order import StagedShare
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,11 +1,29 @@
-"""The configuration of a driver's machine. Data only. `bounded` alone distinguishes a replay from following."""
+"""The configuration of a driver's machine, and the names of its savepoints. Pure. `bounded` alone distinguishes a
+replay from following.
+
+A savepoint's name contains the attempt's number, so that a later attempt recognises the files of earlier ones.
+"""
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 from headrace.checkpoint.manifest import Manifest
-from headrace.spark.driver_machine.names import new_savepoint
+from headrace.checkpoint.paths import savepoint_url
+
+
+def new_savepoint(directory: str, job: str, epoch: int, attempt: int, unique: str) -> str:
+    """Returns the URL of the folder for an attempt's savepoint. unique: hex digits that no other driver has."""
+    return savepoint_url(directory, job, epoch, f"{attempt}x{unique}")
+
+
+def savepoint_attempt(job: str, path: str) -> int | None:
+    """Returns the attempt that wrote a file, from its path in the folder of savepoints; None: another job or no driver
+    wrote it.
+    """
+    found = re.match(rf"savepoint-{re.escape(job)}-\d+-(\d+)x[0-9a-f]+/", path)
+    return int(found[1]) if found else None
 
 
 @dataclass(frozen=True, slots=True)

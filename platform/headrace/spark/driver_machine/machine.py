@@ -56,7 +56,27 @@ from headrace.spark.driver_machine import events as on
 from headrace.spark.driver_machine.config import DriverConfig
 from headrace.spark.driver_machine.effects import Step
 from headrace.spark.driver_machine.epoch import Epoch, Splits, Work, standing
-from headrace.spark.driver_machine.errors import GivenUpError, ReplacedError
+
+
+class ReplacedError(ExternalError):
+    """Another driver has written to the job's journal. number: the record that proves it."""
+
+    def __init__(self, job: str, number: int) -> None:
+        super().__init__(
+            f"another driver runs {job} now (record {number} of its journal is not this one's)",
+            remedy="let that one go on, or end it and give the command again",
+        )
+
+
+class GivenUpError(ExternalError):
+    """The job was ended by a user or another job: decided output that is not published never will be."""
+
+    def __init__(self, job: str) -> None:
+        super().__init__(
+            f"{job} was given up, or another job goes on from its checkpoint",
+            remedy="give the command again to see what it can go on from",
+        )
+
 
 NOT_YET_MS = 0
 """Time of a draft: the shell sets it when it appends."""

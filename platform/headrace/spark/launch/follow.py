@@ -22,15 +22,15 @@ from headrace.execution.origin import Origin, find_origin, origin_again
 from headrace.execution.planning import JobPlans
 from headrace.plan.logical import plan_logical
 from headrace.processes.end_request import EndRequest
+from headrace.spark.cluster.progress import Tell
 from headrace.spark.driver.driver_shell import Pause
+from headrace.spark.driver.exchange import Exchange
 from headrace.spark.driver.follow import Follow, FollowOutcome, FollowWish
 from headrace.spark.driver.follow_sources import FollowSources
 from headrace.spark.driver.publication import Say
 from headrace.spark.launch.bounds import begun, up_to_now
 from headrace.spark.launch.identity import replay_job, replay_key
 from headrace.spark.launch.replay import ReplayOptions, own_exchange, require_replayable
-from headrace.spark.levels.exchange import Exchange
-from headrace.spark.levels.progress import Tell
 from headrace.spec.pipeline import Pipeline
 
 INTERVAL_MS = 10_000

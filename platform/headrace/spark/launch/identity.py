@@ -2,7 +2,8 @@
 has ended.
 
     <storage>/replay-<pipeline>-<key>-<n>     key: hash of the pipeline and its options; n: number of the run, from 1
-    <storage>/replay-<pipeline>-<key>-u<hex>  an unpublished run, which no later one continues
+
+Runs that publish nothing have other names (`driver.unpublished`).
 """
 
 from __future__ import annotations
@@ -17,10 +18,8 @@ from typing import Any
 from headrace.checkpoint.job_folder.journal_store import JournalStore
 from headrace.checkpoint.paths import job_url
 from headrace.checkpoint.stores.opening import open_store
-from headrace.checkpoint.unique_names import unique_part
 from headrace.core.source_state import AppliedFloor
-
-_PREFIX = "replay"
+from headrace.spark.driver.unpublished import replays_prefix
 
 
 def replay_key(
@@ -37,7 +36,7 @@ def replay_key(
 
 def replay_job(storage: str, pipeline: str, key: str) -> str:
     """Returns the id of the unfinished replay of that key, else of a new one. Blocking."""
-    prefix = f"{_PREFIX}-{pipeline}-{key}-"
+    prefix = f"{replays_prefix(pipeline)}{key}-"
     found = open_store(storage).list(prefix)
     numbers = {int(match[1]) for path in found if (match := re.match(re.escape(prefix) + r"(\d+)/", path))}
     newest = max(numbers, default=0)
@@ -47,18 +46,3 @@ def replay_job(storage: str, pipeline: str, key: str) -> str:
         if journal.finished is None:
             return job
     return f"{prefix}{newest + 1}"
-
-
-def unpublished_job(pipeline: str, key: str) -> str:
-    """Returns the id of a replay that no later run continues."""
-    return f"{unpublished_prefix(pipeline)}{key}-u{unique_part()}"
-
-
-def unpublished_prefix(pipeline: str) -> str:
-    """Returns the common prefix of the ids of a pipeline's replays."""
-    return f"{_PREFIX}-{pipeline}-"
-
-
-def unpublished_pattern(pipeline: str) -> str:
-    """Returns a regular expression for the ids of a pipeline's unpublished replays."""
-    return re.escape(unpublished_prefix(pipeline)) + "[0-9a-f]{8}-u[0-9a-f]{16}"

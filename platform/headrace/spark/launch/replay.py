@@ -1,14 +1,17 @@
 """From a pipeline and a user's options to a running replay: refusals, its identity, its parallelism.
 
-Errors are raised before Spark starts, where that is possible.
+Errors are raised before Spark starts, where that is possible. One of them: a folder of the driver's host cannot be a
+job's storage, because executors on other hosts cannot read it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Literal
+from urllib.parse import urlsplit
 
 from headrace.checkpoint.manifest import Manifest
 from headrace.checkpoint.paths import job_url
@@ -21,27 +24,34 @@ from headrace.execution.connector_messages import OpenRequest
 from headrace.execution.origin import Origin, OriginWish, find_origin
 from headrace.execution.planning import JobPlans
 from headrace.plan.logical import LogicalPlan, plan_logical
-from headrace.spark.cluster.executor_pods import await_executors
+from headrace.spark.cluster.kubernetes_pods import await_executors
 from headrace.spark.cluster.kubernetes_settings import EXECUTOR, is_kubernetes, mounts
+from headrace.spark.cluster.progress import Tell
 from headrace.spark.cluster.session import session
 from headrace.spark.cluster.spark_defaults import with_defaults
-from headrace.spark.cluster.storage_access import require_reachable
+from headrace.spark.driver.exchange import DataFrameExchange, Exchange, RddExchange
 from headrace.spark.driver.publication import Say
 from headrace.spark.driver.replay import Replay, ReplayOutcome, ReplayWish, require_same_logs, resolve_splits
+from headrace.spark.driver.unpublished import unpublished_job
 from headrace.spark.driver_machine.epoch import Splits
 from headrace.spark.launch.bounds import bounded
-from headrace.spark.launch.identity import replay_job, replay_key, unpublished_job
-from headrace.spark.levels.exchange import DataFrameExchange, Exchange, RddExchange
-from headrace.spark.levels.progress import Tell
+from headrace.spark.launch.identity import replay_job, replay_key
 from headrace.spec.pipeline import Pipeline
 from headrace.spec.reading.read import pipeline_from_dict
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+
 BackEnd = Literal["rdd", "dataframe"]
 BACK_ENDS: Mapping[str, BackEnd] = {"rdd": "rdd", "dataframe": "dataframe"}
 """Back ends by the names that a user may write."""
+_LOCAL, _STANDALONE = "local", "spark://"
+_VOLUMES = (
+    "mount a volume there in all pods: --conf spark.kubernetes.{driver,executor}.volumes.persistentVolumeClaim.NAME."
+    "{mount.path,options.claimName}"
+)
+_HERE = {"localhost", "127.0.0.1", "[::1]"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,3 +237,37 @@ def exchange_for(spark: SparkSession) -> Exchange:
 def exchange_of(back_end: BackEnd, spark: SparkSession, tell: Tell | None = None) -> Exchange:
     """Returns a back end's exchange on a session. tell: receives lines of progress."""
     return RddExchange(spark, tell) if back_end == "rdd" else DataFrameExchange(spark, tell)
+
+
+def runs_here(master: str) -> bool:
+    """Whether all executors run on this host."""
+    if not master.startswith(_STANDALONE):
+        return master.startswith(_LOCAL)
+    return {address.rpartition(":")[0] for address in master.removeprefix(_STANDALONE).split(",")} <= _HERE
+
+
+def require_reachable(master: str, places: Mapping[str, str | None], mounted: Sequence[str] = ()) -> None:
+    """Raises UserError if executors run elsewhere and a place (its description -> its URL) is a folder of this host.
+
+    mounted   folders that are volumes of all executors
+    """
+    if runs_here(master):
+        return
+    for what, url in places.items():
+        if url is None or not _is_folder(url) or _is_below(url, mounted):
+            continue
+        raise UserError(
+            f"{what} {url} is a folder of this host, which the executors of {master} do not reach",
+            remedy="name a place that all of them reach (s3://bucket/prefix or hdfs://namenode/path)"
+            + (f"; or {_VOLUMES}" if is_kubernetes(master) else "")
+            + "; if that folder is a mount that all of them have, say so: --allow-local-storage",
+        )
+
+
+def _is_folder(url: str) -> bool:
+    return "://" not in url or url.startswith("file:")
+
+
+def _is_below(url: str, folders: Sequence[str]) -> bool:
+    path = PurePosixPath(urlsplit(url).path if url.startswith("file:") else url)
+    return any(path.is_relative_to(folder) for folder in folders)

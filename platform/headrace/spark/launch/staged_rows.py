@@ -23,7 +23,7 @@ from headrace.execution.planning import plan_sinks
 from headrace.plan.physical import SinkSpec
 from headrace.spark.driver.publication import Say
 from headrace.spark.driver.replay import ReplayOutcome
-from headrace.spark.driver.staging_liveness import Owner
+from headrace.spark.driver.unpublished import Owner
 from headrace.spark.driver_machine.epoch import Splits
 from headrace.spark.launch.replay import Prepared, exchange_for, exchange_of
 from headrace.spark.task.output.staging_end import encode_staged, read_staged

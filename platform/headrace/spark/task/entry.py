@@ -40,9 +40,9 @@ def level(shared: Shared, number: int, partition: int, arriving: Iterable[bytes]
 
 
 def share(data: bytes) -> bytes:
-    """Publishes one share: `headrace.spark.driver.publish_shares`."""
+    """Publishes one share: `headrace.spark.task.publish_shares`."""
     _enter()
-    from headrace.spark.driver.publish_shares import publish_in_task
+    from headrace.spark.task.publish_shares import publish_in_task
 
     return publish_in_task(data)
 

@@ -1,6 +1,6 @@
 """One plan task in a Spark task: its chain, opened as a worker opens it, its output, and its report.
 
-    range_task, reading_task ──rows, time──> chain ──> outlets ──> ready: blobs for other tasks
+    level_run ──rows, time──> chain ──> outlets ──> ready: blobs for other tasks
                                                └─────> staged result rows, states ──> report
 
 The chain is the worker's (`worker.task.build`): operators do not know which engine runs them.
@@ -23,11 +23,9 @@ from headrace.plan.contexts import sink_context
 from headrace.plan.physical import PhysicalPlan, SinkSpec, Task
 from headrace.spark.levels.envelope import Envelope, Kind
 from headrace.spark.levels.levels import Levels
-from headrace.spark.task.order import JobOrder
-from headrace.spark.task.output.checked_sink import CheckedSink, open_checks
+from headrace.spark.task.order import JobOrder, StagedShare, TaskReport
 from headrace.spark.task.output.outlets import Outgoing, outgoing
-from headrace.spark.task.output.staging_end import StagedSink
-from headrace.spark.task.report import StagedShare, TaskReport
+from headrace.spark.task.output.staging_end import CheckedSink, StagedSink, open_checks
 from headrace.spark.task.states import TaskStates
 from headrace.state.snapshot import StateSnapshot
 from headrace.worker.state.restore import NodeStates

@@ -1,4 +1,5 @@
-"""The order to the tasks of one Spark job: plain data, pickled once and the same for all of them."""
+"""The order to the tasks of one Spark job, and the report of each task to the driver. Data only. The order is pickled
+once, and the same for all tasks."""
 
 from __future__ import annotations
 
@@ -6,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from headrace.checkpoint.manifest import StateHandle
+from headrace.checkpoint.manifest import Document, FilePart, StateHandle, SubtaskDocument
 from headrace.core.source_state import AppliedFloor
 from headrace.rpc.deployment import AssignedSplitDocument
 
@@ -58,3 +59,29 @@ class JobOrder:
     def keeps_open(self, source: str) -> bool:
         """Whether the watermark stays at its value at the source's end, in place of advancing to +inf."""
         return self.hand_over and source not in self.closed
+
+
+class StagedShare(Document):
+    """The result rows of one sink that one task staged, in the order of its files. Paths are relative to the job's
+    folder.
+    """
+
+    sink: str
+    subtask: int
+    rows: int
+    files: tuple[FilePart, ...]
+
+    def followed_by(self, other: StagedShare) -> StagedShare:
+        """Returns the share with the rows of `other` after its own."""
+        return self.model_copy(update={"rows": self.rows + other.rows, "files": (*self.files, *other.files)})
+
+
+class TaskReport(Document):
+    """The end of one task. level, partition: its place; a task that ran twice may report twice, and either report is
+    right.
+    """
+
+    level: int
+    partition: int
+    document: SubtaskDocument
+    staged: tuple[StagedShare, ...] = ()

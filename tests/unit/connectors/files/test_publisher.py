@@ -16,8 +16,7 @@ from headrace.core.errors import ExternalError, InternalError
 from headrace.core.types import schema_of
 from headrace_connectors.files import FilesSinkConfig
 from headrace_connectors.files.parts import final_names
-from headrace_connectors.files.parts.share_record import ShareRecord, ShareRecords
-from headrace_connectors.files.publisher import FilesPublisher
+from headrace_connectors.files.publisher import FilesPublisher, ShareRecord, ShareRecords
 
 SCHEMA = schema_of({"n": "int64"})
 ROWS = 9

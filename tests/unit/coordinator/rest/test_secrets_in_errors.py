@@ -11,7 +11,7 @@ from pydantic import BaseModel, ValidationError
 from headrace.client.models import SubmitRequest
 from headrace.coordinator.store.submission import JobSubmission
 from headrace.execution.connector_messages import OpenCommittersRequest
-from headrace.spark.driver.publish_shares import PublishOrder
+from headrace.spark.task.publish_shares import PublishOrder
 from headrace.spec.reading.read import pipeline_from_dict
 from headrace_connectors.kafka import KafkaSourceConfig
 from headrace_connectors.sql import SqlSinkConfig

@@ -36,7 +36,7 @@ from headrace.exchange.network.wire import (
     encode_open,
     encode_signal,
 )
-from headrace.kernels.exchange import arrow_message
+from headrace.kernels import arrow_message
 
 SCHEMA: dict[str, pl.DataType] = {
     "i8": pl.Int8(),

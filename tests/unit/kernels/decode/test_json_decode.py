@@ -14,8 +14,8 @@ import pyarrow as pa
 import pytest
 
 from headrace.core.types import Schema, schema_of
-from headrace.formats.json.rows import RowReader
-from headrace.formats.staging import staged_frame
+from headrace.formats.doubtful_rows import staged_frame
+from headrace.formats.json.decode import RowReader
 from headrace.kernels.decode import messages as batches
 from headrace.kernels.decode.columns import Columns
 from headrace.kernels.decode.json_decode import json_kernel

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from headrace.spark.cluster.executor_pods import no_image, state_of
-from headrace.spark.cluster.kubernetes_pods import PodStatus
+from headrace.spark.cluster.kubernetes_pods import PodStatus, no_image, state_of
 
 
 def pod(phase: str, state: dict[str, Any] | None = None, **status: Any) -> PodStatus:

@@ -18,14 +18,14 @@ from headrace.core.errors import ExternalError, UserError
 from headrace.core.settings import Home
 from headrace.execution.planning import JobPlans, plan_sinks
 from headrace.plan.physical import SinkSpec
-from headrace.spark.driver.ending import DriverJournal
-from headrace.spark.driver.published_before import require_remembered
+from headrace.spark.driver.publication import require_remembered
 from headrace.spark.launch.follow import FollowOptions, prepare_follow
+from headrace.spark.launch.give_up import DriverJournal
 from headrace.spark.launch.give_up import give_up as give_up_job
 from headrace.spark.launch.replay import ReplayOptions, prepare
 from headrace.spec.reading.read import pipeline_from_dict
 from headrace_connectors.kafka import KafkaSinkConfig
-from headrace_connectors.kafka.publishing.marker_retention import SETTING, USUAL_MS, markers_kept_ms
+from headrace_connectors.kafka.publishing.marker import SETTING, USUAL_MS, markers_kept_ms
 from headrace_dev.broker import EmbeddedBroker
 from support.kafka.broker import consume_all, create_topic, unique_topic
 from support.processes.commands import invoked
@@ -218,9 +218,7 @@ def test_a_followed_job_that_is_given_up_is_not_begun_anew(site: Site) -> None:
 def test_brokers_say_how_long(broker: EmbeddedBroker, monkeypatch: pytest.MonkeyPatch) -> None:
     config = kafka(KafkaSinkConfig, broker.bootstrap)
     assert markers_kept_ms(config) == WEEK_MS == USUAL_MS
-    monkeypatch.setattr(
-        "headrace_connectors.kafka.publishing.marker_retention.SETTING", "offsets.retention.check.interval.ms"
-    )
+    monkeypatch.setattr("headrace_connectors.kafka.publishing.marker.SETTING", "offsets.retention.check.interval.ms")
     assert markers_kept_ms(config) != WEEK_MS, "they were asked"
-    monkeypatch.setattr("headrace_connectors.kafka.publishing.marker_retention.SETTING", f"no.{SETTING}")
+    monkeypatch.setattr("headrace_connectors.kafka.publishing.marker.SETTING", f"no.{SETTING}")
     assert markers_kept_ms(config) == USUAL_MS

@@ -9,7 +9,7 @@ from headrace.execution.planning import plan_facts
 from headrace.spark.driver.manifest import CutFacts, committables_of, manifest_of, one_of_each, share_of
 from headrace.spark.levels.envelope import Envelope, Kind
 from headrace.spark.levels.levels import levels_of
-from headrace.spark.task.report import StagedShare, TaskReport
+from headrace.spark.task.order import StagedShare, TaskReport
 from unit.spark.plans import COUNT, plan_of
 
 PLAN = plan_of({"counts": {"from": "one", **COUNT}}, "counts", parallelism=2)

@@ -19,11 +19,11 @@ from headrace.core.errors import ExternalError
 from headrace.execution.planning import JobPlans
 from headrace.spark.driver import driver_shell
 from headrace.spark.driver import replay as replay_driver
+from headrace.spark.driver.driver_shell import remove_files, remove_savepoints
 from headrace.spark.driver.follow import Follow, FollowOutcome, FollowWish
 from headrace.spark.driver.follow_sources import Discovery, FollowSources, Splits
-from headrace.spark.driver.leftovers import remove_files, remove_savepoints
 from headrace.spark.driver.replay import Replay, ReplayOutcome, ReplayWish
-from headrace.spark.driver_machine.names import new_savepoint
+from headrace.spark.driver_machine.config import new_savepoint
 from headrace.spark.launch.bounds import up_to_now
 from headrace.spark.task.order import JobOrder
 from headrace_connectors.memory import Collected, open_collected

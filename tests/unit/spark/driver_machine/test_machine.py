@@ -17,8 +17,7 @@ from headrace.spark.driver_machine import effects as do
 from headrace.spark.driver_machine import events as on
 from headrace.spark.driver_machine.config import DriverConfig
 from headrace.spark.driver_machine.epoch import Epoch, Splits, Work
-from headrace.spark.driver_machine.errors import GivenUpError, ReplacedError
-from headrace.spark.driver_machine.machine import DriverMachine
+from headrace.spark.driver_machine.machine import DriverMachine, GivenUpError, ReplacedError
 
 REPLAY = DriverConfig("j-1", "memory://j-1", 2, "hash", "0abc", bounded=True)
 FOLLOW = replace(REPLAY, bounded=False, failures_max=1)

@@ -9,7 +9,8 @@ from headrace.checkpoint.journal.records import AttemptRecord, FinishedRecord, R
 from headrace.checkpoint.paths import job_url
 from headrace.checkpoint.stores.opening import open_store
 from headrace.core.source_state import AppliedFloor
-from headrace.spark.launch.identity import replay_job, replay_key, unpublished_job
+from headrace.spark.driver.unpublished import unpublished_job
+from headrace.spark.launch.identity import replay_job, replay_key
 
 DOCUMENT = {"name": "p", "sources": {"one": {"stop": 1}}}
 OPTIONS = {"savepoint": None, "final": False}

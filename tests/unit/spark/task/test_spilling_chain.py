@@ -16,7 +16,7 @@ from headrace.checkpoint.stores.opening import open_store
 from headrace.core.clock import SystemClock
 from headrace.execution.planning import JobPlans
 from headrace.spark.driver.replay import Replay, ReplayOutcome, ReplayWish
-from headrace.spark.task import reading_task, spilling_chain
+from headrace.spark.task import level_run, spilling_chain
 from headrace.spark.task.order import JobOrder
 from headrace.spark.task.output import outlets
 from headrace.spark.task.output.staging_end import read_staged
@@ -107,7 +107,7 @@ def run(folder: Path, exchange: LocalExchange) -> ReplayOutcome:
 @pytest.mark.parametrize("state_bytes_max", [20_000, 1_500])
 def test_shares_of_keys_come_to_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, state_bytes_max: int) -> None:
     monkeypatch.setattr(outlets, "BLOB_ROWS", 40)
-    monkeypatch.setattr(reading_task, "MERGE_BYTES", 320)
+    monkeypatch.setattr(level_run, "MERGE_BYTES", 320)
     divided: list[int] = []
     divide = spilling_chain.SpillingChain._divide
 

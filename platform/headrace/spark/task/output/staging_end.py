@@ -1,4 +1,9 @@
-"""The end of a chain in a Spark task: stages result rows as Parquet files, which are published once they are decided.
+"""The end of a chain in a Spark task: checks result rows, and stages them as Parquet files, which are published once
+they are decided.
+
+Rows that could not be published leave by the sink's `on_error` while nothing is decided. The format and the sink
+provide the checks (`connect.row_check`). A replay therefore refuses the same rows as a live job, before any output is
+visible.
 
 A staged file has the visible columns and then the hidden ones that a writer needs (`__ts`, `__op`). No report names the
 files of failed attempts.
@@ -17,12 +22,17 @@ from headrace.checkpoint.manifest import FilePart
 from headrace.checkpoint.paths import staged_path
 from headrace.checkpoint.stores.store import ObjectStore
 from headrace.checkpoint.unique_names import unique_part
+from headrace.connect.row_check import Encode, Refused, RowCheck, first_of
+from headrace.connect.sink import SinkContext
 from headrace.core.batch import OP, TS, concat_batches
 from headrace.core.errors import ExternalError
 from headrace.core.signals import Barrier, EndOfInput, Signal, Watermark
+from headrace.operators.chain import Receiver
 from headrace.plan.physical import SinkSpec
-from headrace.spark.task.report import StagedShare
+from headrace.spark.task.order import StagedShare
 from headrace.state.parquet import checksum
+from headrace.worker.task.refused_rows import RefusedRows
+from headrace.worker.task.sink_task import open_encoder
 
 FILE_ROWS = 1_000_000
 FILE_BYTES = 64 * 1024 * 1024
@@ -101,3 +111,51 @@ def read_staged(files: Sequence[FilePart], store: ObjectStore) -> Iterator[pl.Da
                 f"{store.url}/{part.path} is damaged", remedy="the rows have to be made again: start the command anew"
             )
         yield pl.read_parquet(io.BytesIO(data))
+
+
+class CheckedSink:
+    """Checks rows and passes them to a sink that stages them: a Receiver."""
+
+    def __init__(self, spec: SinkSpec, checks: Sequence[RowCheck], sink: Receiver, refused: RefusedRows) -> None:
+        self._spec = spec
+        self._checks = checks
+        self._sink = sink
+        self._refused = refused
+
+    def on_batch(self, batch: pl.DataFrame) -> None:
+        """Passes rows on that can be written. Raises DataError for another one if the sink's `on_error` is `fail`."""
+        found = first_of(check.refused(batch) for check in self._checks)
+        if found and self._spec.implicit:
+            batch = self._emptied(batch, found)
+        elif found:
+            self._refused.refuse(batch, found)
+            batch = batch.filter(~pl.int_range(batch.height, eager=True).is_in(list(found)))
+        if batch.height:
+            self._sink.on_batch(batch)
+
+    def _emptied(self, batch: pl.DataFrame, found: Refused) -> pl.DataFrame:
+        """A dead letter that cannot be written has no content: its headers remain. It is staged as a delete, which is
+        published without a value."""
+        empty = pl.int_range(batch.height, eager=True).is_in(list(found))
+        columns = [pl.when(empty).then(None).otherwise(pl.col(name)).alias(name) for name in self._spec.encoded.names]
+        return batch.with_columns(*columns, empty.alias(OP))
+
+    def on_signal(self, signal: Signal) -> None:
+        """Passes it on."""
+        self._sink.on_signal(signal)
+        self._refused.on_signal(signal)
+
+
+def open_checks(spec: SinkSpec, context: SinkContext) -> tuple[RowCheck, ...]:
+    """Returns the checks of a sink; none if it can write any row."""
+    form = None if spec.format is None else spec.format.config.open_check(spec.encoded, spec.node)
+    sink = spec.config.open_check(context, _encode(spec))
+    return tuple(check for check in (form, sink) if check is not None)
+
+
+def _encode(spec: SinkSpec) -> Encode | None:
+    encoder = open_encoder(spec)
+    if encoder is None:
+        return None
+    names = list(spec.encoded.names)
+    return lambda rows: encoder.encode(rows.select(names))

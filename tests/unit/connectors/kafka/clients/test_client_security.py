@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from headrace.core.errors import UserError
+from headrace_connectors.kafka.clients.access_tokens import TokenSettings
 from headrace_connectors.kafka.clients.client_security import (
     ClientSecurity,
     Tls,
@@ -16,7 +17,6 @@ from headrace_connectors.kafka.clients.client_security import (
     tls_context,
     unmapped,
 )
-from headrace_connectors.kafka.requests.access_tokens import TokenSettings
 
 LOGIN = {"sasl.username": "ann", "sasl.password": "p"}
 OIDC = {

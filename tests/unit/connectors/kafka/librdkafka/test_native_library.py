@@ -12,12 +12,11 @@ import pytest
 
 from headrace_connectors.kafka import KafkaSinkConfig
 from headrace_connectors.kafka.librdkafka import functions as librdkafka
-from headrace_connectors.kafka.librdkafka import layout_check
+from headrace_connectors.kafka.librdkafka import native_library
 from headrace_connectors.kafka.librdkafka.functions import MESSAGE, TopicPartitionList
-from headrace_connectors.kafka.librdkafka.layout_check import layout_problem
-from headrace_connectors.kafka.librdkafka.native_library import library, unfit
-from headrace_connectors.kafka.librdkafka.native_producer import NativeProducer
+from headrace_connectors.kafka.librdkafka.native_library import layout_problem, library, unfit
 from headrace_connectors.kafka.sink.client_producer import ClientProducer
+from headrace_connectors.kafka.sink.native_producer import NativeProducer
 from headrace_connectors.kafka.sink.producers import open_producer
 
 NAMES = ("err", "topic", "partition", "payload", "len", "key", "key_len", "offset", "private")
@@ -90,7 +89,7 @@ def test_reports_that_are_laid_out_otherwise_are_noticed(
     found: ctypes.CDLL, monkeypatch: pytest.MonkeyPatch, pair: tuple[str, str]
 ) -> None:
     """The records go to the library as it wants them; its reports are read by another layout."""
-    monkeypatch.setattr(layout_check, "_read", reading(layout(swapped(*pair))))
+    monkeypatch.setattr(native_library, "_read", reading(layout(swapped(*pair))))
     assert "rd_kafka_message_t" in str(layout_problem(found))
 
 
@@ -99,7 +98,7 @@ def reading(other: np.dtype[Any]) -> Any:
         (fields,) = np.frombuffer(ctypes.string_at(message, other.itemsize), other)
         numbers = {name: int(fields[name]) for name in NAMES}
         # what is no pointer is not followed
-        return layout_check._Report(numbers, None)
+        return native_library._Report(numbers, None)
 
     return read
 

@@ -9,10 +9,9 @@ from confluent_kafka import KafkaError
 
 from headrace.core.batch import OP, TS
 from headrace.core.errors import DataError, Domain
-from headrace_connectors.kafka.clients.topic_limits import TopicLimits
 from headrace_connectors.kafka.config import KafkaSinkSettings
 from headrace_connectors.kafka.sink.records import Records, delivery_failed
-from headrace_connectors.kafka.sink.refusals import RefusedRecords, without_event_time
+from headrace_connectors.kafka.sink.refusals import RefusedRecords, TopicLimits, limits_of, without_event_time
 
 CONFIG = KafkaSinkSettings.model_validate({"brokers": "b:1", "topic": "t"})
 
@@ -67,3 +66,25 @@ def test_a_delete_needs_no_event_time() -> None:
     refused = without_event_time(rows.with_columns(pl.lit(value=False).alias(OP)))
     assert list(refused) == [1]
     assert "no event time" in refused[1].why
+
+
+NONE = str(2**63 - 1)
+
+
+@pytest.mark.parametrize(
+    ("settings", "limits"),
+    [
+        ({}, TopicLimits()),
+        ({"cleanup.policy": "compact,delete"}, TopicLimits(compacted=True)),
+        ({"cleanup.policy": "delete", "message.timestamp.type": "CreateTime"}, TopicLimits()),
+        ({"message.timestamp.type": "LogAppendTime"}, TopicLimits(assigns_times=True)),
+        ({"message.timestamp.difference.max.ms": "60"}, TopicLimits(before_max_ms=60, after_max_ms=60)),
+        (
+            {"message.timestamp.before.max.ms": NONE, "message.timestamp.after.max.ms": "3600000"},
+            TopicLimits(after_max_ms=3_600_000),
+        ),
+        ({"message.timestamp.before.max.ms": None}, TopicLimits()),
+    ],
+)
+def test_the_limits_in_a_topics_settings(settings: dict[str, str | None], limits: TopicLimits) -> None:
+    assert limits_of(settings) == limits

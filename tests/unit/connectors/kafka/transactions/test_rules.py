@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from headrace_connectors.kafka.transactions.names import names_of
+from headrace_connectors.kafka.clients.transaction_names import names_of
 from headrace_connectors.kafka.transactions.rules import (
     Answer,
     Described,
