@@ -24,7 +24,7 @@ def attend(
     program: Annotated[str | None, typer.Option(help="A Python program that submits jobs.")] = None,
 ) -> None:
     """Serve one job, or run one program, on the cluster of this pod; then delete the cluster."""
-    from headrace.client.models import SubmitRequest
+    from headrace.client.requests import SubmitRequest
     from headrace.deployment.kubernetes.pod_part import PodPart
     from headrace.job_cluster.attendant import Attendant
     from headrace.job_cluster.submitting import submitted

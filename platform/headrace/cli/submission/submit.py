@@ -49,7 +49,7 @@ from headrace.cli.submission.yarn import YarnTarget, run_alone_on_yarn, run_appl
 from headrace.core.errors import UserError
 
 if TYPE_CHECKING:
-    from headrace.client.models import SubmitRequest
+    from headrace.client.requests import SubmitRequest
     from headrace.local.cluster import Election
     from headrace.local.pipeline_file import Loaded
 
@@ -213,7 +213,7 @@ def _follow_on_spark(
 
 def _request(loaded: Loaded, origin: OriginOptions) -> SubmitRequest:
     from headrace.checkpoint.paths import absolute
-    from headrace.client.models import SubmitRequest
+    from headrace.client.requests import SubmitRequest
     from headrace.client.submission import file_form
 
     return SubmitRequest(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import posixpath
 
 from headrace.checkpoint.stores.opening import read_url
-from headrace.client.models import CodeArchive, SubmitRequest
+from headrace.client.requests import CodeArchive, SubmitRequest
 from headrace.coordinator.store.submission import JobSubmission
 
 

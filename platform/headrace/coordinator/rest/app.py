@@ -23,7 +23,6 @@ from headrace.client.cluster_models import ApplicationEnd, ClusterInfo, Health, 
 from headrace.client.errors import error_body
 from headrace.client.figure_models import Bottleneck, JobFiguresList
 from headrace.client.models import (
-    CODE_BYTES_MAX,
     LOG_LINES_MAX,
     CheckpointList,
     ErrorBody,
@@ -32,13 +31,16 @@ from headrace.client.models import (
     JobStatus,
     LogLines,
     ProblemBody,
+    Submitted,
+    Trigger,
+)
+from headrace.client.requests import (
+    CODE_BYTES_MAX,
     RescaleRequest,
     ResubmitRequest,
     SavepointRequest,
     StopRequest,
     SubmitRequest,
-    Submitted,
-    Trigger,
 )
 from headrace.coordinator.monitoring.exposition import MEDIA_TYPE
 from headrace.coordinator.rest.access.cross_site import refusal

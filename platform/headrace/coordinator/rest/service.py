@@ -12,15 +12,8 @@ from typing import Protocol
 
 from headrace.client.cluster_models import ClusterInfo
 from headrace.client.figure_models import Bottleneck, JobFigures
-from headrace.client.models import (
-    CheckpointInfo,
-    ExceptionInfo,
-    JobStatus,
-    JobSummary,
-    LogLines,
-    SubmitRequest,
-    Trigger,
-)
+from headrace.client.models import CheckpointInfo, ExceptionInfo, JobStatus, JobSummary, LogLines, Trigger
+from headrace.client.requests import SubmitRequest
 from headrace.coordinator.output.service import OutputService
 from headrace.core.errors import UserError
 

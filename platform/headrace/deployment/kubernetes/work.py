@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from headrace.core.errors import UserError
 
 if TYPE_CHECKING:
-    from headrace.client.models import SubmitRequest
+    from headrace.client.requests import SubmitRequest
 
 WORK_FOLDER = "/etc/headrace/work"
 SECRET_BYTES_MAX = 1_000_000

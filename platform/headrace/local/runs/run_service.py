@@ -17,15 +17,8 @@ from typing import Any, NoReturn, Protocol, TypeVar
 from headrace import __version__
 from headrace.client.cluster_models import ClusterInfo
 from headrace.client.figure_models import Bottleneck, JobFigures
-from headrace.client.models import (
-    CheckpointInfo,
-    ExceptionInfo,
-    JobStatus,
-    JobSummary,
-    LogLines,
-    SubmitRequest,
-    Trigger,
-)
+from headrace.client.models import CheckpointInfo, ExceptionInfo, JobStatus, JobSummary, LogLines, Trigger
+from headrace.client.requests import SubmitRequest
 from headrace.coordinator.dispatch.job_reference import NamedJob, find_job
 from headrace.coordinator.dispatch.known_job import (
     bottleneck,

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from nicegui import ui
 
 from headrace.client.http import Client
-from headrace.client.models import SubmitRequest
+from headrace.client.requests import SubmitRequest
 from headrace.client.submission import file_form
 from headrace.client.upgrade import upgrade as upgrade_job
 from headrace.ui.pages.elements.asked_twice import AskedTwice
