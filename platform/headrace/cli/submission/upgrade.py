@@ -23,8 +23,8 @@ from headrace.cli.arguments import (
     renames_of,
 )
 from headrace.cli.errors import exit_code, reporting_errors
-from headrace.cli.output.verdicts import tell_verdicts
 from headrace.cli.submission.submission import load_to_submit, travelling_code
+from headrace.cli.verdicts import tell_verdicts
 
 
 @reporting_errors()
