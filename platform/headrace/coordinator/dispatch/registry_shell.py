@@ -1,5 +1,4 @@
-"""Performs the effects of the job registry: tries, drivers, the job store, answers. Decides nothing itself. A try reads
-what a driver of the job needs: plans, and the savepoint that it starts from.
+"""Performs the effects of the job registry: tries, drivers, the job store, answers. Decides nothing itself.
 
     users ──────┐                                   ┌── tries: plans and origin, in threads
     tries ──────┼─> events ─> registry ─> effects ──┼── drivers: start, stop, cancel, suspend

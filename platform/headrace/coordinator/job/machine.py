@@ -18,7 +18,7 @@ returns a transition (`states.transitions`), from which the machine makes the ne
 
 from __future__ import annotations
 
-from typing import assert_never
+from typing import ClassVar, Protocol, assert_never
 
 from headrace.coordinator.job.config import JobConfig, JobView
 from headrace.coordinator.job.effects import Effect, Entered
@@ -34,13 +34,13 @@ from headrace.coordinator.job.states.rescaling import Rescaling
 from headrace.coordinator.job.states.restarting import Restarting
 from headrace.coordinator.job.states.running import Running
 from headrace.coordinator.job.states.scheduling import Scheduling
-from headrace.coordinator.job.states.shared.state import State
 from headrace.coordinator.job.states.stopping import Stopping
 from headrace.coordinator.job.states.terminal.canceled import Canceled
 from headrace.coordinator.job.states.terminal.failed import Failed
 from headrace.coordinator.job.states.terminal.finished import Finished
 from headrace.coordinator.job.states.terminal.suspended import Suspended
 from headrace.coordinator.job.states.transitions import (
+    Next,
     Stay,
     ToCanceled,
     ToCancelling,
@@ -57,6 +57,24 @@ from headrace.coordinator.job.states.transitions import (
     ToSuspended,
     Transition,
 )
+
+
+class State(Protocol):
+    """One state of a job. It returns `Stay`, or a transition to the next state, which the machine then enters."""
+
+    name: ClassVar[JobState]
+
+    def enter(self, job: Job, now_ms: int) -> Next:
+        """Called when the state begins. Returns `STAY`, or a transition that follows at once."""
+        ...
+
+    def on(self, job: Job, event: Event, now_ms: int) -> Next:
+        """Handles an event. Ignores events that the state does not expect: they are late."""
+        ...
+
+    def due_ms(self, job: Job) -> int | None:
+        """The time at which the state needs a Tick (ms); None: it needs none."""
+        ...
 
 
 class Machine:
