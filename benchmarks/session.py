@@ -29,7 +29,7 @@ from measuring.slot_run import processes
 
 from headrace.client.discovery import recorded_token
 from headrace.client.http import Client
-from headrace.client.models import SubmitRequest
+from headrace.client.requests import SubmitRequest
 from headrace.core.settings import Home
 from headrace.local.cluster import lifecycle
 from headrace.local.cluster.record import ClusterRecord

@@ -7,8 +7,8 @@ import pytest
 
 from headrace.connect.source import SourceContext
 from headrace.core.types import schema_of
-from headrace.local.engine.rows_source import RowsSource, StampedRowsSource
-from headrace.local.inspection.quiet_source import quiet_source
+from headrace.local.engine.pipeline_ends import RowsSource, StampedRowsSource
+from headrace.local.engine.quiet_source import quiet_source
 from headrace.testing.source_conformance import SourceConformance, SourceUnderTest
 
 CONTEXT = SourceContext("p", "n", schema_of({"id": "int64"}))

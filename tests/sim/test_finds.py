@@ -12,7 +12,7 @@ from headrace.checkpoint.journal.journal import Journal, Prunable, PutResult, Wr
 from headrace.checkpoint.journal.records import Record
 from headrace.checkpoint.manifest import CommittableDocument, Manifest
 from headrace.connect.sink import Committable
-from headrace.coordinator.job import journaling, manifest
+from headrace.coordinator.job import journaling
 from headrace.coordinator.job.attempt import Attempt
 from headrace.coordinator.job.effects import Commit, Fence
 from headrace.coordinator.job.events import Event, Fenced, JournalRead
@@ -20,6 +20,7 @@ from headrace.coordinator.job.job import Job
 from headrace.coordinator.job.states import scheduling
 from headrace.coordinator.job.states.running import Running
 from headrace.coordinator.job.states.scheduling import Scheduling, Step
+from headrace.coordinator.job.states.shared import live_epochs
 from headrace.coordinator.job.states.shared.leaving import Leaving
 from headrace.coordinator.job.states.shared.live_epochs import Live
 from headrace.coordinator.job.states.stopping import Stopping
@@ -60,7 +61,7 @@ def _an_effect_that_raises_is_forgotten(patch: pytest.MonkeyPatch) -> None:
 
 
 def _positions_may_vanish(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr("headrace.coordinator.job.states.shared.live_epochs.vanished_splits", lambda job, manifest: [])
+    patch.setattr(live_epochs, "vanished_splits", lambda job, manifest: [])
 
 
 def _what_was_decided_is_not_committed_first(patch: pytest.MonkeyPatch) -> None:
@@ -161,7 +162,7 @@ def _only_the_newest_attempts_names_are_fenced(patch: pytest.MonkeyPatch) -> Non
 
 
 def _manifests_name_nothing(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(manifest, "with_successors", lambda before, items: {})
+    patch.setattr(live_epochs, "with_successors", lambda before, items: {})
 
 
 def _output_is_committed_before_it_is_decided(patch: pytest.MonkeyPatch) -> None:

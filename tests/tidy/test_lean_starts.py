@@ -257,7 +257,7 @@ def test_a_command_loads_what_it_uses(command: str, tmp_path: Path) -> None:
 SUBMITTED = """
 import httpx
 from headrace.cli.submission.submission import load_to_submit, travelling_code
-from headrace.client.models import SubmitRequest
+from headrace.client.requests import SubmitRequest
 from headrace.client.submission import file_form
 loaded = load_to_submit({file!r}, None, None)
 code = travelling_code(loaded, {file!r}, py_files=None, archives=None)

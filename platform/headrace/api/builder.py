@@ -11,13 +11,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
 from headrace.api.expression import Expression
-from headrace.api.frames import Previews, all_rows, first_rows, stream_schema
-from headrace.api.function import MapFunction, function_path
+from headrace.api.frames import Previews, all_rows, first_rows, problem_html, stream_html, stream_schema
 from headrace.api.literal import Value
-from headrace.api.plain import Plain, expression_text, plain, row_text
+from headrace.api.plain import MapFunction, Plain, expression_text, function_path, plain, row_text, yaml_text
 from headrace.api.running import RunResult, explain_model, run_model
-from headrace.api.stream_html import problem_html, stream_html
-from headrace.api.yaml_text import yaml_text
 from headrace.core.errors import UserError
 
 if TYPE_CHECKING:

@@ -45,7 +45,7 @@ def submit(  # noqa: PLR0913 - the options of `headrace submit`
     """
     from headrace.checkpoint.paths import absolute
     from headrace.client.discovery import connect
-    from headrace.client.models import SubmitRequest
+    from headrace.client.requests import SubmitRequest
     from headrace.client.submission import application_key, file_form, job_code
     from headrace.local.engine.compile import compile_pipeline
     from headrace.spec.reading.read import pipeline_from_dict

@@ -1,11 +1,14 @@
-"""Rows of a stream as polars frames, in this process. The engine is imported on the first call."""
+"""Rows of a stream as polars frames, in this process, and as HTML for notebooks. The engine is imported on the first
+call."""
 
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+from html import escape
 from typing import TYPE_CHECKING, Any
 
-from headrace.api.upstream import upstream_of
+from headrace.core.ids import split_output
 
 if TYPE_CHECKING:
     import polars as pl
@@ -13,6 +16,7 @@ if TYPE_CHECKING:
     from headrace.core.types import Schema
     from headrace.local.inspection.preview import Preview
     from headrace.spec.pipeline import Pipeline as PipelineModel
+
 
 PREVIEWS_MAX = 16
 """Previews of a pipeline that are kept for its streams to show."""
@@ -70,3 +74,42 @@ def _model(data: dict[str, Any], reference: str) -> PipelineModel:
     from headrace.spec.reading.read import pipeline_from_dict
 
     return pipeline_from_dict(upstream_of(data, reference), needs_sinks=False)
+
+
+def upstream_of(data: Mapping[str, Any], reference: str) -> dict[str, Any]:
+    """The file form of a pipeline with only `reference` and the nodes that its rows come from: no sinks, no tests."""
+    steps: Mapping[str, Mapping[str, Any]] = data.get("steps", {})
+    needed: set[str] = set()
+    left = [split_output(reference)[0]]
+    while left:
+        name = left.pop()
+        if name in needed:
+            continue
+        needed.add(name)
+        left += [split_output(each)[0] for each in _inputs(steps.get(name, {}))]
+    kept = {key: value for key, value in data.items() if key not in {"sources", "steps", "sinks", "tests"}}
+    kept["sources"] = {name: node for name, node in data.get("sources", {}).items() if name in needed}
+    if behind := {name: node for name, node in steps.items() if name in needed}:
+        kept["steps"] = behind
+    return kept
+
+
+def _inputs(step: Mapping[str, Any]) -> list[str]:
+    if "union" in step:
+        return list(step["union"])
+    return [step["from"]] if "from" in step else []
+
+
+def stream_html(title: str, columns: Sequence[tuple[str, str]], frame_html: str | None) -> str:
+    """The HTML of a stream, for notebooks. columns: (name, type); frame_html: of its preview, or None."""
+    rows = "".join(
+        f"<tr><td style='text-align:left'>{escape(name)}</td><td style='text-align:left'>{escape(kind)}</td></tr>"
+        for name, kind in columns
+    )
+    table = f"<table><thead><tr><th>column</th><th>type</th></tr></thead><tbody>{rows}</tbody></table>"
+    return f"<div><b>{escape(title)}</b>{table}{frame_html or ''}</div>"
+
+
+def problem_html(title: str, problem: str) -> str:
+    """The HTML of a stream whose columns cannot be found."""
+    return f"<div><b>{escape(title)}</b><pre>{escape(problem)}</pre></div>"

@@ -6,7 +6,8 @@ from typing import Literal
 
 from pydantic import Field
 
-from headrace.client.models import Answer, Moment, Request
+from headrace.client.models import Answer, Moment
+from headrace.client.requests import Request
 
 HOLD_SECONDS_MAX = 600.0
 """Longest time that one request holds a cluster."""

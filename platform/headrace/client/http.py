@@ -33,11 +33,6 @@ from headrace.client.models import (
     JobStatus,
     JobSummary,
     LogLines,
-    RescaleRequest,
-    ResubmitRequest,
-    SavepointRequest,
-    StopRequest,
-    SubmitRequest,
     Submitted,
     Trigger,
 )
@@ -49,6 +44,7 @@ from headrace.client.output_models import (
     RedriveRequest,
     TransactionList,
 )
+from headrace.client.requests import RescaleRequest, ResubmitRequest, SavepointRequest, StopRequest, SubmitRequest
 from headrace.core.errors import ExternalError, UnreachableError, UserError
 from headrace.core.retry import Backoff, Retries
 from headrace.leadership.elector import Locator

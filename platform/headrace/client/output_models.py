@@ -6,7 +6,8 @@ from typing import Literal
 
 from pydantic import Field
 
-from headrace.client.models import Answer, Moment, Request
+from headrace.client.models import Answer, Moment
+from headrace.client.requests import Request
 
 LETTERS_MAX = 10_000
 """Most dead letters of one request."""

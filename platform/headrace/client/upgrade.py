@@ -18,7 +18,7 @@ from dataclasses import dataclass
 
 from headrace.client.cluster_models import HOLD_SECONDS_MAX
 from headrace.client.http import AWAY_SECONDS_MAX, Client
-from headrace.client.models import SubmitRequest
+from headrace.client.requests import SubmitRequest
 from headrace.core.errors import ExternalError, HeadraceError, UserError
 
 WATCH_SECONDS = 60.0

@@ -7,7 +7,8 @@ knows neither the coordinator nor the transport of requests.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -25,9 +26,34 @@ from headrace.connect.sink import (
 from headrace.connect.source import Enumerator, Split
 from headrace.core.errors import ExternalError, InternalError, UserError
 from headrace.execution.discovered import DiscoveredSource
-from headrace.execution.refusals import Refusals
 from headrace.plan.contexts import sink_context, source_context
 from headrace.plan.physical import PhysicalPlan, SinkSpec, SourceSpec
+
+
+class Refusals:
+    """Collects the UserErrors of several sources and sinks, so that a user corrects all of them at once.
+
+    Any other error is raised at once, because the next parts would only repeat it.
+    """
+
+    def __init__(self) -> None:
+        self._errors: dict[str, UserError] = {}
+
+    @contextmanager
+    def collecting(self) -> Iterator[None]:
+        """Keeps a UserError of the block. Equal errors (two nodes name one missing topic) are kept once."""
+        try:
+            yield
+        except UserError as error:
+            self._errors.setdefault(str(error), error)
+
+    def raise_all(self) -> None:
+        """Raises the collected error, or one UserError with all of them. Does nothing if there is none."""
+        errors = list(self._errors.values())
+        if len(errors) == 1:
+            raise errors[0]
+        if errors:
+            raise UserError(f"{len(errors)} problems:\n" + "\n".join(str(error) for error in errors)) from errors[0]
 
 
 @dataclass(slots=True)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from headrace.core.errors import ExternalError
 
 if TYPE_CHECKING:
-    from headrace.client.models import SubmitRequest
+    from headrace.client.requests import SubmitRequest
     from headrace.job_cluster.part import Part
 
 RETRY_SECONDS = 1.0

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from urllib.parse import quote
 
-from headrace.client.models import SubmitRequest
+from headrace.client.requests import SubmitRequest
 from support.browser import Site, browsing
 from support.control.scripted_cluster import TOKEN, ScriptedCluster, client_of, serving
 from support.processes.running import wait_until

@@ -13,7 +13,7 @@ from headrace.checkpoint.job_folder.journal_store import JournalStore
 from headrace.checkpoint.journal.journal import PutResult
 from headrace.checkpoint.journal.records import FinishedRecord, Record
 from headrace.checkpoint.stores.opening import open_store
-from headrace.client.models import SubmitRequest
+from headrace.client.requests import SubmitRequest
 from headrace.coordinator.dispatch import dispatcher as dispatcher_module
 from headrace.coordinator.dispatch import registry_shell
 from headrace.coordinator.dispatch.dispatcher import Dispatcher

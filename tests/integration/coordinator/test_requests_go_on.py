@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from headrace.client.models import SubmitRequest
+from headrace.client.requests import SubmitRequest
 from headrace.coordinator.ledger.records import JobResult, TriggerKept
 from headrace.coordinator.rest.service import JobConflictError
 from headrace.coordinator.store.job_store import open_job_store

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from headrace.client.models import SubmitRequest
+from headrace.client.requests import SubmitRequest
 from headrace.coordinator.dispatch import registry_shell
 from headrace.coordinator.rest.service import JobConflictError
 from headrace.coordinator.store.job_store import open_job_store

@@ -16,7 +16,8 @@ from typing import Any
 import pytest
 
 from headrace.client.http import Client
-from headrace.client.models import FINAL_STATES, SubmitRequest, Trigger
+from headrace.client.models import FINAL_STATES, Trigger
+from headrace.client.requests import SubmitRequest
 from headrace.core.errors import HeadraceError
 from headrace.leadership.opening import open_locator
 from headrace_dev.broker import EmbeddedBroker

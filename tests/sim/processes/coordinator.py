@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, assert_never
 from headrace.checkpoint.job_folder.journal_store import JournalStore
 from headrace.checkpoint.journal.journal import Journal, JournalReplaced, Settled, Written
 from headrace.checkpoint.manifest import SUBTASK_DOCUMENTS, Manifest
-from headrace.coordinator.fleet.slot_pool import Changed, Grant, PooledSlot, SlotPool
 from headrace.coordinator.job import effects as do
 from headrace.coordinator.job import events as on
 from headrace.coordinator.job.config import Beginning
@@ -18,6 +17,7 @@ from headrace.coordinator.job.effect_failures import failure_event
 from headrace.coordinator.job.job_state import JobState
 from headrace.coordinator.job.journaling import WriteRecord, draft_of, journal_read
 from headrace.coordinator.job.machine import Machine
+from headrace.coordinator.provisioning.slot_pool import Changed, Grant, PooledSlot, SlotPool
 from headrace.core.errors import HeadraceError
 from headrace.rpc.failure import failure_of
 from headrace.rpc.messages import (

@@ -11,7 +11,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from headrace.client.models import FINAL_STATES, JobStatus, SubmitRequest
+from headrace.client.models import FINAL_STATES, JobStatus
+from headrace.client.requests import SubmitRequest
 from headrace.core.errors import HeadraceError
 from support.clusters.standbys import StandbyCluster
 from support.kafka.broker import Broker, create_topic, unique_topic

@@ -13,7 +13,8 @@ import pytest
 from headrace.checkpoint.job_folder.journal_store import JournalStore
 from headrace.checkpoint.paths import job_url
 from headrace.checkpoint.stores.opening import open_store
-from headrace.client.models import JobStatus, SubmitRequest, Trigger
+from headrace.client.models import JobStatus, Trigger
+from headrace.client.requests import SubmitRequest
 from headrace.coordinator.dispatch.accepted_job import Surroundings
 from headrace.coordinator.dispatch.dispatcher import Dispatcher
 from headrace.coordinator.dispatch.term_handlers import TermHandlers

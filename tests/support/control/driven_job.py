@@ -15,11 +15,11 @@ from headrace.checkpoint.stores.opening import open_store
 from headrace.coordinator.driver.driver import JobDriver, JobWatch
 from headrace.coordinator.driver.job_setup import JobSetup
 from headrace.coordinator.fleet.fleet import Fleet, SlotHolder
-from headrace.coordinator.fleet.slot_pool import PooledSlot
 from headrace.coordinator.job import effects as do
 from headrace.coordinator.job import events as on
 from headrace.coordinator.job.config import JobConfig
 from headrace.coordinator.job.history import JobHistory
+from headrace.coordinator.provisioning.slot_pool import PooledSlot
 from headrace.core.clock import SystemClock
 from headrace.execution.planning import JobPlans
 from headrace.rpc import codec

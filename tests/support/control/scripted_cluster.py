@@ -29,7 +29,6 @@ from headrace.client.models import (
     LogLines,
     NodeStatus,
     SinkAudit,
-    SubmitRequest,
     SubtaskState,
     Trigger,
     moment,
@@ -44,6 +43,7 @@ from headrace.client.output_models import (
     TransactionInfo,
     TransactionList,
 )
+from headrace.client.requests import SubmitRequest
 from headrace.coordinator.dispatch.job_reference import NamedJob, find_job
 from headrace.coordinator.monitoring.exposition import metrics_text
 from headrace.coordinator.monitoring.values import JobValues

@@ -14,7 +14,7 @@ import pytest
 from headrace.client import http as http_module
 from headrace.client.discovery import connect
 from headrace.client.http import Client
-from headrace.client.models import SubmitRequest
+from headrace.client.requests import SubmitRequest
 from headrace.core.errors import (
     ExternalError,
     InternalError,

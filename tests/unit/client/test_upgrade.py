@@ -9,7 +9,7 @@ import pytest
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from headrace.client.http import Client
-from headrace.client.models import SubmitRequest
+from headrace.client.requests import SubmitRequest
 from headrace.client.upgrade import upgrade
 from headrace.coordinator.rest.access.tokens import Tokens
 from headrace.coordinator.rest.app import rest_app

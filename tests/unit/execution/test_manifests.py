@@ -9,7 +9,7 @@ import pytest
 from headrace.checkpoint.manifest import CommittableDocument, SplitDocument, SubtaskDocument
 from headrace.coordinator.job.config import JobConfig
 from headrace.coordinator.job.job import Job
-from headrace.coordinator.job.manifest import manifest_of, savepoint_states
+from headrace.coordinator.job.states.shared.live_epochs import manifest_of, savepoint_states
 from headrace.core.source_state import SourceState, SplitState
 from headrace.execution.epochs import Pending, Purpose
 from headrace.execution.manifests import savepoint_of

@@ -29,7 +29,7 @@ def attend(
     ] = False,
 ) -> None:
     """Serve one job, or run one program, on the cluster of this pod; then delete the cluster."""
-    from headrace.client.models import SubmitRequest
+    from headrace.client.requests import SubmitRequest
     from headrace.deployment.kubernetes.pod_part import PodPart
     from headrace.job_cluster.attendant import Attendant
     from headrace.job_cluster.submitting import submitted

@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
+import os
 import sys
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from headrace.cli.arguments import Coordinator, Job, Json, print_json
 from headrace.cli.errors import reporting_errors
 
+if TYPE_CHECKING:
+    from headrace.yarn.client import YarnClient
+    from headrace.yarn.records import ApplicationReport
+
+
 PAUSE_S = 0.5
 """With --follow: between two requests."""
+PATIENCE_SECONDS = 15.0
+"""How long a command waits for the logs of an ended application: nodes aggregate them within seconds after the end."""
+LOOK_SECONDS = 0.5
 
 
 @reporting_errors()
@@ -52,12 +61,6 @@ def logs(
                 _pause()
 
 
-def _ended_lines(coordinator: str | None, lines: int) -> tuple[str, ...] | None:
-    from headrace.cli.jobs.ended_logs import ended_logs
-
-    return ended_logs(coordinator, lines)
-
-
 def _show(lines: tuple[str, ...], *, as_json: bool) -> None:
     if as_json:
         print_json({"lines": list(lines)})
@@ -78,3 +81,50 @@ def _pause() -> None:
     # a pipe's reader sees each line at once
     sys.stdout.flush()
     time.sleep(PAUSE_S)
+
+
+def _ended_lines(coordinator: str | None, lines: int) -> tuple[str, ...] | None:
+    """The last lines of each container of a cluster on YARN that has ended, below the container's id.
+
+    None: the address names no application that has ended.
+
+    Raises ExternalError, also where the cluster does not aggregate logs.
+    """
+    from headrace.client.discovery import COORDINATOR_VARIABLE
+    from headrace.client.yarn_clusters import started_address
+    from headrace.core.settings import Home
+    from headrace.leadership.yarn_locator import SCHEME, find_application
+    from headrace.yarn.client import open_yarn_client
+
+    named = coordinator or os.environ.get(COORDINATOR_VARIABLE) or ""
+    if not named.startswith(SCHEME):
+        return None
+    with open_yarn_client() as client:
+        report = find_application(client, started_address(Home.from_environment(), named))
+        return None if report.is_live else _aggregated(client, report, lines)
+
+
+def _aggregated(client: YarnClient, report: ApplicationReport, lines: int) -> tuple[str, ...]:
+    import time
+
+    from headrace.core.errors import ExternalError
+    from headrace.yarn.logs import aggregated_logs
+
+    deadline_s = time.monotonic() + PATIENCE_SECONDS
+    while True:
+        try:
+            found = aggregated_logs(client, report.application, report.user)
+        except ExternalError as error:
+            if time.monotonic() > deadline_s:
+                raise ExternalError(
+                    f"YARN has no logs of {report.application}: {error.message}",
+                    remedy="is yarn.log-aggregation-enable set, and does HADOOP_CONF_DIR say so?",
+                ) from error
+        else:
+            if found or time.monotonic() > deadline_s:
+                break
+        time.sleep(LOOK_SECONDS)
+    shown: list[str] = []
+    for container in sorted(found):
+        shown += [f"==> {container}", *found[container].splitlines()[-lines:]]
+    return tuple(shown)

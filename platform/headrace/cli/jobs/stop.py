@@ -51,7 +51,7 @@ def stop(
 
 
 def _bounded(within_ms: int) -> int:
-    from headrace.client.models import STOP_WITHIN_LEAST_MS, STOP_WITHIN_MOST_MS
+    from headrace.client.requests import STOP_WITHIN_LEAST_MS, STOP_WITHIN_MOST_MS
     from headrace.core.config import duration_text
     from headrace.core.errors import UserError
 

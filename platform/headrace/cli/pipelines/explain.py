@@ -93,7 +93,7 @@ def _explain_live(job: str, coordinator: str | None, *, as_json: bool) -> None:
 def _explain_against(compiled: Compiled, path: str, renames: dict[str, str], *, as_json: bool) -> None:
     from headrace.checkpoint.savepoints.savepoint import find
     from headrace.checkpoint.savepoints.verdict import judge, loses_state
-    from headrace.cli.output.verdicts import verdict_lines
+    from headrace.cli.verdicts import verdict_lines
 
     found = find(path)
     verdicts = judge(found.manifest, compiled.physical, renames)

@@ -47,8 +47,7 @@ def infer(
     Columns are nullable unless --key or --not-null says otherwise. `out_of_orderness` is measured for each partition of
     the sample: 99.9 % of its rows are on time with it.
     """
-    from headrace.local.inspection.infer import schema_lines
-    from headrace.local.inspection.nullability import declared
+    from headrace.local.inspection.infer import declared, schema_lines
     from headrace.local.inspection.sample import infer_file, infer_topic, is_file
 
     if is_file(target):

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from headrace.cli.output.verdicts import require_state_kept, verdict_lines
+from headrace.cli.verdicts import require_state_kept, verdict_lines
 from headrace.core.errors import HeadraceError, UserError
 from headrace.local.runs.runs import RecordedRun, newest_checkpoint, recorded_run
 

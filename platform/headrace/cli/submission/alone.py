@@ -13,7 +13,7 @@ from headrace.cli.errors import FAILED
 from headrace.cli.jobs.job_end import INTERRUPTED, follow, print_end, require_opened
 
 if TYPE_CHECKING:
-    from headrace.client.models import SubmitRequest
+    from headrace.client.requests import SubmitRequest
     from headrace.local.cluster import Election
     from headrace.local.engine.compile import Compiled
 

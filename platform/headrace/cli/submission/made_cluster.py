@@ -14,7 +14,7 @@ from headrace.core.errors import ExternalError, UserError
 
 if TYPE_CHECKING:
     from headrace.client.http import Client
-    from headrace.client.models import SubmitRequest
+    from headrace.client.requests import SubmitRequest
 
 
 class MadeCluster(NamedTuple):

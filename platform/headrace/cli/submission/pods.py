@@ -13,7 +13,7 @@ from headrace.cli.submission.new_name import new_name
 from headrace.core.errors import UserError
 
 if TYPE_CHECKING:
-    from headrace.client.models import SubmitRequest
+    from headrace.client.requests import SubmitRequest
     from headrace.deployment.kubernetes.work import Work
 
 

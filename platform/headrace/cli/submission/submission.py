@@ -16,7 +16,7 @@ from headrace.core.files.named_file import named_file
 
 if TYPE_CHECKING:
     from headrace.client.http import Client
-    from headrace.client.models import CodeArchive, SubmitRequest
+    from headrace.client.requests import CodeArchive, SubmitRequest
     from headrace.local.engine.compile import Compiled
     from headrace.local.pipeline_file import Loaded
 

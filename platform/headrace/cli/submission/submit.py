@@ -26,7 +26,6 @@ from headrace.cli.cluster.cluster_target import ClusterConfig, ClusterName, Name
 from headrace.cli.cluster.election_options import Ha, Host, KeyFile, Ledger, election_of
 from headrace.cli.errors import reporting_errors
 from headrace.cli.origin_options import OriginOptions
-from headrace.cli.output.verdicts import tell_verdicts
 from headrace.cli.spark.replay_options import SparkTarget
 from headrace.cli.spark.settings import Conf, Master
 from headrace.cli.submission.alone import run_alone, run_application
@@ -41,15 +40,16 @@ from headrace.cli.submission.options import (
     Target,
     TargetOption,
     Wait,
+    require_fitting,
 )
 from headrace.cli.submission.pods import KubernetesTarget, run_alone_on_pods, run_application_on_pods
 from headrace.cli.submission.submission import LocalPlan, load_to_submit, submit_to_session, travelling_code
-from headrace.cli.submission.target import require_fitting
 from headrace.cli.submission.yarn import YarnTarget, run_alone_on_yarn, run_application_on_yarn
+from headrace.cli.verdicts import tell_verdicts
 from headrace.core.errors import UserError
 
 if TYPE_CHECKING:
-    from headrace.client.models import SubmitRequest
+    from headrace.client.requests import SubmitRequest
     from headrace.local.cluster import Election
     from headrace.local.pipeline_file import Loaded
 
@@ -213,7 +213,7 @@ def _follow_on_spark(
 
 def _request(loaded: Loaded, origin: OriginOptions) -> SubmitRequest:
     from headrace.checkpoint.paths import absolute
-    from headrace.client.models import SubmitRequest
+    from headrace.client.requests import SubmitRequest
     from headrace.client.submission import file_form
 
     return SubmitRequest(

@@ -23,8 +23,8 @@ from headrace.cli.arguments import (
     renames_of,
 )
 from headrace.cli.errors import exit_code, reporting_errors
-from headrace.cli.output.verdicts import tell_verdicts
 from headrace.cli.submission.submission import load_to_submit, travelling_code
+from headrace.cli.verdicts import tell_verdicts
 
 
 @reporting_errors()
@@ -53,7 +53,7 @@ def upgrade(
     """Stop a job and start another pipeline from its state; if that is refused, the old pipeline is started again."""
     from headrace.checkpoint.paths import absolute
     from headrace.client.discovery import connect
-    from headrace.client.models import SubmitRequest
+    from headrace.client.requests import SubmitRequest
     from headrace.client.submission import file_form
     from headrace.client.upgrade import upgrade as upgrade_job
     from headrace.local.engine.compile import compile_loaded

@@ -23,7 +23,7 @@ from collections.abc import Sequence
 from typing import assert_never
 
 from headrace.connect import registry
-from headrace.coordinator.output.pipeline_letters import PipelineLetters
+from headrace.coordinator.connector_host.pipeline_letters import PipelineLetters
 from headrace.core.concealing import conceal, conceal_standard_error
 from headrace.core.network.frames import receive_frame
 from headrace.execution.connector_messages import (

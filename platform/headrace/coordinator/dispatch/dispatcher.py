@@ -11,27 +11,22 @@ run in threads.
 from __future__ import annotations
 
 import asyncio
+import posixpath
 import time
 from functools import partial
 
 from headrace import __version__
+from headrace.checkpoint.stores.opening import read_url
 from headrace.client.cluster_models import ClusterInfo
 from headrace.client.figure_models import Bottleneck, JobFigures
-from headrace.client.models import (
-    CheckpointInfo,
-    ExceptionInfo,
-    JobStatus,
-    JobSummary,
-    LogLines,
-    SubmitRequest,
-    Trigger,
-)
+from headrace.client.models import CheckpointInfo, ExceptionInfo, JobStatus, JobSummary, LogLines, Trigger
+from headrace.client.requests import CodeArchive, SubmitRequest
 from headrace.coordinator.dispatch.accepted_job import Request, Surroundings
+from headrace.coordinator.dispatch.job_output import JobOutput
 from headrace.coordinator.dispatch.job_reference import NamedJob, find_job
 from headrace.coordinator.dispatch.known_job import KnownJob, bottleneck, monitored, running_figures, running_status
 from headrace.coordinator.dispatch.preparation import submitted_plans
 from headrace.coordinator.dispatch.registry_shell import RegistryShell
-from headrace.coordinator.dispatch.resubmission import request_again
 from headrace.coordinator.dispatch.term_handlers import TermHandlers
 from headrace.coordinator.dispatch.triggers import Triggers
 from headrace.coordinator.driver.driver import JobDriver
@@ -46,12 +41,11 @@ from headrace.coordinator.ledger.records import JobResult
 from headrace.coordinator.monitoring.exposition import metrics_text
 from headrace.coordinator.monitoring.values import ClusterValues
 from headrace.coordinator.output.job_handle import HeldJob, phase_of
-from headrace.coordinator.output.job_output import JobOutput
-from headrace.coordinator.rest import checkpoint_status, job_figures, job_status, missing_workers
+from headrace.coordinator.rest import checkpoint_status, job_figures, job_status, workers
 from headrace.coordinator.rest.service import JobConflictError, JobNotFoundError
-from headrace.coordinator.rest.worker_infos import worker_infos
 from headrace.coordinator.store.job_store import JobStore
 from headrace.coordinator.store.ledger_store import LedgerReplacedError
+from headrace.coordinator.store.submission import JobSubmission
 from headrace.core.errors import HeadraceError, UserError
 from headrace.core.text.plural import plural
 
@@ -106,7 +100,7 @@ class Dispatcher:
             raise JobConflictError(f"job {known.job} ({known.submission.name}) is {known.state}")
         attempts = known.history.attempts
         parallelism = attempts[-1].parallelism if attempts else known.submission.options.parallelism
-        again = partial(request_again, known.submission, parallelism, from_savepoint, key)
+        again = partial(_request_again, known.submission, parallelism, from_savepoint, key)
         try:
             request = await known.storage.ask(again, limit_s=SHIP_S)
         finally:
@@ -141,7 +135,7 @@ class Dispatcher:
             own = self._fleet.provisioning()
             if own is None:
                 return status
-            return missing_workers.with_reason(self._with_ends(status), self._fleet.view(), own)
+            return workers.with_reason(self._with_ends(status), self._fleet.view(), own)
         left = job_status.left_status(known.submission, known.history, known.entry.why)
         match known.entry.phase:
             case Phase.ENDED if known.result is not None:
@@ -177,7 +171,7 @@ class Dispatcher:
         """Returns the job's failures, newest first."""
         history, own = self._known(reference).history, self._fleet.provisioning()
         listed = tuple(job_status.exception_info(each) for each in reversed(history.exceptions))
-        return listed if own is None else tuple(missing_workers.with_end(each, own) for each in listed)
+        return listed if own is None else tuple(workers.with_end(each, own) for each in listed)
 
     async def logs(self, reference: str, lines: int, after: str | None = None) -> LogLines:
         """Returns the last lines of the job's log, or those behind a position."""
@@ -190,13 +184,13 @@ class Dispatcher:
         return ClusterInfo(
             cluster_id=self._cluster,
             version=__version__,
-            workers=worker_infos(self._fleet),
+            workers=workers.worker_infos(self._fleet),
             slots=view.slots_total,
             slots_free=view.slots_free,
             jobs_running=len(self._shell.driven),
             application_exit_code=self._shell.store.application_exit_code,
             held=time.monotonic() < self._held_until_s,
-            provisioning=missing_workers.provisioning_info(self._fleet.provisioning()),
+            provisioning=workers.provisioning_info(self._fleet.provisioning()),
         )
 
     async def stacks(self, worker: str) -> str:
@@ -312,7 +306,7 @@ class Dispatcher:
 
     def _with_ends(self, status: JobStatus) -> JobStatus:
         own = self._fleet.provisioning()
-        return status if own is None else missing_workers.with_ends(status, own)
+        return status if own is None else workers.with_ends(status, own)
 
     def _driver(self, reference: str) -> JobDriver:
         return self._shell.require_driven(self._known(reference).job)
@@ -326,3 +320,20 @@ def _result(known: KnownJob) -> JobResult | None:
     """The job's result, once it is durable."""
     # a result that a crash could still lose must not be shown: a client might submit the name again
     return known.result if known.entry.phase is Phase.ENDED else None
+
+
+def _request_again(submission: JobSubmission, parallelism: int, from_savepoint: str, key: str | None) -> SubmitRequest:
+    """Returns a request that starts the stored job again, with its definition and code, from this savepoint. Blocking:
+    reads the code from the job's checkpoint storage.
+
+    Floors (watermarks assigned to idle partitions) are not part of the request: the savepoint contains those that took
+    effect. Raises ExternalError if the code is gone.
+    """
+    return SubmitRequest(
+        pipeline=submission.pipeline,
+        parallelism=parallelism,
+        from_savepoint=from_savepoint,
+        python_path=submission.options.python_path,
+        code=tuple(CodeArchive.of(posixpath.basename(url), read_url(url)) for url in submission.options.code),
+        key=key,
+    )

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from headrace.checkpoint.job_folder.journal_store import JournalStore
 from headrace.checkpoint.paths import code_path, joined
 from headrace.checkpoint.stores.opening import open_store
-from headrace.client.models import SubmitRequest
+from headrace.client.requests import SubmitRequest
 from headrace.coordinator.store.submission import JobSubmission
 
 if TYPE_CHECKING:

@@ -1,19 +1,33 @@
 """Triggers: long operations that users requested, and that clients poll until they have completed or failed. Bounded,
 in memory, in the event loop. All but audits are in the ledger, too (`kept`), so that the next coordinator knows them.
+
+The next coordinator continues (`resumed`) or ends (`outcome`) the operations of an earlier one:
+
+stop, cancel          requested again from the job: a recorded stop goes on, one that was not recorded begins
+                      the job has ended with it: completed
+savepoint, rescale    failed, with `retry`: as when the attempt of the job fails that they need
 """
 
 from __future__ import annotations
 
 import secrets
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
 from headrace.client.models import AuditReport, ErrorBody, Trigger
+from headrace.coordinator.dispatch.known_job import KnownJob
+from headrace.coordinator.job_registry import events as on
 from headrace.coordinator.ledger.records import TriggerKept
-from headrace.coordinator.rest.service import JobNotFoundError
+from headrace.coordinator.rest.service import JobConflictError, JobNotFoundError
+from headrace.core.errors import Domain
+from headrace.rpc.failure import failure_of
 from headrace.rpc.messages import Failure
 
 TRIGGERS_MAX = 1_000
+
+_ENDS = {"stop": "FINISHED", "cancel": "CANCELED"}
+"""Operation -> the end of a job with which it has succeeded."""
 
 Kind = Literal["savepoint", "stop", "cancel", "rescale", "audit"]
 
@@ -113,3 +127,30 @@ def _error(failure: Failure) -> ErrorBody:
         remedy=failure.remedy,
         retry=failure.retry,
     )
+
+
+def resumed(kept: TriggerKept, jobs: Mapping[str, KnownJob]) -> on.StopAsked | on.CancelAsked:
+    """Returns the event that requests an operation of an earlier coordinator again. Raises JobConflictError if the
+    operation cannot go on."""
+    if kept.job in jobs:
+        match kept.operation:
+            case "stop":
+                return on.StopAsked(kept.job, on.Stop(kept.trigger, kept.directory, kept.drain))
+            case "cancel":
+                return on.CancelAsked(kept.job, kept.trigger)
+            case "savepoint" | "rescale":
+                pass
+    raise JobConflictError(f"the {kept.operation} of job {kept.job} was not finished: its coordinator has ended")
+
+
+def outcome(
+    kept: TriggerKept, jobs: Mapping[str, KnownJob], refused: JobConflictError
+) -> tuple[str | None, Failure | None]:
+    """Returns path and failure of an operation of an earlier coordinator that cannot go on."""
+    known = jobs.get(kept.job)
+    result = None if known is None else known.result
+    if result is not None and result.state == _ENDS.get(kept.operation):
+        return result.savepoint, None
+    if kept.operation in _ENDS:
+        return None, failure_of(refused)
+    return None, Failure(refused.message, Domain.EXTERNAL.value, retry=True, remedy="look at the job, and ask again")

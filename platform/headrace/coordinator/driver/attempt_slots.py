@@ -23,9 +23,9 @@ from headrace.coordinator.driver.job_setup import JobSetup
 from headrace.coordinator.figures.checkpoint_log import CheckpointLog
 from headrace.coordinator.figures.job_figures import JobFigures
 from headrace.coordinator.fleet.fleet import Fleet
-from headrace.coordinator.fleet.slot_pool import PooledSlot
 from headrace.coordinator.job import effects as do
 from headrace.coordinator.job import events as on
+from headrace.coordinator.provisioning.slot_pool import PooledSlot
 from headrace.core.errors import Domain
 from headrace.rpc import codec
 from headrace.rpc.deployment import Deployment, PeerDocument

@@ -34,7 +34,6 @@ from headrace.coordinator.driver.storage_queue import StorageQueue
 from headrace.coordinator.figures.checkpoint_log import CheckpointLog
 from headrace.coordinator.figures.job_figures import JobFigures
 from headrace.coordinator.fleet.fleet import Fleet
-from headrace.coordinator.fleet.slot_pool import PooledSlot
 from headrace.coordinator.job import effects as do
 from headrace.coordinator.job import events as on
 from headrace.coordinator.job.effect_failures import failure_event
@@ -42,6 +41,7 @@ from headrace.coordinator.job.history import STOPPED, JobHistory
 from headrace.coordinator.job.job_state import JobState
 from headrace.coordinator.job.journaling import draft_of
 from headrace.coordinator.job.machine import Machine
+from headrace.coordinator.provisioning.slot_pool import PooledSlot
 from headrace.core.clock import Clock
 from headrace.core.errors import Domain, HeadraceError, InternalError
 from headrace.rpc.failure import concealed_failure, failure_of

@@ -10,9 +10,9 @@ from typing import assert_never
 
 from headrace.checkpoint.job_folder.journal_store import JournalStore
 from headrace.checkpoint.job_folder.orphans import GRACE_MS, delete_orphans
-from headrace.checkpoint.job_folder.usable import damaged_epochs
 from headrace.checkpoint.journal.journal import JournalReplaced, PutResult, Settled, Written
 from headrace.checkpoint.journal.records import CheckpointRecord, Record
+from headrace.checkpoint.savepoints.damaged_epochs import damaged_epochs
 from headrace.checkpoint.savepoints.savepoint import checkpoint_url, delete_savepoint
 from headrace.coordinator.driver.job_setup import JobSetup
 from headrace.coordinator.driver.storage_queue import StorageQueue

@@ -1,1 +1,2 @@
-"""Workers and their slots: which workers are registered, and which attempt holds which slot."""
+"""The connections of workers: registers workers, grants and releases their slots, starts and ends workers. A shell:
+`coordinator.provisioning` decides."""

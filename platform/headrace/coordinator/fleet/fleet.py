@@ -1,7 +1,7 @@
 """The coordinator's workers: passes their events to the slot pool, and routes messages between slots and jobs.
 
-Shell: it decides nothing. The pool (`slot_pool`) decides which attempt holds a slot; the job decides what follows when
-it loses one.
+Shell: it decides nothing. The pool (`provisioning.slot_pool`) decides which attempt holds a slot; the job decides what
+follows when it loses one.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from dataclasses import dataclass, field
 from typing import Protocol, assert_never
 
 from headrace.coordinator.fleet.shared_secrets import SharedSecrets
-from headrace.coordinator.fleet.slot_pool import Changed, Demand, Grant, PooledSlot, PoolView, SlotPool
 from headrace.coordinator.provisioning.provisioning import ProvisioningView
+from headrace.coordinator.provisioning.slot_pool import Changed, Demand, Grant, PooledSlot, PoolView, SlotPool
 from headrace.core.errors import Domain, ExternalError, UserError
 from headrace.rpc import codec
 from headrace.rpc.messages import (

@@ -13,20 +13,68 @@ The caller's duties:
 4. The caller drops events of slots of an older attempt.
 
 `job_state.TRANSITIONS` holds the allowed transitions; a state's own file defines its reaction to an event. A state
-returns a transition (`states.transitions`), from which the machine makes the next state (`states.factory`).
+returns a transition (`states.transitions`), from which the machine makes the next state (`state_after`).
 """
 
 from __future__ import annotations
+
+from typing import ClassVar, Protocol, assert_never
 
 from headrace.coordinator.job.config import JobConfig, JobView
 from headrace.coordinator.job.effects import Effect, Entered
 from headrace.coordinator.job.events import ConnectorHostFailed, Event, SlotsReleased, StopDue, Tick
 from headrace.coordinator.job.job import Job
 from headrace.coordinator.job.job_state import ENDING, TRANSITIONS, JobState
+from headrace.coordinator.job.states.cancelling import Cancelling
 from headrace.coordinator.job.states.created import Created
-from headrace.coordinator.job.states.factory import state_after
-from headrace.coordinator.job.states.shared.state import State
-from headrace.coordinator.job.states.transitions import Stay
+from headrace.coordinator.job.states.deploying import Deploying
+from headrace.coordinator.job.states.ending_early import EndingEarly
+from headrace.coordinator.job.states.failing import Failing
+from headrace.coordinator.job.states.rescaling import Rescaling
+from headrace.coordinator.job.states.restarting import Restarting
+from headrace.coordinator.job.states.running import Running
+from headrace.coordinator.job.states.scheduling import Scheduling
+from headrace.coordinator.job.states.stopping import Stopping
+from headrace.coordinator.job.states.terminal.canceled import Canceled
+from headrace.coordinator.job.states.terminal.failed import Failed
+from headrace.coordinator.job.states.terminal.finished import Finished
+from headrace.coordinator.job.states.terminal.suspended import Suspended
+from headrace.coordinator.job.states.transitions import (
+    Next,
+    Stay,
+    ToCanceled,
+    ToCancelling,
+    ToDeploying,
+    ToEndingEarly,
+    ToFailed,
+    ToFailing,
+    ToFinished,
+    ToRescaling,
+    ToRestarting,
+    ToRunning,
+    ToScheduling,
+    ToStopping,
+    ToSuspended,
+    Transition,
+)
+
+
+class State(Protocol):
+    """One state of a job. It returns `Stay`, or a transition to the next state, which the machine then enters."""
+
+    name: ClassVar[JobState]
+
+    def enter(self, job: Job, now_ms: int) -> Next:
+        """Called when the state begins. Returns `STAY`, or a transition that follows at once."""
+        ...
+
+    def on(self, job: Job, event: Event, now_ms: int) -> Next:
+        """Handles an event. Ignores events that the state does not expect: they are late."""
+        ...
+
+    def due_ms(self, job: Job) -> int | None:
+        """The time at which the state needs a Tick (ms); None: it needs none."""
+        ...
 
 
 class Machine:
@@ -86,3 +134,38 @@ class Machine:
             self.job.effects.insert(position, Entered(self.state, self.job.message))
         effects, self.job.effects = self.job.effects, []
         return effects
+
+
+def state_after(transition: Transition) -> State:
+    """Returns the next state. The machine has not entered it yet."""
+    state: State
+    match transition:
+        case ToScheduling():
+            state = Scheduling()
+        case ToDeploying():
+            state = Deploying()
+        case ToRunning(attempt):
+            state = Running(attempt)
+        case ToStopping(attempt, ticket):
+            state = Stopping(attempt, ticket)
+        case ToRescaling(attempt, parallelism, ticket):
+            state = Rescaling(attempt, parallelism, ticket)
+        case ToRestarting(failure, until_ms):
+            state = Restarting(failure, until_ms)
+        case ToCancelling(request, within_ms):
+            state = Cancelling(request, within_ms)
+        case ToEndingEarly(why):
+            state = EndingEarly(why)
+        case ToFailing(failure):
+            state = Failing(failure)
+        case ToSuspended(reason):
+            state = Suspended(reason)
+        case ToFinished(savepoint):
+            state = Finished(savepoint)
+        case ToCanceled(requests):
+            state = Canceled(requests)
+        case ToFailed(failure, requests):
+            state = Failed(failure, requests)
+        case _:
+            assert_never(transition)
+    return state

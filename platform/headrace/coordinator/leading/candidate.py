@@ -8,18 +8,19 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import logging
 import os
 import secrets
 from collections.abc import Callable
 from typing import TYPE_CHECKING, assert_never
 
+from headrace.client.discovery import coordinator_file
 from headrace.coordinator.dispatch.term_handlers import TermHandlers
 from headrace.coordinator.leading.config import CoordinatorConfig
 from headrace.coordinator.leading.hosting import Hosting
 from headrace.coordinator.leading.identity import read_identity
 from headrace.coordinator.leading.leader_line import LeaderLine
-from headrace.coordinator.leading.published import publish, withdraw
 from headrace.coordinator.leading.standby_app import holding_app, standby_app
 from headrace.coordinator.leading.term import Term, warm_up
 from headrace.coordinator.rest.access.tokens import Tokens
@@ -27,6 +28,9 @@ from headrace.coordinator.rest.server import RestServer
 from headrace.coordinator.store.job_store import JobStore, open_job_store
 from headrace.coordinator.store.ledger_store import LedgerReplacedError
 from headrace.core.errors import ExternalError, HeadraceError
+from headrace.core.files.private_files import PRIVATE_FILE
+from headrace.core.files.replaced_file import replace_file
+from headrace.core.network.hosts import host_port
 from headrace.core.retry import Backoff
 from headrace.core.settings import Home
 from headrace.leadership.candidacy.candidacy import (
@@ -110,7 +114,7 @@ class Candidate:
             self._rest.end()
             if self._term is not None:
                 await self._term.close(workers=self._stops_workers)
-            withdraw(config)
+            _withdraw(config)
             # after the jobs are suspended: the next one is elected at once
             await asyncio.to_thread(elector.close)
             await self._rest.ended()
@@ -177,7 +181,7 @@ class Candidate:
         self._app = term.app()
         self._rest.answer_with(self._app)
         # published once the jobs are read, because the requests of clients that find it need them
-        publish(self._config, self._port, port)
+        _publish(self._config, self._port, port)
         LOG.info("this coordinator leads: REST at port %d", self._port)
         leader = Leader(self._url, self._config.address(port), term.number)
         announcing = self._reached(lambda: elector.announce(leader), "others cannot find this coordinator")
@@ -253,7 +257,7 @@ class Candidate:
             return
         tokens = await asyncio.to_thread(read_identity, self._config, store)
         if tokens is not None and self._term is None:
-            publish(self._config, self._port, None)
+            _publish(self._config, self._port, None)
         self._tokens = tokens
 
     async def _reached(self, ask: Callable[[], None], trouble: str) -> None:
@@ -270,3 +274,25 @@ class Candidate:
                 return
             pause_s = TAKE_OVER_BACKOFF.next_s(pause_s)
             await asyncio.sleep(pause_s)
+
+
+def _publish(config: CoordinatorConfig, port: int, grpc_port: int | None) -> None:
+    """Writes the file in the home by which clients find the coordinator (`client.discovery`).
+
+    grpc_port None: a standby, which has no workers; its clients are redirected to the leader.
+    """
+    document = {"url": config.own_url(port), "pid": os.getpid(), "token_file": str(config.shown_token_file)}
+    if grpc_port is not None:
+        document["grpc"] = host_port(config.host, grpc_port)
+    if config.tls is not None:
+        document["tls_ca"] = str(config.tls.ca)
+    data = json.dumps(document).encode()
+    replace_file(coordinator_file(Home(config.home)), data, mode=PRIVATE_FILE)
+
+
+def _withdraw(config: CoordinatorConfig) -> None:
+    """Deletes the file of `_publish`, unless another coordinator of this home has replaced it."""
+    file = coordinator_file(Home(config.home))
+    with contextlib.suppress(OSError, ValueError):
+        if json.loads(file.read_text())["pid"] == os.getpid():
+            file.unlink()

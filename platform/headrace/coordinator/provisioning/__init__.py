@@ -1,1 +1,2 @@
-"""How many workers a cluster has, if it makes its own. Pure: `coordinator.fleet.provisioner` performs it."""
+"""Which attempt gets which slot, and how many workers a cluster has if it makes its own. Pure: `coordinator.fleet`
+performs it."""

@@ -21,8 +21,8 @@ from collections import deque
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from headrace.coordinator.fleet.slot_pool import Demand, PooledWorker
 from headrace.coordinator.provisioning.config import ProvisioningConfig
+from headrace.coordinator.provisioning.slot_pool import Demand, PooledWorker
 from headrace.resources.driver import WorkerPhase, WorkerReport
 
 STARTS_MAX = 16

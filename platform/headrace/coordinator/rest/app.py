@@ -23,7 +23,6 @@ from headrace.client.cluster_models import ApplicationEnd, ClusterInfo, Health, 
 from headrace.client.errors import error_body
 from headrace.client.figure_models import Bottleneck, JobFiguresList
 from headrace.client.models import (
-    CODE_BYTES_MAX,
     LOG_LINES_MAX,
     CheckpointList,
     ErrorBody,
@@ -32,19 +31,29 @@ from headrace.client.models import (
     JobStatus,
     LogLines,
     ProblemBody,
+    Submitted,
+    Trigger,
+)
+from headrace.client.output_models import (
+    DeadLetterList,
+    DeadLettersRequest,
+    EndTransactionsRequest,
+    Redriven,
+    RedriveRequest,
+    TransactionList,
+)
+from headrace.client.requests import (
+    CODE_BYTES_MAX,
     RescaleRequest,
     ResubmitRequest,
     SavepointRequest,
     StopRequest,
     SubmitRequest,
-    Submitted,
-    Trigger,
 )
 from headrace.coordinator.monitoring.exposition import MEDIA_TYPE
 from headrace.coordinator.rest.access.cross_site import refusal
 from headrace.coordinator.rest.access.tokens import Tokens, denial
-from headrace.coordinator.rest.output_routes import output_routes
-from headrace.coordinator.rest.service import ClusterService, JobConflictError, JobNotFoundError
+from headrace.coordinator.rest.service import ClusterService, JobConflictError, JobNotFoundError, OutputService
 from headrace.core.errors import Domain, ExternalError, HeadraceError, UserError
 
 BODY_BYTES_MAX = CODE_BYTES_MAX * 3 // 2
@@ -77,7 +86,7 @@ def rest_app(service: ClusterService, tokens: Tokens) -> FastAPI:
         redoc_url=None,
         openapi_url="/v1/openapi.json",
     )
-    output = output_routes(lambda: service.output)
+    output = _output_routes(lambda: service.output)
     routers = (_jobs(service), _operations(service), _history(service), output, _cluster(service), _monitoring(service))
     for router in routers:
         app.include_router(router, prefix="/v1", dependencies=[Security(_BEARER)], responses=_ERRORS)
@@ -321,3 +330,36 @@ def _error(status: int, error: HeadraceError) -> JSONResponse:
 def _json(status: int, body: ErrorBody) -> JSONResponse:
     headers = {"WWW-Authenticate": "Bearer"} if status == 401 else None
     return JSONResponse(body.model_dump(mode="json"), status, headers)
+
+
+def _output_routes(output: Callable[[], OutputService]) -> APIRouter:
+    """Returns the router of the output of jobs: open transactions, audits, dead letters. `output` is called for each
+    request."""
+    router = APIRouter(tags=["output"])
+
+    @router.get("/jobs/{job}/transactions", operation_id="transactions")
+    async def transactions(job: str) -> TransactionList:
+        """Open transactions of a job, and what may safely be done with each."""
+        return await output().transactions(job)
+
+    @router.post("/jobs/{job}/transactions", operation_id="end_transactions")
+    async def end_transactions(job: str, body: EndTransactionsRequest) -> TransactionList:
+        """Commit or abort open transactions of a job that does not run; without `yes`: report what would be done."""
+        return await output().end_transactions(job, body)
+
+    @router.post("/jobs/{job}/audit", operation_id="audit", status_code=202)
+    async def audit(job: str) -> Trigger:
+        """Read the output of a job back and compare it with the rows that the job committed."""
+        return await output().audit(job)
+
+    @router.post("/jobs/{job}/dead-letters", operation_id="dead_letters")
+    async def dead_letters(job: str, body: DeadLettersRequest) -> DeadLetterList:
+        """The newest dead letters of a job."""
+        return await output().dead_letters(job, body)
+
+    @router.post("/jobs/{job}/dead-letters/redrive", operation_id="redrive")
+    async def redrive(job: str, body: RedriveRequest) -> Redriven:
+        """Send dead letters again, each once; without `yes`: only report which would be sent."""
+        return await output().redrive(job, body)
+
+    return router

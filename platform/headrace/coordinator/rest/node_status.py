@@ -10,7 +10,7 @@ from headrace.client.models import NodeStatus, PartitionState, SubtaskState
 from headrace.coordinator.driver.driver import JobDriver
 from headrace.coordinator.figures.job_figures import JobFigures, StateSize, state_sizes
 from headrace.coordinator.figures.slot_series import NodeTotals, Rate
-from headrace.coordinator.fleet.slot_pool import PooledSlot
+from headrace.coordinator.provisioning.slot_pool import PooledSlot
 from headrace.core.signals import TIME_MAX, TIME_MIN
 from headrace.execution.manifests import total_counters
 from headrace.rpc.figures import SourceFigures, TimeFigures

@@ -1,7 +1,7 @@
-"""ClusterService: the requests that a coordinator accepts; the interface between REST (`coordinator.rest.app`) and the
-dispatcher.
+"""ClusterService and OutputService: the requests that a coordinator accepts; the interface between REST
+(`coordinator.rest.app`) and the dispatcher.
 
-`ClusterService` knows nothing of HTTP. A `reference` is a job's id, a unique prefix of one, or the name of one running
+They know nothing of HTTP. A `reference` is a job's id, a unique prefix of one, or the name of one running
 job. Errors: `JobNotFoundError` and `JobConflictError` where they fit, any other UserError for a wrong request
 (InvalidPipelineError with its problems), ExternalError for unreachable storage or workers.
 """
@@ -12,16 +12,16 @@ from typing import Protocol
 
 from headrace.client.cluster_models import ClusterInfo
 from headrace.client.figure_models import Bottleneck, JobFigures
-from headrace.client.models import (
-    CheckpointInfo,
-    ExceptionInfo,
-    JobStatus,
-    JobSummary,
-    LogLines,
-    SubmitRequest,
-    Trigger,
+from headrace.client.models import CheckpointInfo, ExceptionInfo, JobStatus, JobSummary, LogLines, Trigger
+from headrace.client.output_models import (
+    DeadLetterList,
+    DeadLettersRequest,
+    EndTransactionsRequest,
+    Redriven,
+    RedriveRequest,
+    TransactionList,
 )
-from headrace.coordinator.output.service import OutputService
+from headrace.client.requests import SubmitRequest
 from headrace.core.errors import UserError
 
 
@@ -131,4 +131,28 @@ class ClusterService(Protocol):
 
         Returns at once; the process ends shortly after.
         """
+        ...
+
+
+class OutputService(Protocol):
+    """The output of a cluster's jobs, running or ended."""
+
+    async def transactions(self, reference: str) -> TransactionList:
+        """Returns a job's open transactions, with the actions that are safe for each."""
+        ...
+
+    async def end_transactions(self, reference: str, request: EndTransactionsRequest) -> TransactionList:
+        """Commits or aborts the transactions for which that is safe, or lists them."""
+        ...
+
+    async def dead_letters(self, reference: str, request: DeadLettersRequest) -> DeadLetterList:
+        """Returns the newest dead letters of a job."""
+        ...
+
+    async def redrive(self, reference: str, request: RedriveRequest) -> Redriven:
+        """Resends dead letters, or lists which it would resend."""
+        ...
+
+    async def audit(self, reference: str) -> Trigger:
+        """Reads the output of a job back and compares it with what the job wrote. Returns at once."""
         ...

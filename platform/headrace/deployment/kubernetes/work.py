@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from headrace.core.errors import UserError
 
 if TYPE_CHECKING:
-    from headrace.client.models import SubmitRequest
+    from headrace.client.requests import SubmitRequest
 
 PROGRAM = "--program"
 """The option of `headrace attend` that names the program of an application."""

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from headrace.client.discovery import COORDINATOR_VARIABLE, connect
 from headrace.client.http import Client
-from headrace.client.models import SubmitRequest
+from headrace.client.requests import SubmitRequest
 from headrace.client.submission import APPLICATION_VARIABLE
 from headrace.client.token_files import TOKEN_FILE_VARIABLE
 from headrace.coordinator.store.sealing import Sealer

@@ -10,7 +10,7 @@ from headrace.core.errors import UserError
 from headrace.deployment.yarn.application_file import WorkKind
 
 if TYPE_CHECKING:
-    from headrace.client.models import SubmitRequest
+    from headrace.client.requests import SubmitRequest
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from headrace.client.http import Client
-from headrace.client.models import SubmitRequest
+from headrace.client.requests import SubmitRequest
 from headrace.client.submission import file_form
 from headrace.core.errors import ExternalError, InvalidPipelineError, Problem, UserError
 from headrace.kubernetes_operator.decisions.results import Delayed, Refused, Submitted

@@ -10,22 +10,51 @@ import threading
 import time
 import uuid
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import orjson
 import polars as pl
 
 from headrace.core.batch import OP, visible_columns
 from headrace.local.comparison.row_text import json_row
-from headrace.local.dev.row_budget import RowBudget
 from headrace.local.engine.collect_sink import CollectSink
 from headrace.local.engine.compile import compile_loaded, compile_pipeline
 from headrace.local.engine.job import JobOptions, JobState, LocalJob, Progress
-from headrace.local.inspection.quiet_source import quiet_source
+from headrace.local.engine.quiet_source import quiet_source
 from headrace.local.pipeline_file import Loaded
 from headrace.operators.operator import OnError
 from headrace.plan.error_policy import policy_of
 from headrace.spec.fields import DeadLetter
 from headrace.spec.pipeline import Pipeline, SinkNode
+
+_SECOND_S = 1.0
+
+
+@dataclass(slots=True)
+class RowBudget:
+    """How many rows of one sink are shown: at most `rows_per_s` in a second. `left_out`: rows since the last `settle`
+    that were not shown."""
+
+    rows_per_s: int
+    left_out: int = 0
+    _since_s: float = 0.0
+    _shown: int = 0
+
+    def take(self, rows: int, now_s: float) -> int:
+        """Returns how many of these rows are shown, the first ones of them."""
+        if now_s - self._since_s >= _SECOND_S:
+            self._since_s, self._shown = now_s, 0
+        shown = min(rows, self.rows_per_s - self._shown)
+        self._shown += shown
+        self.left_out += rows - shown
+        return shown
+
+    def settle(self, now_s: float) -> int:
+        """Returns the number of rows that were left out, once a second is over; 0 before, or if there are none."""
+        if not self.left_out or now_s - self._since_s < _SECOND_S:
+            return 0
+        count, self.left_out = self.left_out, 0
+        return count
 
 
 class ShownRun:

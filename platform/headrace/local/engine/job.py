@@ -13,8 +13,8 @@ of idle partitions.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from headrace.coordinator.figures.standing_time import Waiting
@@ -23,19 +23,20 @@ from headrace.core.errors import ExternalError
 from headrace.core.signals import TIME_MIN
 from headrace.core.source_state import AppliedFloor
 from headrace.exchange.mailbox import ChannelBounds, TaskCancelledError
+from headrace.exchange.output import Channel
 from headrace.execution.connectors import JobConnectors
 from headrace.execution.drift_limits import drift_limits
 from headrace.execution.epochs import Pending, Stage
 from headrace.execution.idle_times import relayed_heights
 from headrace.local.engine.data_watch import SliceWatch
 from headrace.local.engine.discovery import Discovery
-from headrace.local.engine.linked_slices import open_linked, slices_of
 from headrace.local.engine.reports import Reports
 from headrace.local.engine.subtask_epochs import SubtaskEpochs, SubtaskId
 from headrace.plan.physical import PhysicalPlan, SinkSpec, SourceSpec, Task
 from headrace.plan.totals import row_totals
-from headrace.worker.slot.slice import SliceOptions
-from headrace.worker.task.control import Command, Complete, Limit, Relay, StopReading, Trigger
+from headrace.worker.slot.slice import Slice, SliceOptions
+from headrace.worker.slot.wiring import wire
+from headrace.worker.task.control import Command, Complete, Limit, Relay, StopReading, SubtaskEvents, Trigger
 from headrace.worker.task.source_task import SourceTask
 
 SUPERVISE_MS = 50
@@ -309,3 +310,25 @@ class LocalJob:
             for task, box in part.mailboxes.items():
                 most[task] = max(most.get(task, 0), box.rows_queued_max)
         return most
+
+
+def slices_of(plan: PhysicalPlan, options: SliceOptions, events: SubtaskEvents, clock: Clock) -> tuple[Slice, ...]:
+    """All slices of a plan by index, not yet open. `options`: for each slice; the index is set here.
+
+    slice 0: source ──┬─> mailbox ─> sink        slice i runs subtask i of every task with more than i subtasks, as slot
+                      └─────────┐                i does; it puts rows for another slice directly into a mailbox there
+    slice 1: source ────────────┴─> mailbox ─> sink
+    """
+    wiring = wire(plan)
+    count = max((task.parallelism for task in plan.tasks), default=0)
+    return tuple(Slice(plan, replace(options, index=index), events, clock, wiring=wiring) for index in range(count))
+
+
+def open_linked(slices: Sequence[Slice]) -> None:
+    """Opens every subtask of all slices of a job, without state."""
+
+    def channel(task: str, subtask: int, number: int) -> Channel:
+        return Channel(slices[subtask].mailboxes[task], number)
+
+    for part in slices:
+        part.open(lambda task: {}, channel)

@@ -6,11 +6,12 @@ Values without a common type become a string with a note: the user decides.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import date
 
 from headrace.core.config import duration_text
+from headrace.core.errors import UserError, did_you_mean
 from headrace.core.ids import HIDDEN_PREFIX
 from headrace.core.types import (
     TIMESTAMP,
@@ -283,3 +284,34 @@ def _name(name: str) -> str:
     """Returns a column's name as a YAML key."""
     plain = re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name) and name.lower() != "null"
     return name if plain else '"' + name.replace("\\", "\\\\").replace('"', '\\"') + '"'
+
+
+def declared(inferred: Inferred, *, keys: Sequence[str], not_null: bool) -> Inferred:
+    """The schema with nullable columns, except keys; with `not_null` also except columns without a null.
+
+    A sample without a null does not show that the next row has none, and a null in a `not null` column is a bad row:
+    the user decides.
+
+    Raises UserError for a key that is no column, or that was null.
+    """
+    for key in keys:
+        if key not in inferred.schema:
+            names = inferred.schema.names
+            raise UserError(f"--key {key}: there is no such column", remedy=did_you_mean(key, tuple(names)))
+        if inferred.schema.field(key).nullable:
+            raise UserError(f"--key {key}: some rows have no value there", remedy="a key has one in every row")
+    if not_null:
+        return inferred
+    fields = [Field(item.name, _open(item.type), nullable=item.name not in keys) for item in inferred.schema]
+    return replace(inferred, schema=Schema(tuple(fields)))
+
+
+def _open(dtype: DataType) -> DataType:
+    """The type with nullable content."""
+    match dtype:
+        case ListOf(inner):
+            return ListOf(_open(inner))
+        case Struct(fields):
+            return Struct(tuple(Field(item.name, _open(item.type)) for item in fields))
+        case _:
+            return dtype

@@ -12,8 +12,8 @@ from headrace.core.types import Schema
 from headrace.local.engine.compile import compile_loaded
 from headrace.local.engine.job import JobState, LocalJob, Progress
 from headrace.local.engine.pipeline_ends import check_reference, with_taps
+from headrace.local.engine.quiet_source import quiet_source
 from headrace.local.engine.rows_run import Output, compile_tapped
-from headrace.local.inspection.quiet_source import quiet_source
 from headrace.local.pipeline_file import Loaded
 from headrace.spec.pipeline import Pipeline
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from headrace.client.output_models import DeadLetterList, DeadLettersRequest, Redriven, RedriveRequest
-from headrace.coordinator.output.pipeline_letters import PipelineLetters
+from headrace.coordinator.connector_host.pipeline_letters import PipelineLetters
 from headrace.local.pipeline_file import load_file
 
 

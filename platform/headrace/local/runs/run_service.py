@@ -17,15 +17,9 @@ from typing import Any, NoReturn, Protocol, TypeVar
 from headrace import __version__
 from headrace.client.cluster_models import ClusterInfo
 from headrace.client.figure_models import Bottleneck, JobFigures
-from headrace.client.models import (
-    CheckpointInfo,
-    ExceptionInfo,
-    JobStatus,
-    JobSummary,
-    LogLines,
-    SubmitRequest,
-    Trigger,
-)
+from headrace.client.models import CheckpointInfo, ExceptionInfo, JobStatus, JobSummary, LogLines, Trigger
+from headrace.client.requests import SubmitRequest
+from headrace.coordinator.dispatch.job_output import JobOutput
 from headrace.coordinator.dispatch.job_reference import NamedJob, find_job
 from headrace.coordinator.dispatch.known_job import (
     bottleneck,
@@ -41,11 +35,10 @@ from headrace.coordinator.fleet.fleet import Fleet
 from headrace.coordinator.job import events as on
 from headrace.coordinator.monitoring.exposition import metrics_text
 from headrace.coordinator.output.job_handle import HeldJob
-from headrace.coordinator.output.job_output import JobOutput
 from headrace.coordinator.output.transaction_safety import Phase
 from headrace.coordinator.rest import checkpoint_status, job_status
 from headrace.coordinator.rest.service import JobConflictError, JobNotFoundError
-from headrace.coordinator.rest.worker_infos import worker_infos
+from headrace.coordinator.rest.workers import worker_infos
 from headrace.core.clock import SystemClock
 from headrace.core.errors import UserError
 from headrace.core.settings import Home

@@ -22,12 +22,12 @@ from typing import Protocol, assert_never
 
 from headrace.checkpoint.job_folder.journal_store import JournalStore
 from headrace.checkpoint.job_folder.orphans import GRACE_MS
-from headrace.checkpoint.job_folder.usable import damaged_epochs
 from headrace.checkpoint.journal.journal import Journal, JournalReplaced, Settled, Written, own_files
 from headrace.checkpoint.journal.records import CheckpointRecord, Record
 from headrace.checkpoint.journal.resolve import resolve
 from headrace.checkpoint.manifest import Manifest, StateHandle
 from headrace.checkpoint.paths import MANIFEST, STAGED, STATE
+from headrace.checkpoint.savepoints.damaged_epochs import damaged_epochs
 from headrace.checkpoint.savepoints.savepoint import finish_savepoint
 from headrace.checkpoint.stores.opening import OpenFolder, open_folder
 from headrace.checkpoint.stores.store import ObjectStore

@@ -6,13 +6,16 @@
     /logout                           ends the session; a link on another site cannot
     anything else                     a page is redirected to /login, a file answered with 401, a socket closed
 
+A refused origin is a page of another site, a refused host a name that is not this host's (DNS rebinding).
 The cookie is HttpOnly, SameSite=Strict, and Secure with TLS. A page that is refused is never built.
 """
 
 from __future__ import annotations
 
+import html
 import secrets
 import time
+from collections.abc import Mapping
 from urllib.parse import parse_qs
 
 from starlette.datastructures import Headers, MutableHeaders
@@ -20,8 +23,6 @@ from starlette.requests import HTTPConnection
 from starlette.responses import HTMLResponse, PlainTextResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from headrace.ui.access.login_form import login_form
-from headrace.ui.access.origins import refusal
 from headrace.ui.access.sessions import SESSION_SECONDS, Sessions
 
 FORM_BYTES_MAX = 4096
@@ -128,3 +129,45 @@ async def _body(receive: Receive) -> bytes:
         if not message.get("more_body"):
             break
     return body[:FORM_BYTES_MAX]
+
+
+LOOPBACK_NAMES = frozenset({"127.0.0.1", "localhost", "[::1]"})
+_OWN_SITE = frozenset({"same-origin", "none"})
+
+
+def refusal(headers: Mapping[str, str], *, navigates: bool, any_host: bool) -> str | None:
+    """Why a request is refused, or None. headers: by lower-case name.
+
+    navigates   it opens a page: the user may have followed a link on another site, which cannot read the answer
+    any_host    the page is served to other hosts, under names that only its users know
+    """
+    host = headers.get("host", "")
+    if not any_host and host.rpartition(":")[0] not in LOOPBACK_NAMES and host not in LOOPBACK_NAMES:
+        return f"{host!r} is not a name of loopback"
+    origin, site = headers.get("origin"), headers.get("sec-fetch-site")
+    if origin is not None and origin.partition("://")[2] != host:
+        return f"a page of {origin} sent this request"
+    if site is not None and site not in _OWN_SITE and not navigates:
+        return f"a page of another site sent this request ({site})"
+    return None
+
+
+_STYLE = """
+:root { color-scheme: light dark; font: 15px/1.5 sans-serif }
+body { max-width: 24rem; margin: 4rem auto; padding: 0 1rem }
+h1 { font-size: 1.3rem }
+input, button { font: inherit; padding: .5rem .7rem; margin: .4rem 0; width: 100%; box-sizing: border-box }
+p.wrong { color: #d9482b }
+"""
+
+
+def login_form(wrong: str) -> str:
+    """The page that asks for the token: plain HTML, without NiceGUI. wrong: why the last try failed, or empty."""
+    refused = f'<p class="wrong" role="alert">{html.escape(wrong)}</p>' if wrong else ""
+    return (
+        '<!doctype html><html lang="en"><head><meta charset="utf-8"><title>Log in - Headrace</title>'
+        f'<meta name="viewport" content="width=device-width, initial-scale=1"><style>{_STYLE}</style></head><body>'
+        f'<h1>Headrace</h1>{refused}<form method="post" action="/login"><label for="token">Token of this page</label>'
+        '<input id="token" type="password" name="token" autocomplete="current-password" autofocus required>'
+        "<button>Open</button></form></body></html>"
+    )

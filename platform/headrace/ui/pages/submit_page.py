@@ -5,7 +5,7 @@ from __future__ import annotations
 from nicegui import ui
 
 from headrace.client.http import Client
-from headrace.client.models import SubmitRequest
+from headrace.client.requests import SubmitRequest
 from headrace.client.submission import file_form
 from headrace.core.errors import HeadraceError
 from headrace.ui.pages.elements.asked_twice import AskedTwice

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from nicegui import ui
 
 from headrace.client.http import Client
-from headrace.client.models import SubmitRequest
+from headrace.client.requests import SubmitRequest
 from headrace.client.submission import file_form
 from headrace.client.upgrade import upgrade as upgrade_job
 from headrace.ui.pages.elements.asked_twice import AskedTwice
@@ -16,8 +16,7 @@ from headrace.ui.pages.elements.live import Live
 from headrace.ui.pages.elements.panels import Table, column, panel
 from headrace.ui.pages.elements.pipeline_form import PipelineForm
 from headrace.ui.pages.job.job_frame import JobFrame
-from headrace.ui.planning.check import Checked
-from headrace.ui.planning.verdicts import Verdicts, verdicts_on
+from headrace.ui.plan_check import Checked, Verdicts, verdicts_on
 from headrace.ui.polling.operations import Operations
 from headrace.ui.polling.poller import Poller
 from headrace.ui.polling.wanted import Topic, Want

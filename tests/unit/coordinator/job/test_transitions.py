@@ -8,8 +8,8 @@ from headrace.coordinator.job.attempt import Attempt
 from headrace.coordinator.job.config import JobConfig
 from headrace.coordinator.job.job import Job
 from headrace.coordinator.job.job_state import TRANSITIONS
+from headrace.coordinator.job.machine import state_after
 from headrace.coordinator.job.states import transitions as to
-from headrace.coordinator.job.states.factory import state_after
 from headrace.execution.plan_facts import PlanFacts
 from headrace.rpc.messages import Failure
 from headrace.spec.settings import Checkpoint

@@ -6,7 +6,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.coordinator.fleet.slot_pool import Demand, PooledWorker
 from headrace.coordinator.provisioning.config import ProvisioningConfig
 from headrace.coordinator.provisioning.provisioning import (
     ADOPTED_MS_MAX,
@@ -23,6 +22,7 @@ from headrace.coordinator.provisioning.provisioning import (
     ReleaseWorker,
     StartWorker,
 )
+from headrace.coordinator.provisioning.slot_pool import Demand, PooledWorker
 from headrace.core.errors import UserError
 from headrace.resources.driver import WorkerPhase, WorkerReport
 from support.suite.properties import weighted

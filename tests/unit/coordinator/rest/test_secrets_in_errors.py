@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from pydantic import BaseModel, ValidationError
 
-from headrace.client.models import SubmitRequest
+from headrace.client.requests import SubmitRequest
 from headrace.coordinator.store.submission import JobSubmission
 from headrace.execution.connector_messages import OpenCommittersRequest
 from headrace.spark.task.publish_shares import PublishOrder

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from headrace.client.models import SubmitRequest
+from headrace.client.requests import SubmitRequest
 from headrace.core.errors import UserError
 from headrace.deployment.kubernetes.program_file import program_work
 from headrace.deployment.kubernetes.work import SECRET_BYTES_MAX, WORK_FOLDER, Work, job_work

@@ -1,4 +1,4 @@
-"""The pipeline that `headrace dev` runs: what a sink leaves out is shown, and can be read."""
+"""The pipeline that `headrace dev` runs: its sinks show the first rows of a second, and their outputs can be read."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from headrace.local.dev.shown_run import _Screen, _shown
+from headrace.local.dev.shown_run import RowBudget, _Screen, _shown
 from headrace.local.engine.compile import compile_pipeline
 from headrace.spec.reading.read import pipeline_from_dict
 
@@ -48,3 +48,13 @@ def test_sinks_keep_their_outputs(write: bool, readers: dict[str, str]) -> None:
     compile_pipeline(shown)
     assert {name: sink.from_ for name, sink in shown.sinks.items()} == readers
     assert {sink.connector for name, sink in shown.sinks.items() if not write or "_shown_" in name} == {"collect"}
+
+
+def test_a_budget_is_for_a_second() -> None:
+    budget = RowBudget(3)
+    assert [budget.take(2, 10.0), budget.take(2, 10.5), budget.take(5, 10.9)] == [2, 1, 0]
+    assert budget.settle(10.9) == 0, "the second is not over"
+    assert budget.settle(11.0) == 6
+    assert budget.settle(11.1) == 0
+    assert budget.take(4, 11.2) == 3
+    assert budget.left_out == 1

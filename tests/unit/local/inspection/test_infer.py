@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.local.inspection.infer import infer_rows, infer_texts, schema_lines
+from headrace.core.errors import UserError
+from headrace.local.inspection.infer import declared, infer_rows, infer_texts, schema_lines
 from headrace.spec.reading.load import load_text
 from headrace.spec.rows import row_values
 
@@ -116,3 +117,23 @@ def test_a_pipeline_takes_every_inferred_schema(rows: list[dict[str, Any]]) -> N
         plain = [row for row in rows if not any(isinstance(value, dict | list) for value in row.values())]
         for row in plain:
             row_values(row, node.columns)
+
+
+SAMPLE = infer_rows([{"id": 1, "n": 2, "in": {"a": 1}, "l": [1]}, {"id": 2, "n": None, "in": {"a": 2}, "l": [2]}])
+
+
+def test_by_default_everything_is_nullable_also_within() -> None:
+    schema = declared(SAMPLE, keys=(), not_null=False).schema.json()
+    assert schema == {"id": "int64", "n": "int64", "in": "{a: int64}", "l": "[int64]"}
+
+
+def test_keys_and_the_wish() -> None:
+    assert declared(SAMPLE, keys=("id",), not_null=False).schema.field("id").type_text == "int64 not null"
+    assert declared(SAMPLE, keys=("id",), not_null=False).schema.field("in").type_text == "{a: int64}"
+    assert declared(SAMPLE, keys=(), not_null=True).schema == SAMPLE.schema
+
+
+@pytest.mark.parametrize(("key", "message"), [("n", "some rows have no value"), ("ids", "no such column")])
+def test_what_can_be_no_key(key: str, message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        declared(SAMPLE, keys=(key,), not_null=True)

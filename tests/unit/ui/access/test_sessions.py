@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from headrace.ui.access.origins import refusal
+from headrace.ui.access.guard import refusal
 from headrace.ui.access.sessions import SESSION_SECONDS, Sessions
 
 NOW = 1_769_850_000

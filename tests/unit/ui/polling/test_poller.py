@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 
 from headrace.client.http import Client
-from headrace.client.models import SubmitRequest
+from headrace.client.requests import SubmitRequest
 from headrace.core.errors import ExternalError
 from headrace.ui.polling.cluster_access import ClusterAccess
 from headrace.ui.polling.operations import JOBS_MAX, KEPT_OF_JOB, Operations

@@ -9,7 +9,7 @@ from nicegui import events, ui
 from headrace.core.errors import UserError
 from headrace.ui.pages.elements.graph import Graph
 from headrace.ui.pages.elements.panels import panel
-from headrace.ui.planning.check import TEXT_BYTES_MAX, Checked, checked
+from headrace.ui.plan_check import TEXT_BYTES_MAX, Checked, checked
 from headrace.ui.polling.cluster_access import ClusterAccess
 
 EXAMPLE = """\

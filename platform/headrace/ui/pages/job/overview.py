@@ -12,7 +12,7 @@ from headrace.ui.pages.elements.graph import Graph
 from headrace.ui.pages.elements.live import Live
 from headrace.ui.pages.elements.panels import UNREAD, Table, column, facts_html, panel
 from headrace.ui.polling.wanted import Topic, Want
-from headrace.ui.views.folding import Folded, folded, load_of_box
+from headrace.ui.views.graph import Folded, folded, load_of_box
 from headrace.ui.views.job_view import busiest_node, node_facts, partition_rows, subtask_rows
 
 _SUBTASKS = (

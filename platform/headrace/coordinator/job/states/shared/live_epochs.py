@@ -13,7 +13,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from typing import ClassVar
 
-from headrace.checkpoint.manifest import CommittableDocument
+from headrace.checkpoint.manifest import CommittableDocument, Manifest, StateHandle
 from headrace.coordinator.job.attempt import Attempt
 from headrace.coordinator.job.effects import (
     Answer,
@@ -47,14 +47,14 @@ from headrace.coordinator.job.events import (
 )
 from headrace.coordinator.job.job import Job
 from headrace.coordinator.job.job_state import JobState
-from headrace.coordinator.job.manifest import manifest_of, savepoint_states, vanished_splits
 from headrace.coordinator.job.states.shared.after_failure import after_failure
 from headrace.coordinator.job.states.shared.any_event import on_any
 from headrace.coordinator.job.states.shared.lost_output import output_lost
 from headrace.coordinator.job.states.transitions import STAY, Next, Stay
 from headrace.core.errors import Domain
+from headrace.core.source_state import SourceState, merged
 from headrace.execution.epochs import Pending, Purpose, Stage
-from headrace.execution.manifests import savepoint_of
+from headrace.execution.manifests import savepoint_of, total_counters, with_output, with_successors
 from headrace.rpc.messages import EpochAborted, EpochCompleted, Failure, Renamed, TriggerEpoch
 
 
@@ -300,3 +300,64 @@ class Live:
         if pending.request is not None:
             job.do(Answer(pending.request, failure=failure))
         return STAY
+
+
+def manifest_of(
+    job: Job, pending: Pending, now_ms: int, committables: tuple[CommittableDocument, ...] = ()
+) -> Manifest:
+    """Merges the acknowledgements of an epoch into its manifest, which does not depend on their order.
+
+    committables: those of the epoch, as their committers described them
+    """
+    documents = sorted(pending.documents, key=lambda document: (document.task, document.subtask))
+    facts = job.facts
+    parts: dict[str, list[SourceState]] = {source: [] for source in facts.sources}
+    for document in documents:
+        for source, state in document.sources.items():
+            parts[source].append(state)
+    return Manifest(
+        kind="checkpoint",
+        job=job.config.job,
+        pipeline=job.config.name,
+        epoch=pending.epoch,
+        attempt=job.attempt,
+        created_at_ms=now_ms + job.config.wall_offset_ms,
+        version=job.config.version,
+        plan_hash=facts.plan_hash,
+        max_parallelism=facts.max_parallelism,
+        parallelism=dict(facts.parallelism),
+        nodes=dict(facts.nodes),
+        states=tuple(handle for document in documents for handle in document.states),
+        sources={source: merged(states) for source, states in parts.items()},
+        splits=dict(job.splits),
+        counters=total_counters([job.counted, *(document.counters for document in documents)]),
+        committables=committables,
+        transactions=with_successors(job.names, committables),
+        output=with_output(job.output, committables),
+        drained=pending.drain or (pending.final and bool(facts.timed) and not job.config.keeps_time_open),
+        final=pending.final,
+    )
+
+
+def vanished_splits(job: Job, manifest: Manifest) -> list[str]:
+    """Returns the job's splits whose positions the checkpoint before this one has, and this one lacks.
+
+    There are none, unless a slot acknowledged without its splits: it did not receive them. Their rows would be read
+    again after a restore, from the beginning.
+    """
+    if job.restored is None:
+        return []
+    vanished = []
+    for source, state in manifest.sources.items():
+        before = job.restored.sources.get(source, SourceState())
+        read = {(split.topic, split.partition) for split in before.splits}
+        assigned = {(split.topic, split.partition) for split in job.splits.get(source, ())}
+        kept = {(split.topic, split.partition) for split in state.splits}
+        vanished += [f"{source}: {topic}/{partition}" for topic, partition in sorted((read & assigned) - kept)]
+    return vanished
+
+
+def savepoint_states(pending: Pending) -> tuple[StateHandle, ...]:
+    """Returns the handles of the epoch's files in its savepoint folder."""
+    documents = sorted(pending.documents, key=lambda document: (document.task, document.subtask))
+    return tuple(handle for document in documents for handle in document.savepoint)

@@ -8,7 +8,7 @@ from headrace.checkpoint.journal.journal import Journal
 from headrace.checkpoint.journal.records import AttemptRecord
 from headrace.checkpoint.manifest import OutputTotal
 from headrace.connect.sink import OutputSeen
-from headrace.coordinator.output.audit_verdict import Proof, Totals, totals_of, verdict
+from headrace.coordinator.output.job_audit import Proof, Totals, totals_of, verdict
 from headrace.core.text.digest_text import digest_text
 
 BEGIN = {"topic": "t", "offsets": {"0": 5}}

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from headrace.ui.planning.check import checked
-from headrace.ui.planning.verdicts import verdicts_on
+from headrace.ui.plan_check import checked, verdicts_on
 
 TEXT = """\
 name: counting

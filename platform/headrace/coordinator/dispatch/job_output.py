@@ -29,7 +29,7 @@ LOG = logging.getLogger("headrace.coordinator")
 
 
 class JobOutput:
-    """Implements `coordinator.output.service.OutputService`.
+    """Implements `coordinator.rest.service.OutputService`.
 
     find      resolves a reference; raises JobNotFoundError
     starter   starts connector hosts; by default each is a fresh interpreter

@@ -1,4 +1,5 @@
-"""Checks a pipeline's text and plans it, in this process: mistakes have their lines only here.
+"""Checks a pipeline's text, plans it, and judges a job's state against the plan, in this process: mistakes have their
+lines only here.
 
 The text gets no variables of this process's environment: they may be secrets of another user.
 """
@@ -9,11 +10,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from headrace.core.errors import HeadraceError, InvalidPipelineError, Location, Problem
+from headrace.core.errors import ExternalError, HeadraceError, InvalidPipelineError, Location, Problem, UserError
 from headrace.core.text.plural import plural
 
 if TYPE_CHECKING:
     from headrace.local.engine.compile import Compiled
+
 
 FILE = "pipeline.yaml"
 TEXT_BYTES_MAX = 1_000_000
@@ -88,3 +90,45 @@ def _mistake(problem: Problem) -> Mistake:
     where = f"line {line}: " if line is not None else ""
     remedy = f"\n  {problem.remedy}" if problem.remedy else ""
     return Mistake(f"{where}{problem.message}{remedy}", line)
+
+
+@dataclass(frozen=True, slots=True)
+class VerdictLine:
+    """The verdict on one node."""
+
+    node: str
+    verdict: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Verdicts:
+    """How a pipeline would use the state of a job's last checkpoint, node by node.
+
+    url: of the checkpoint; unread: why only the coordinator can judge; unusable, loses: whether state cannot be
+    used at all, or would be lost.
+    """
+
+    url: str
+    lines: tuple[VerdictLine, ...] = ()
+    unread: str | None = None
+    unusable: bool = False
+    loses: bool = False
+
+
+def verdicts_on(compiled: Compiled, path: str) -> Verdicts:
+    """Judges a checkpoint or savepoint, which is read from this host."""
+    from headrace.checkpoint.savepoints.savepoint import find
+    from headrace.checkpoint.savepoints.verdict import Verdict, judge, loses_state
+
+    try:
+        found = find(path)
+    except (UserError, ExternalError) as error:
+        return Verdicts(path, unread=error.message)
+    judged = judge(found.manifest, compiled.physical, {})
+    return Verdicts(
+        found.url,
+        lines=tuple(VerdictLine(each.node, str(each.verdict), each.text) for each in judged),
+        unusable=any(each.verdict is Verdict.INCOMPATIBLE for each in judged),
+        loses=loses_state(judged),
+    )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from google.protobuf.descriptor_pb2 import DescriptorProto, FieldDescriptorProto, FileDescriptorProto
 
-from headrace.rpc.dataclass_text import dataclasses_text
+from headrace.rpc.generate import dataclasses_text
 
 REPEATED = FieldDescriptorProto.LABEL_REPEATED
 STRING, INT, BOOL = FieldDescriptorProto.TYPE_STRING, FieldDescriptorProto.TYPE_INT64, FieldDescriptorProto.TYPE_BOOL

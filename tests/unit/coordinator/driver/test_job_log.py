@@ -1,4 +1,4 @@
-"""A job's log is read on from a position, each line once, also when its files are rotated."""
+"""A job's log is read from a position on, each line once, also when its files are rotated."""
 
 from __future__ import annotations
 
@@ -8,9 +8,8 @@ import hypothesis.strategies as st
 import pytest
 from hypothesis import given
 
-from headrace.coordinator.driver import log_position
-from headrace.coordinator.driver.job_log import JobLog
-from headrace.coordinator.driver.log_position import FileOffset, parsed, position_text
+from headrace.coordinator.driver import job_log
+from headrace.coordinator.driver.job_log import FileOffset, JobLog, parsed, position_text
 from headrace.core.errors import UserError
 
 
@@ -62,7 +61,7 @@ def test_a_file_that_was_rotated_twice_begins_anew(tmp_path: Path) -> None:
 
 
 def test_an_answer_is_bounded_and_a_long_line_is_cut(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(log_position, "READ_BYTES_MAX", 8)
+    monkeypatch.setattr(job_log, "READ_BYTES_MAX", 8)
     append(tmp_path / "job.log", "a\nb\nc\nd\ne\n" + 20 * "x" + "\n")
     lines: list[str] = []
     position = ""

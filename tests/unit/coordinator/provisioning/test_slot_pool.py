@@ -6,7 +6,15 @@ import hypothesis.strategies as st
 from hypothesis import settings
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invariant, multiple, rule
 
-from headrace.coordinator.fleet.slot_pool import Changed, Demand, Grant, Holding, PooledWorker, QueuedView, SlotPool
+from headrace.coordinator.provisioning.slot_pool import (
+    Changed,
+    Demand,
+    Grant,
+    Holding,
+    PooledWorker,
+    QueuedView,
+    SlotPool,
+)
 from headrace.rpc.messages import Address, SlotInfo
 from support.suite.properties import weighted
 

@@ -1,11 +1,14 @@
-"""Adds to the status of jobs what Kubernetes or YARN reports: why workers are missing, and why workers ended."""
+"""Workers in the REST API's documents: those of a cluster, and why a job's workers are missing or have ended, as
+Kubernetes or YARN reports it."""
 
 from __future__ import annotations
 
-from headrace.client.cluster_models import EndedWorkerInfo, ExpectedWorkerInfo, ProvisioningInfo
+from headrace import __version__
+from headrace.client.cluster_models import EndedWorkerInfo, ExpectedWorkerInfo, ProvisioningInfo, WorkerInfo
 from headrace.client.models import ExceptionInfo, JobStatus
-from headrace.coordinator.fleet.slot_pool import PoolView
+from headrace.coordinator.fleet.fleet import Fleet
 from headrace.coordinator.provisioning.provisioning import ProvisioningView
+from headrace.coordinator.provisioning.slot_pool import PoolView
 
 SHOWN_MAX = 3
 """Reasons of so many workers are in a job's message; `headrace cluster status` has all."""
@@ -59,3 +62,23 @@ def _reasons(job: str, pool: PoolView, view: ProvisioningView) -> list[str]:
         starting = len(view.expected)
         return [f"{starting} worker{'s start' if starting > 1 else ' starts'}"]
     return shown[:SHOWN_MAX]
+
+
+def worker_infos(fleet: Fleet) -> tuple[WorkerInfo, ...]:
+    """Returns the workers of a fleet, with their slots and what they used when they last reported."""
+    infos = []
+    for each in fleet.view().workers:
+        register, load = fleet.registered(each.worker), fleet.load(each.worker)
+        infos.append(
+            WorkerInfo(
+                worker=each.worker,
+                host=each.host,
+                pid=each.pid,
+                slots=each.slots,
+                slots_free=each.free,
+                version=__version__ if register is None else register.version,
+                cpu=None if load is None else load.cpu_millicores / 1000,
+                memory_bytes=None if load is None else load.memory_bytes,
+            )
+        )
+    return tuple(infos)

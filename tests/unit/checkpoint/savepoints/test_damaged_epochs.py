@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from headrace.checkpoint.job_folder.claim_origin import claim
 from headrace.checkpoint.job_folder.journal_store import JournalStore
-from headrace.checkpoint.job_folder.usable import damaged_epochs
 from headrace.checkpoint.journal.journal import JournalReplaced, Written
 from headrace.checkpoint.journal.records import FinishedRecord, Record
+from headrace.checkpoint.savepoints.damaged_epochs import damaged_epochs
 from headrace.checkpoint.savepoints.savepoint import find
 from headrace.checkpoint.stores.opening import open_store
 from headrace.core.errors import UserError
+from headrace.execution.origin import claim
 from support.storage.checkpoints import attempt, checkpoint, committed
 
 
