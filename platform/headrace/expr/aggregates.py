@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import polars as pl
 from sqlglot import exp
@@ -12,7 +13,7 @@ from headrace.core.types import FLOAT_TYPES, INT_TYPES, DataType, Decimal, Field
 from headrace.expr.check import checked
 from headrace.expr.compiled import AggregateCall, AggregateFunction, CompiledAggregate, CompiledScalar
 from headrace.expr.scope import Scope
-from headrace.expr.sql.parse import offset_of, parse, source_text
+from headrace.expr.sql.parse import offset_of, source_text, text_of, tree_of
 from headrace.expr.sql.translate import AGGREGATES, Translator
 from headrace.expr.terms.coercion import is_number
 from headrace.expr.terms.term import Term
@@ -21,12 +22,12 @@ from headrace.expr.terms.term import Term
 class AggregateCompiler:
     """Compiles the aggregates of one step. Equal calls share a slot, whichever expressions contain them."""
 
-    def __init__(self, schema: Schema, keys: Sequence[str], *, has_time: bool) -> None:
-        self._scope = Scope(schema, has_time)
-        self._outer = Scope(schema, has_time=False, excluded=frozenset(schema.names) - frozenset(keys))
+    def __init__(self, scope: Scope, keys: Sequence[str]) -> None:
+        self._scope = scope
+        self._outer = replace(scope, has_time=False, excluded=frozenset(scope.schema.names) - frozenset(keys))
         self._calls: dict[str, tuple[AggregateCall, bool]] = {}
 
-    def compile(self, name: str, text: str) -> CompiledAggregate:
+    def compile(self, name: str, source: str | exp.Expr) -> CompiledAggregate:
         """Compiles one `name: expression`."""
         used: dict[str, AggregateCall] = {}
 
@@ -35,7 +36,8 @@ class AggregateCompiler:
             used[call.slot] = call
             return Term(call.type, pl.col(call.slot), nullable=nullable, columns=frozenset((call.slot,)))
 
-        term = Translator(self._outer, aggregate).term(parse(text))
+        term = Translator(self._outer, aggregate).term(tree_of(source))
+        text = text_of(source)
         term.known_type()
         slots = [Field(call.slot, call.type) for call in used.values()]
         finish = checked(text, term, Schema((*self._outer.schema, *slots)))
@@ -86,11 +88,11 @@ class AggregateCompiler:
 
 
 def compile_step(
-    aggregates: Mapping[str, str], schema: Schema, keys: Sequence[str], *, has_time: bool
+    aggregates: Mapping[str, str | exp.Expr], scope: Scope, keys: Sequence[str]
 ) -> tuple[CompiledAggregate, ...]:
-    """All aggregates of a step, in order."""
-    compiler = AggregateCompiler(schema, keys, has_time=has_time)
-    return tuple(compiler.compile(name, text) for name, text in aggregates.items())
+    """All aggregates of a step, in order. `keys`: names that the rows have for the key columns."""
+    compiler = AggregateCompiler(scope, keys)
+    return tuple(compiler.compile(name, source) for name, source in aggregates.items())
 
 
 def _result_type(function: AggregateFunction, dtype: DataType, node: exp.Expr) -> DataType:
