@@ -1,14 +1,16 @@
-"""The entry points: SQL text and a schema in, compiled polars expressions out. Aggregate expressions are split into
-calls, which operators accumulate, and a scalar over their results and the keys.
+"""The entry points: an expression and the columns that it may read in, compiled polars expressions out. Aggregate
+expressions are split into calls, which operators accumulate, and a scalar over their results and the keys.
 
-All of them raise ExpressionError with a remedy and, where it is known, the 0-based offset of the faulty token. A
-process plans the same pipeline several times, and compiling aggregates dominates that: compiled steps are cached
-(`KEPT_MAX`).
+An expression is SQL text, or a tree that SQL text was parsed to. Columns are a schema, or relations, each with a name
+(`left.x`). All entry points raise ExpressionError with a remedy and, where it is known, the 0-based offset of the
+faulty token in the text that was parsed. A process plans the same pipeline several times, and compiling aggregates
+dominates that: steps whose aggregates are texts are cached (`KEPT_MAX`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from fractions import Fraction
 from functools import lru_cache
 from typing import assert_never
@@ -22,8 +24,8 @@ from headrace.expr.aggregates.function import AggregateFunction, Nulls
 from headrace.expr.aggregates.table import AGGREGATES
 from headrace.expr.check import checked
 from headrace.expr.compiled import AggregateCall, CompiledAggregate, CompiledScalar
-from headrace.expr.scope import Scope
-from headrace.expr.sql.parse import offset_of, parse, source_text
+from headrace.expr.scope import Relation, Scope
+from headrace.expr.sql.parse import offset_of, source_text, text_of, tree_of
 from headrace.expr.sql.translate import Translator
 from headrace.expr.terms.term import Term
 
@@ -33,53 +35,71 @@ SHARE_DENOMINATOR_MAX = 10**9
 """Of literals from 0 to 1, so that ranks of 2^33 rows fit 64 bits."""
 _NUMBERS = {1: "one argument", 2: "two arguments"}
 
+Source = str | exp.Expr
+"""An expression: its text, or its tree."""
+Columns = Schema | Sequence[Relation]
+"""The columns that an expression may read. A schema is one relation without a name."""
 
-def compile_scalar(text: str, schema: Schema, *, has_time: bool = True) -> CompiledScalar:
-    """A scalar expression over the visible columns of `schema`. `has_time`: the rows have an event time (`__ts`)."""
-    term = Translator(Scope(schema, has_time)).term(parse(text))
-    return checked(text, term, schema)
+
+def compile_scalar(source: Source, columns: Columns, *, has_time: bool = True) -> CompiledScalar:
+    """A scalar expression over these columns. `has_time`: the rows have an event time (`__ts`)."""
+    scope = Scope.over(columns, has_time=has_time)
+    term = Translator(scope).term(tree_of(source))
+    return checked(text_of(source), term, scope.schema)
 
 
-def compile_predicate(text: str, schema: Schema, *, has_time: bool = True) -> CompiledScalar:
+def compile_predicate(source: Source, columns: Columns, *, has_time: bool = True) -> CompiledScalar:
     """A scalar expression of type bool. NULL means no, as in SQL's `where`."""
-    compiled = compile_scalar(text, schema, has_time=has_time)
+    compiled = compile_scalar(source, columns, has_time=has_time)
     if compiled.type != Primitive.BOOL:
         raise ExpressionError(
             f"a condition is needed, and this is {compiled.type}",
-            offset=0,
+            offset=0 if isinstance(source, str) else offset_of(source),
             remedy="compare it with something: x > 0, x is not null",
         )
     return compiled
 
 
 def compile_aggregates(
-    aggregates: Mapping[str, str], schema: Schema, keys: Sequence[str], *, has_time: bool = True
+    aggregates: Mapping[str, Source], columns: Columns, keys: Sequence[str], *, has_time: bool = True
 ) -> tuple[CompiledAggregate, ...]:
     """The aggregates of a step: name to expression over aggregate calls and the columns in `keys`.
 
-    Calls have slots `__a0`, `__a1`, .. that are unique in the step; equal calls share one.
+    `keys` are names that the rows have for columns. Calls have slots `__a0`, `__a1`, .. that are unique in the step;
+    equal calls share one.
     """
-    return _compiled_step(tuple(aggregates.items()), schema, repr(schema), tuple(keys), has_time=has_time)
+    scope = Scope.over(columns, has_time=has_time)
+    texts = {name: source for name, source in aggregates.items() if isinstance(source, str)}
+    if len(texts) < len(aggregates):
+        return _compiled_step(aggregates, scope, keys)
+    return _kept(tuple(texts.items()), scope, repr(scope), tuple(keys))
 
 
 @lru_cache(KEPT_MAX)
-def _compiled_step(
-    aggregates: tuple[tuple[str, str], ...], schema: Schema, _units: str, keys: tuple[str, ...], *, has_time: bool
+def _kept(
+    aggregates: tuple[tuple[str, str], ...], scope: Scope, _cache_key: str, keys: tuple[str, ...]
 ) -> tuple[CompiledAggregate, ...]:
-    """`_units` is part of the cache key: it distinguishes schemas that compare equal but differ in timestamp unit."""
-    compiler = _AggregateCompiler(schema, keys, has_time=has_time)
-    return tuple(compiler.compile(name, text) for name, text in aggregates)
+    """`_cache_key` distinguishes schemas that compare equal but differ in timestamp unit."""
+    return _compiled_step(dict(aggregates), scope, keys)
+
+
+def _compiled_step(
+    aggregates: Mapping[str, Source], scope: Scope, keys: Sequence[str]
+) -> tuple[CompiledAggregate, ...]:
+    compiler = _AggregateCompiler(scope, keys)
+    return tuple(compiler.compile(name, source) for name, source in aggregates.items())
 
 
 class _AggregateCompiler:
     """Compiles the aggregates of one step. Equal calls share a slot, whichever expressions contain them."""
 
-    def __init__(self, schema: Schema, keys: Sequence[str], *, has_time: bool) -> None:
-        self._scope = Scope(schema, has_time)
-        self._outer = Scope(schema, has_time=False, excluded=frozenset(schema.names) - frozenset(keys))
+    def __init__(self, scope: Scope, keys: Sequence[str]) -> None:
+        """keys: names that the rows have for the key columns."""
+        self._scope = scope
+        self._outer = replace(scope, has_time=False, excluded=frozenset(scope.schema.names) - frozenset(keys))
         self._calls: dict[str, tuple[AggregateCall, bool]] = {}
 
-    def compile(self, name: str, text: str) -> CompiledAggregate:
+    def compile(self, name: str, source: Source) -> CompiledAggregate:
         """Compiles one `name: expression`."""
         used: dict[str, AggregateCall] = {}
 
@@ -88,7 +108,8 @@ class _AggregateCompiler:
             used[call.slot] = call
             return Term(call.type, pl.col(call.slot), nullable=nullable, columns=frozenset((call.slot,)))
 
-        term = Translator(self._outer, aggregate).term(parse(text))
+        term = Translator(self._outer, aggregate).term(tree_of(source))
+        text = text_of(source)
         term.known_type()
         slots = [Field(call.slot, call.type) for call in used.values()]
         finish = checked(text, term, Schema((*self._outer.schema, *slots)))

@@ -56,9 +56,22 @@ def parse(text: str) -> exp.Expr:
         raise ExpressionError("the expression is empty", offset=0)
     if len(statements) > 1:
         raise ExpressionError("there is more than one statement", offset=text.find(";"), remedy="remove the `;`")
-    if _depth(found[0]) > DEPTH_MAX:
-        raise ExpressionError(f"the expression is nested deeper than {DEPTH_MAX} levels")
+    _check_depth(found[0])
     return found[0]
+
+
+def tree_of(source: str | exp.Expr) -> exp.Expr:
+    """The tree of an expression: of its text, or as it is. A tree comes from `ExpressionDialect`, so that function
+    calls are still calls by name."""
+    if isinstance(source, str):
+        return parse(source)
+    _check_depth(source)
+    return source
+
+
+def text_of(source: str | exp.Expr) -> str:
+    """The text of an expression, for messages and documents."""
+    return source if isinstance(source, str) else source_text(source)
 
 
 def offset_of(node: exp.Expr) -> int | None:
@@ -72,12 +85,14 @@ def source_text(node: exp.Expr) -> str:
     return node.sql(dialect=ExpressionDialect, normalize_functions="lower", comments=False)
 
 
-def _depth(node: exp.Expr) -> int:
-    deepest, level = 0, [node]
+def _check_depth(tree: exp.Expr) -> None:
+    """Raises ExpressionError for a tree whose translation could exceed the interpreter's stack."""
+    depth, level = 0, [tree]
     while level:
-        deepest += 1
+        depth += 1
         level = [child for parent in level for child in parent.iter_expressions()]
-    return deepest
+    if depth > DEPTH_MAX:
+        raise ExpressionError(f"the expression is nested deeper than {DEPTH_MAX} levels")
 
 
 def _readable(text: str, error: ParseError) -> ExpressionError:

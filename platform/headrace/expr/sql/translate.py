@@ -95,7 +95,7 @@ class Translator:
                 if isinstance(node.this, exp.Star):
                     raise ExpressionError("`*` stands only in count(*)", remedy="name the columns")
                 names = [part.name for part in node.parts]
-                if len(names) == 1 and node.this.args.get("quoted") and names[0] not in self._scope.schema.names:
+                if len(names) == 1 and node.this.args.get("quoted") and not self._scope.has(names[0]):
                     text = names[0].replace("'", "''")
                     remedy = f"double quotes name a column; text goes in single quotes: '{text}'"
                     raise ExpressionError(f"there is no column {names[0]!r}", remedy=remedy)

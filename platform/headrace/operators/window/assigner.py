@@ -10,7 +10,7 @@ calendar (`local_time`). Knows nothing of lateness.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -45,6 +45,18 @@ class Assigner(Protocol):
 
     def following(self, window: Span) -> Span:
         """The window after this one."""
+        ...
+
+    def firsts(self, panes: Sequence[int], after: Sequence[int]) -> list[Span]:
+        """`first` of each pane: one call for all panes of a batch."""
+        ...
+
+    def lasts(self, panes: Sequence[int]) -> list[Span]:
+        """`last` of each pane."""
+        ...
+
+    def followings(self, windows: Sequence[Span]) -> list[Span]:
+        """`following` of each window."""
         ...
 
     def is_even(self, pane: int) -> bool:
@@ -88,6 +100,20 @@ class TumblingUtc:
         """The window that begins where this one ends."""
         return window[1], window[1] + self.size
 
+    def firsts(self, panes: Sequence[int], after: Sequence[int]) -> list[Span]:
+        """The one window of each pane."""
+        return self.lasts(panes)
+
+    def lasts(self, panes: Sequence[int]) -> list[Span]:
+        """The same windows."""
+        size = self.size
+        return [(pane, pane + size) for pane in panes]
+
+    def followings(self, windows: Sequence[Span]) -> list[Span]:
+        """The windows that begin where these end."""
+        size = self.size
+        return [(end, end + size) for _, end in windows]
+
     def is_even(self, pane: int) -> bool:
         """UTC has no changes."""
         return True
@@ -117,20 +143,39 @@ class SlidingUtc:
 
     def first(self, pane: int, after: int = TIME_MIN) -> Span:
         """The first window that ends at the pane's end or later, and after `after`."""
-        end = self.last(pane)[1]
-        earliest = max(self.pane_end(pane), after + 1)
-        # back from the last window by whole periods, as far as `earliest` allows
-        end -= (end - earliest) // self.every * self.every
-        return end - self.size, end
+        return self.firsts((pane,), (after,))[0]
 
     def last(self, pane: int) -> Span:
         """The last window that starts at or before the pane."""
-        latest = (pane - self.offset) // self.every * self.every + self.offset
-        return latest, latest + self.size
+        return self.lasts((pane,))[0]
 
     def following(self, window: Span) -> Span:
         """The window one period later."""
         return window[0] + self.every, window[1] + self.every
+
+    def firsts(self, panes: Sequence[int], after: Sequence[int]) -> list[Span]:
+        """The first windows that end at the end of each pane or later, and after `after`."""
+        size, every, rest, offset = self.size, self.every, self.size % self.every, self.offset
+        spans: list[Span] = []
+        for pane, bound in zip(panes, after, strict=True):
+            place = (pane - offset) % every
+            pane_end = pane + (rest if rest and place == 0 else every - place)
+            end = pane - place + size
+            # back from the last window by whole periods
+            end -= (end - max(pane_end, bound + 1)) // every * every
+            spans.append((end - size, end))
+        return spans
+
+    def lasts(self, panes: Sequence[int]) -> list[Span]:
+        """The last windows that start at or before each pane."""
+        size, every, offset = self.size, self.every, self.offset
+        starts = [(pane - offset) // every * every + offset for pane in panes]
+        return [(start, start + size) for start in starts]
+
+    def followings(self, windows: Sequence[Span]) -> list[Span]:
+        """The windows one period later."""
+        every = self.every
+        return [(start + every, end + every) for start, end in windows]
 
     def is_even(self, pane: int) -> bool:
         """UTC has no changes."""
@@ -155,22 +200,36 @@ class CumulateUtc:
 
     def first(self, pane: int, after: int = TIME_MIN) -> Span:
         """The window that ends with this step, or the first one that ends after `after`."""
-        end = pane + self.every
-        return self._start(pane), end + max(0, (after - end) // self.every + 1) * self.every
+        return self.firsts((pane,), (after,))[0]
 
     def last(self, pane: int) -> Span:
         """The full window."""
-        start = self._start(pane)
-        return start, start + self.size
+        return self.lasts((pane,))[0]
 
     def following(self, window: Span) -> Span:
         """The window one step longer; after the full window, the first one of the next."""
         start, end = window
         return (start if end < start + self.size else end), end + self.every
 
+    def firsts(self, panes: Sequence[int], after: Sequence[int]) -> list[Span]:
+        """The windows that end with each step, or the first ones that end after `after`."""
+        every = self.every
+        return [
+            (start, pane + every + max(0, (bound - pane) // every) * every)
+            for (start, _), pane, bound in zip(self.lasts(panes), panes, after, strict=True)
+        ]
+
+    def lasts(self, panes: Sequence[int]) -> list[Span]:
+        """The full windows."""
+        size, offset = self.size, self.offset
+        starts = [(pane - offset) // size * size + offset for pane in panes]
+        return [(start, start + size) for start in starts]
+
+    def followings(self, windows: Sequence[Span]) -> list[Span]:
+        """The windows one step longer; after full windows, the first ones of the next."""
+        size, every = self.size, self.every
+        return [(start if end < start + size else end, end + every) for start, end in windows]
+
     def is_even(self, pane: int) -> bool:
         """UTC has no changes."""
         return True
-
-    def _start(self, pane: int) -> int:
-        return (pane - self.offset) // self.size * self.size + self.offset

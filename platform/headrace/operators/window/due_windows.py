@@ -9,22 +9,19 @@ a window, because windows are ordered by end, then start.
 from __future__ import annotations
 
 import bisect
-from collections.abc import Callable
+from collections.abc import Sequence
 
 from headrace.core.signals import TIME_MIN
-from headrace.operators.window.assigner import Span
+from headrace.operators.window.assigner import Assigner, Span
 
 Place = tuple[int, int]
 
 
 class DueWindows:
-    """Collects windows, returns each of them once when it is due, and forgets it later.
+    """Collects windows of an assigner, returns each of them once when it is due, and forgets it later."""
 
-    following   window -> the window after it
-    """
-
-    def __init__(self, following: Callable[[Span], Span]) -> None:
-        self._following = following
+    def __init__(self, assigner: Assigner) -> None:
+        self._assigner = assigner
         self._known = _Runs()
         self._due = _Runs()
         """The known windows that `take` has not returned yet."""
@@ -41,18 +38,23 @@ class DueWindows:
         first = self._due.firsts[:1]
         return first[0][0] if first else None
 
-    def add(self, first: Span, last: Span) -> None:
-        """Registers the windows from `first` to `last`. A window that is known already does not become due again."""
-        for begin, behind in self._known.add(_place(first), _place(self._following(last))):
-            self._due.add(begin, behind)
+    def add(self, firsts: Sequence[Span], lasts: Sequence[Span]) -> None:
+        """Registers, for each pair, the windows from the first to the last. A window that is known already does not
+        become due again."""
+        for begin, behind in _joined(firsts, self._assigner.followings(lasts)):
+            for fresh in self._known.add(begin, behind):
+                self._due.add(*fresh)
 
     def take(self, watermark: int) -> list[Span]:
         """The windows that end at `watermark` + 1 or before and were not returned yet, in order."""
         taken: list[Span] = []
-        while self._due.firsts and self._due.firsts[0][0] - 1 <= watermark:
-            end, start = self._due.firsts[0]
-            taken.append((start, end))
-            self._due.cut(_place(self._following((start, end))))
+        due = self._due
+        while due.firsts and due.firsts[0][0] - 1 <= watermark:
+            (end, start), behind = due.firsts[0], due.behind[0]
+            while (end, start) < behind and end - 1 <= watermark:
+                taken.append((start, end))
+                start, end = self._assigner.following((start, end))
+            due.cut((end, start))
         return taken
 
     def forget(self, watermark: int) -> None:
@@ -94,5 +96,16 @@ class _Runs:
             self.firsts[0] = place
 
 
-def _place(window: Span) -> Place:
-    return window[1], window[0]
+def _joined(firsts: Sequence[Span], behind: Sequence[Span]) -> list[tuple[Place, Place]]:
+    """The runs, in order, from each of `firsts` to the window before the one of `behind`. Runs that overlap or touch
+    are one: the panes of a batch are mostly neighbours, and make a single run."""
+    begins = [(end, start) for start, end in firsts]
+    ends = [(end, start) for start, end in behind]
+    runs: list[tuple[Place, Place]] = []
+    for begin, end in sorted(zip(begins, ends, strict=True)):
+        if runs and begin <= runs[-1][1]:
+            if end > runs[-1][1]:
+                runs[-1] = runs[-1][0], end
+        else:
+            runs.append((begin, end))
+    return runs

@@ -52,6 +52,7 @@ class Judge:
         self._assigner = assigner
         self._allowed = allowed_ms
         self._known: dict[int, PaneWindows] = {}
+        self._first_ends: dict[int, int] = {}
 
     def pane(self, pane: int) -> PaneWindows:
         """The pane's end and the end of its first window, cached."""
@@ -72,8 +73,7 @@ class Judge:
         late."""
         panes = self._assigner.panes(times)
         distinct, place = np.unique(panes, return_inverse=True)
-        first_ends = np.array([self.pane(pane).first_end for pane in distinct.tolist()], dtype=np.int64)
-        since = first_ends[place]
+        since = self._first_ends_of(distinct)[place]
         late = np.zeros(times.size, dtype=np.bool_)
         if watermarks is None:
             return Judged(panes, since, late, 0)
@@ -92,3 +92,15 @@ class Judge:
             late[rows[~taken]] = True
             partly += int(taken.sum())
         return Judged(panes, since, late, partly)
+
+    def _first_ends_of(self, panes: Times) -> Times:
+        """The end of each pane's first window, cached: with a local calendar a window takes a search."""
+        known = self._first_ends
+        missing = [pane for pane in panes.tolist() if pane not in known]
+        if missing:
+            if len(known) + len(missing) > _PANES_KEPT:
+                known.clear()
+                missing = panes.tolist()
+            # every window of a pane ends after the pane's start
+            known.update(zip(missing, [end for _, end in self._assigner.firsts(missing, missing)], strict=True))
+        return np.array([known[pane] for pane in panes.tolist()], dtype=np.int64)

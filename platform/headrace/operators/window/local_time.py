@@ -19,6 +19,7 @@ on every host.
 from __future__ import annotations
 
 import bisect
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -376,6 +377,18 @@ class LocalSliding:
             found = self._span(slot)
         return found
 
+    def firsts(self, panes: Sequence[int], after: Sequence[int]) -> list[Span]:
+        """Searched pane by pane."""
+        return [self.first(pane, bound) for pane, bound in zip(panes, after, strict=True)]
+
+    def lasts(self, panes: Sequence[int]) -> list[Span]:
+        """Searched pane by pane."""
+        return [self.last(pane) for pane in panes]
+
+    def followings(self, windows: Sequence[Span]) -> list[Span]:
+        """Searched window by window."""
+        return [self.following(window) for window in windows]
+
     def _span(self, slot: Slot) -> Span:
         return self.grid.start(slot), self.grid.start(self.grid.moved(slot, self.count))
 
@@ -415,3 +428,15 @@ class LocalCumulate:
         """The window one step longer, at most the full one; after that, the first one of the next slot."""
         start, end = window
         return (start if end < self.last(start)[1] else end), self.grid.after(end)
+
+    def firsts(self, panes: Sequence[int], after: Sequence[int]) -> list[Span]:
+        """Searched pane by pane."""
+        return [self.first(pane, bound) for pane, bound in zip(panes, after, strict=True)]
+
+    def lasts(self, panes: Sequence[int]) -> list[Span]:
+        """Searched pane by pane."""
+        return [self.last(pane) for pane in panes]
+
+    def followings(self, windows: Sequence[Span]) -> list[Span]:
+        """Searched window by window."""
+        return [self.following(window) for window in windows]

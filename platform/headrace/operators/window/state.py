@@ -71,7 +71,7 @@ class WindowState:
         self._last_end: dict[PaneKey, int] = {}  # pane of state -> end of its last window
         self._since: dict[int, list[int]] = {}  # pane start -> its `since` values
         self._starts: list[int] = []  # pane starts, ascending
-        self._windows = DueWindows(assigner.following)
+        self._windows = DueWindows(assigner)
         self._first_gone = TIME_MAX  # lower bound of `_last_end`: most watermarks drop no pane, and skip the scan
 
     def _stores(self, by: list[str]) -> list[PartialStore]:
@@ -116,14 +116,16 @@ class WindowState:
         add_placed(
             rows, TS if len(panes) > 1 else None, [(self._tables[pane], begin, end) for pane, begin, end in panes]
         )
+        filled: list[PaneKey] = []
         for pane, _, _ in panes:
             if pane not in self._last_end and self._tables[pane].is_empty:
                 # the batch has rows before and after this pane: no window may be due for it
                 del self._narrow[pane]
                 self._recycle(pane)
             else:
-                self._register([pane])
+                filled.append(pane)
                 self._table_bytes[pane] = self._tables[pane].size_bytes
+        self._register(filled)
         if sum(self._table_bytes.values()) > TABLES_BYTES_MAX:
             for pane in list(self._tables):
                 self._settle(pane)
@@ -159,20 +161,22 @@ class WindowState:
         for store, frame in zip(self._mixed, parts, strict=True):
             store.append(frame)
 
-    def _register(self, panes: Iterable[PaneKey]) -> None:
-        for key in panes:
-            if key in self._last_end:
-                continue
-            pane, since = key
-            last = self._assigner.last(pane)
-            self._last_end[key] = last[1]
-            self._first_gone = min(self._first_gone, last[1])
+    def _register(self, keys: Iterable[PaneKey]) -> None:
+        fresh = [key for key in keys if key not in self._last_end]
+        if not fresh:
+            return
+        panes = [pane for pane, _ in fresh]
+        lasts = self._assigner.lasts(panes)
+        last_ends = [end for _, end in lasts]
+        self._last_end.update(zip(fresh, last_ends, strict=True))
+        self._first_gone = min(self._first_gone, *last_ends)
+        for pane, first_end in fresh:
             if pane not in self._since:
                 self._since[pane] = []
                 bisect.insort(self._starts, pane)
-            self._since[pane].append(since)
-            # windows that ended before `since` do not count these rows
-            self._windows.add(self._assigner.first(pane, since - 1), last)
+            self._since[pane].append(first_end)
+        # windows that ended before `since` do not count these rows
+        self._windows.add(self._assigner.firsts(panes, [since - 1 for _, since in fresh]), lasts)
 
     # ------------------------------------------------------------------ windows out
 

@@ -7,22 +7,21 @@
         └── every split finished, and no more will come ──> Watermark(+inf), EndOfInput
                                                             then only commands, until Finish
 
-The rules of event time are in `worker.task.source_progress`, the decoding of messages is in `worker.task.ingest`.
+The rules of event time are in `worker.task.source_progress`, those of splits, idleness and pauses in
+`worker.task.split_table`; the decoding of messages is in `worker.task.ingest`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import Enum, auto
 from queue import Empty, SimpleQueue
 from typing import assert_never
 
-from headrace.connect.source import MessageBatch, Polled, RowBatch, SplitId
 from headrace.core.clock import Clock
 from headrace.core.reporting import reporting
 from headrace.core.signals import TIME_MAX, TIME_MIN, Barrier, EndOfInput, Watermark
-from headrace.core.source_state import AppliedFloor, SplitState
+from headrace.core.source_state import AppliedFloor
 from headrace.exchange.mailbox import TaskCancelledError
 from headrace.exchange.stopwatch import Stopwatch
 from headrace.plan.physical import SourceSpec
@@ -30,7 +29,6 @@ from headrace.rpc.figures import FirstRows
 from headrace.worker.state.snapshots import SubtaskSnapshots
 from headrace.worker.task.control import (
     Assign,
-    AssignedSplit,
     Command,
     Complete,
     Finish,
@@ -45,13 +43,10 @@ from headrace.worker.task.control import (
 from headrace.worker.task.ingest import Ingest
 from headrace.worker.task.read_ahead import ReadAhead
 from headrace.worker.task.source_progress import SourceProgress
+from headrace.worker.task.split_table import IdleRule, PauseRule, Pauses, SplitTable
 
 PARTITIONS_INTERVAL_MS = 500
-"""The least time between two looks at all partitions for `partitions`."""
-SNAPSHOTS_MAX = 64
-"""The positions of at most this many epochs are kept until the epoch is committed."""
-QUIET_AFTER_MS = 100
-"""A source is quiet when no row has arrived for this time."""
+"""The least time between two updates of `partitions`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +73,72 @@ class _Phase(Enum):
     READING = auto()
     ENDED = auto()
     STOPPED = auto()
+
+
+class _Inbox:
+    """Commands from other threads to the loop."""
+
+    def __init__(self) -> None:
+        self.queue: SimpleQueue[InTurn | None] = SimpleQueue()
+        """Commands in turn. None only wakes a loop that waits."""
+        self.relayed: int | None = None
+        self.limit: int | None = None
+        self.cancelled = False
+        self.closed = False
+        """Whether the loop has ended: later commands are dropped."""
+
+    def put(self, command: Command) -> None:
+        """Adds a command. Only the latest Relay and the latest Limit count, so they do not fill the queue while the
+        loop is blocked by backpressure."""
+        match command:
+            case Relay(height):
+                self.relayed = height
+            case Limit(ts):
+                self.limit = ts
+            case _:
+                if not self.closed:
+                    self.queue.put(command)
+
+    def cancel(self) -> None:
+        """Cancels the loop, also one that waits for a command."""
+        self.cancelled = True
+        self.queue.put(None)
+
+
+class _Reports:
+    """The status of the subtask and of its partitions, for other threads: tuples that the loop replaces."""
+
+    def __init__(self, time: SourceProgress, splits: SplitTable, idle: IdleRule) -> None:
+        self.status = SourceStatus(active_height=TIME_MIN, reached=None, has_splits=True, watermark=TIME_MIN, lag=0)
+        self.partitions: tuple[PartitionStatus, ...] = ()
+        self._time = time
+        self._splits = splits
+        self._idle = idle
+        self._partitions_due_ms = 0
+
+    def publish(self, watermark: int, now_ms: int, *, last: bool = False) -> None:
+        """Replaces the status, and the partitions once every `PARTITIONS_INTERVAL_MS`, or if it is the `last` time."""
+        splits = self._splits
+        self.status = SourceStatus(
+            active_height=self._time.active_height(),
+            reached=self._time.reached(),
+            has_splits=bool(splits.positions),
+            watermark=watermark,
+            lag=sum(splits.lag.values()),
+        )
+        if last or now_ms >= self._partitions_due_ms:
+            self._partitions_due_ms = now_ms + PARTITIONS_INTERVAL_MS
+            self.partitions = tuple(
+                PartitionStatus(
+                    split,
+                    splits.positions[split],
+                    splits.lag.get(split),
+                    own,
+                    is_idle,
+                    self._idle.without_rows_ms(split, now_ms),
+                )
+                for split, own, is_idle in self._time.own_watermarks()
+            )
 
 
 class SourceTask:
@@ -108,60 +169,31 @@ class SourceTask:
         """Batches that were read so far. Other threads may read it."""
         self._snapshots = snapshots
         self._hand_over = hand_over
-        self._commands: SimpleQueue[InTurn | None] = SimpleQueue()
-        self._cancelled = False
-        self._cut_short = False
+        self._inbox = _Inbox()
         self._phase = _Phase.READING
-        self._assigned = False
-        self._final = False
-        self._left = False
-        self._relayed: int | None = None
-        self._limit: int | None = None
-        self._paused: frozenset[SplitId] = frozenset()
-        self._positions: dict[SplitId, int] = {}
-        self._finished: set[SplitId] = set()
-        self._finished_before: set[SplitId] = set()
-        self._at_end: set[SplitId] = set()
-        self._last_row_ms: dict[SplitId, int] = {}
-        self._polled_ms = 0
-        self._quiet_from_ms = clock.monotonic_ms() + QUIET_AFTER_MS
-        self._published: dict[int, dict[SplitId, int]] = {}
-        self._lag: Mapping[SplitId, int] = {}
+        self._cut_short = False
+        self._splits = SplitTable()
+        self._idle = IdleRule(spec.time.idle_after_ms if spec.time is not None else None, clock.monotonic_ms())
+        self._pauses = PauseRule(spec.time.max_drift_ms if spec.time is not None else None)
+        self._reports = _Reports(time, self._splits, self._idle)
         self._watermark = TIME_MIN
         self._watermark_due_ms = 0
-        self._status = SourceStatus(active_height=TIME_MIN, reached=None, has_splits=True, watermark=TIME_MIN, lag=0)
-        self._partitions: tuple[PartitionStatus, ...] = ()
-        self._partitions_due_ms = 0
-        self._idle_after_ms = spec.time.idle_after_ms if spec.time is not None else None
-        self._max_drift_ms = spec.time.max_drift_ms if spec.time is not None else None
 
     def tell(self, command: Command) -> None:
-        """Passes a command to the loop; a loop that has ended ignores it. Called by any thread, never blocks.
-
-        Only the latest Relay and the latest Limit count, so they replace each other and do not fill the queue while
-        the loop is blocked by backpressure.
-        """
-        match command:
-            case Relay(height):
-                self._relayed = height
-            case Limit(ts):
-                self._limit = ts
-            case _:
-                if not self._left:
-                    self._commands.put(command)
+        """Passes a command to the loop; a loop that has ended ignores it. Called by any thread, never blocks."""
+        self._inbox.put(command)
 
     def cancel(self) -> None:
         """Ends the loop with TaskCancelledError. Called by any thread."""
-        self._cancelled = True
-        self._commands.put(None)  # wakes a loop that waits for a command
+        self._inbox.cancel()
 
     def status(self) -> SourceStatus:
         """The status as of the last watermark interval. Called by any thread."""
-        return self._status
+        return self._reports.status
 
     def partitions(self) -> tuple[PartitionStatus, ...]:
         """The partitions as of at most `PARTITIONS_INTERVAL_MS` ago while the loop polls. Called by any thread."""
-        return self._partitions
+        return self._reports.partitions
 
     @property
     def first_rows(self) -> FirstRows:
@@ -172,35 +204,18 @@ class SourceTask:
         """The floors that have taken effect so far."""
         return list(self._time.applied)
 
-    def _publish_status(self) -> None:
-        self._status = SourceStatus(
-            active_height=self._time.active_height(),
-            reached=self._time.reached(),
-            has_splits=bool(self._positions),
-            watermark=self._watermark,
-            lag=sum(self._lag.values()),
-        )
-
-    def _publish_partitions(self) -> None:
-        lag, position, now_ms = self._lag, self._positions, self._clock.monotonic_ms()
-        self._partitions = tuple(
-            PartitionStatus(
-                split, position[split], lag.get(split), watermark, idle, max(now_ms - self._last_row_ms[split], 0)
-            )
-            for split, watermark, idle in self._time.own_watermarks()
-        )
-
     def run(self) -> None:
         """Reads until every split has ended or `StopReading` comes, then emits barriers until `Finish`.
 
         Raises TaskCancelledError after `cancel`.
         """
-        while not self._left:
-            if self._cancelled:
+        inbox = self._inbox
+        while not inbox.closed:
+            if inbox.cancelled:
                 raise TaskCancelledError
-            self._obey()
-            if self._phase is _Phase.READING and not self._left:
-                if self._all_read():
+            self._execute_commands()
+            if self._phase is _Phase.READING and not inbox.closed:
+                if self._splits.all_read:
                     self._end(closes=not self._hand_over)
                 else:
                     self._step()
@@ -220,14 +235,10 @@ class SourceTask:
         """Whether `StopReading` came before all splits were read to their end."""
         return self._cut_short
 
-    def _all_read(self) -> bool:
-        return self._final and len(self._finished) == len(self._positions)
-
     def _end(self, *, closes: bool) -> None:
         """Ends the input. `closes`: Watermark(+inf) is emitted before EndOfInput, which closes all windows; else time
         stands where the rows have put it."""
-        self._publish_status()
-        self._publish_partitions()
+        self._reports.publish(self._watermark, self._clock.monotonic_ms(), last=True)
         if closes:
             self._close_time()
         else:
@@ -242,35 +253,35 @@ class SourceTask:
             self._watermark = TIME_MAX
             self._ingest.on_signal(Watermark(TIME_MAX))
 
-    def _obey(self) -> None:
+    def _execute_commands(self) -> None:
         """Executes the queued commands in order. Waits for a command where the reader has nothing to read."""
+        inbox = self._inbox
         while True:
             try:
                 command = self._next_command()
             except Empty:
                 return
             if command is not None:
-                self._on_command(command)
-            if self._cancelled or self._left or (self._phase is _Phase.READING and self._all_read()):
+                self._execute(command)
+            if inbox.cancelled or inbox.closed or (self._phase is _Phase.READING and self._splits.all_read):
                 return
 
     def _next_command(self) -> InTurn | None:
         if self._phase is not _Phase.READING:
-            return self._commands.get()
-        if self._finished.issuperset(self._positions):
+            return self._inbox.queue.get()
+        if not self._splits.unread:
             # no split to poll, but a relayed height may still move the watermark: waits no longer than a poll would
-            return self._commands.get(timeout=self._poll_ms() / 1000)
-        return self._commands.get_nowait()
+            return self._inbox.queue.get(timeout=self._poll_ms() / 1000)
+        return self._inbox.queue.get_nowait()
 
-    def _on_command(self, command: InTurn) -> None:
+    def _execute(self, command: InTurn) -> None:
         match command:
-            case Assign(splits, final, emitted):
-                self._assigned, self._final = True, final
-                self._assign(splits, emitted)
+            case Assign():
+                self._assign(command)
             case Trigger(epoch, stop, drain):
                 self._trigger(epoch, stop=stop, drain=drain)
             case Complete(epoch):
-                positions = self._published.pop(epoch, None)
+                positions = self._splits.committed(epoch)
                 if positions is not None:
                     self._reader.commit(positions)
             case StopReading():
@@ -278,23 +289,16 @@ class SourceTask:
                     self._cut_short = True
                     self._end(closes=False)
             case Finish():
-                self._left = True
+                self._inbox.closed = True
             case _:
                 assert_never(command)
 
-    def _assign(self, assigned: Sequence[AssignedSplit], emitted: int | None) -> None:
-        """Adds splits. A split that the checkpoint has as finished is not read again, unless its stop has moved on."""
-        unread = []
-        for each in assigned:
-            split, state = each.split, _still_true(each)
-            self._positions[split.id] = split.start
-            self._last_row_ms[split.id] = self._clock.monotonic_ms()
-            self._time.add(split.id, split.start, state, emitted)
-            if state is not None and state.finished:
-                self._finished.add(split.id)
-                self._finished_before.add(split.id)
-            else:
-                unread.append(split)
+    def _assign(self, command: Assign) -> None:
+        added = self._splits.assign(command)
+        self._idle.restart([item.split.id for item in added], self._clock.monotonic_ms())
+        for item in added:
+            self._time.add(item.split.id, item.split.start, item.state, command.emitted)
+        unread = [item.split for item in added if item.split.id in self._splits.unread]
         if unread:
             self._reader.assign(unread)
 
@@ -308,12 +312,7 @@ class SourceTask:
         if self._snapshots is not None:
             self._reader.confirm()
             self._snapshots.add_source(self._spec.node, self._time.snapshot())
-        # a split that was finished before this attempt was never assigned to the reader, which could not commit it
-        read = {split: at for split, at in self._positions.items() if split not in self._finished_before}
-        self._published[epoch] = read
-        # an aborted epoch gets no Complete: its positions are dropped here
-        while len(self._published) > SNAPSHOTS_MAX:
-            del self._published[min(self._published)]
+        self._splits.at_barrier(epoch)
         self._ingest.on_signal(Barrier(epoch))
         if self._snapshots is not None:
             self._snapshots.complete(epoch)
@@ -321,99 +320,62 @@ class SourceTask:
             self._phase = _Phase.STOPPED
 
     def _step(self) -> None:
-        self._align()
-        if not self._finished.issuperset(self._positions):
-            with self.waited.running():
-                reading = self._reader.poll(self._poll_ms())
-            polled, self._polled_ms = reading.polled, reading.ended_ms
-            if polled.batch is not None and len(polled.batch):
-                self._take(polled.batch)
-            self._note(polled)
+        limit = self._inbox.limit
+        if limit is not None or self._pauses.paused:
+            pauses = self._pauses.align(limit, self._time.past)
+            if pauses is not None:
+                self._apply(pauses)
+        if self._splits.unread:
+            self._poll()
         # Before the first assignment the splits are not known: a relayed height may be ahead of their rows, and a
         # status without splits would let the other subtasks pass them.
-        if self._assigned and self._clock.monotonic_ms() >= self._watermark_due_ms:
-            self._mark_idle()
+        if self._splits.assigned and self._clock.monotonic_ms() >= self._watermark_due_ms:
+            self._time.set_idle(self._idle.idle(self._pauses.paused))
             self._emit_watermark()
-            self._publish_status()
             now_ms = self._clock.monotonic_ms()
+            self._reports.publish(self._watermark, now_ms)
             self._watermark_due_ms = now_ms + self._timing.watermark_interval_ms
-            if now_ms >= self._partitions_due_ms:
-                self._publish_partitions()
-                self._partitions_due_ms = now_ms + PARTITIONS_INTERVAL_MS
+
+    def _apply(self, pauses: Pauses) -> None:
+        if pauses.resume:
+            self._reader.resume(pauses.resume)
+            # a paused partition could not return rows: its time until it counts as idle begins again
+            self._idle.restart(pauses.resume, self._clock.monotonic_ms())
+        if pauses.pause:
+            self._reader.pause(pauses.pause)
+
+    def _poll(self) -> None:
+        """Polls, passes the rows down the chain, then adds the positions and ends of the poll."""
+        with self.waited.running():
+            reading = self._reader.poll(self._poll_ms())
+        polled = reading.polled
+        has_rows = polled.batch is not None and len(polled.batch) > 0
+        if polled.batch is not None and has_rows:
+            self.batches += 1
+            self._ingest.on_batch(polled.batch)
+        self._idle.polled(polled, reading.ended_ms, has_rows=has_rows)
+        self._splits.polled(polled)
+        if polled.positions:
+            self._time.moved(polled.positions)
+        if polled.finished:
+            self._time.finish(polled.finished)
+        if polled.remarks:
+            with reporting("remarks of the reader"):
+                self._ingest.first.remark(polled.remarks)
 
     def _poll_ms(self) -> int:
         timing = self._timing
         # a paused partition resumes between two polls: its rows must not wait for a long one
-        if self._paused or self._clock.monotonic_ms() < self._quiet_from_ms:
+        if self._pauses.paused or self._clock.monotonic_ms() < self._idle.quiet_from_ms:
             return timing.poll_ms
         return max(timing.poll_ms, timing.quiet_poll_ms)
 
-    def _align(self) -> None:
-        """Pauses partitions whose event time is past the limit, and resumes those that are well below it again.
-
-        The margin of a tenth of the allowed drift keeps a partition from pausing and resuming with every batch.
-        """
-        limit = self._limit
-        if limit is None and not self._paused:
-            return
-        ahead = frozenset[SplitId]() if limit is None else self._time.past(limit)
-        margin_ms = (self._max_drift_ms or 0) // 10
-        behind = self._paused if limit is None else self._paused - self._time.past(limit - margin_ms)
-        if behind:
-            self._reader.resume(sorted(behind))
-            # a paused partition could not return rows: its time until it counts as idle begins again
-            now_ms = self._clock.monotonic_ms()
-            self._last_row_ms.update(dict.fromkeys(behind, now_ms))
-        if fresh := ahead - self._paused:
-            self._reader.pause(sorted(fresh))
-        self._paused = (self._paused - behind) | ahead
-
-    def _take(self, batch: MessageBatch | RowBatch) -> None:
-        for run in batch.runs:
-            self._last_row_ms[run.split] = self._polled_ms
-            self._at_end.discard(run.split)
-        self._quiet_from_ms = self._polled_ms + QUIET_AFTER_MS
-        self.batches += 1
-        self._ingest.on_batch(batch)
-
-    def _note(self, polled: Polled) -> None:
-        if polled.positions:
-            self._positions.update(polled.positions)
-            self._time.moved(polled.positions)
-        if polled.remarks:
-            with reporting("remarks of the reader"):
-                self._ingest.first.remark(polled.remarks)
-        self._at_end |= polled.at_end
-        if polled.finished:
-            self._finished |= polled.finished
-            self._time.finish(polled.finished)
-        if polled.lag:
-            self._lag = polled.lag
-            # The partition has grown since it reached its end: the new messages are queued in the client behind those
-            # of other partitions. It is not idle, though no row of it arrives.
-            self._at_end -= {split for split, lag in polled.lag.items() if lag > 0}
-
-    def _mark_idle(self) -> None:
-        if self._idle_after_ms is None:
-            return
-        # by the time of the poll, not by now: rows may have arrived since, in a poll ahead or while the chain worked
-        before_ms = self._polled_ms - self._idle_after_ms
-        idle = [split for split in self._at_end - self._paused if self._last_row_ms[split] <= before_ms]
-        self._time.set_idle(idle)
-
     def _emit_watermark(self, *, last: bool = False) -> None:
         """Emits the watermark if it has grown. `last`: no row follows in this attempt."""
-        if self._spec.time is None or not self._assigned:
+        if self._spec.time is None or not self._splits.assigned:
             return
-        ts = self._time.settle(self._relayed) if last else self._time.advance(self._relayed)
+        relayed = self._inbox.relayed
+        ts = self._time.settle(relayed) if last else self._time.advance(relayed)
         if ts is not None and ts > self._watermark:
             self._watermark = ts
             self._ingest.on_signal(Watermark(ts))
-
-
-def _still_true(assigned: AssignedSplit) -> SplitState | None:
-    """The state of a split in the checkpoint. A split whose stop has moved past its position counts as unfinished."""
-    split, state = assigned.split, assigned.state
-    if state is not None and state.finished and split.stop is not None and split.stop > split.start:
-        return replace(state, finished=False)
-    return state

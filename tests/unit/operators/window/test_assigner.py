@@ -58,6 +58,64 @@ def test_panes_are_where_windows_agree(data: st.DataObject, moment: int, every: 
     assert set(spans) != set(windows_of(assigner, end)), "the next pane belongs to other windows"
 
 
+def _enumerated(window: Window, start: int) -> list[Span]:
+    """The UTC windows that contain a moment, by their definition: from a list of all that are near."""
+    match window:
+        case Tumbling(size, offset):
+            spans = [(at + offset, at + offset + size) for at in range(-5_000 // size * size, 5_000, size)]
+        case Sliding(size, every, offset):
+            spans = [(at + offset, at + offset + size) for at in range(-5_000 // every * every, 5_000, every)]
+        case Cumulate(size, every, offset):
+            begins = range(-5_000 // size * size, 5_000, size)
+            spans = [(at + offset, at + offset + long) for at in begins for long in range(every, size + 1, every)]
+    return sorted((span for span in spans if span[0] <= start < span[1]), key=lambda span: (span[1], span[0]))
+
+
+@given(st.integers(-900, 900), st.integers(1, 40), st.integers(1, 6), st.integers(-50, 50), st.integers(-20, 300))
+def test_windows_are_those_of_the_definition(moment: int, every: int, times: int, offset: int, later: int) -> None:
+    windows_of_all: list[Window] = [
+        Tumbling(every, offset),
+        Sliding(every * times + every // 2, every, offset),
+        Cumulate(every * times, every, offset),
+    ]
+    for window in windows_of_all:
+        assigner = window.assigner()
+        start = pane(assigner, moment)
+        spans = _enumerated(window, start)
+        assert list(windows_of(assigner, start)) == spans
+        assert assigner.lasts([start]) == [spans[-1]]
+        after = min(start + later, spans[-1][1] - 1)
+        assert assigner.firsts([start], [after]) == [next(span for span in spans if span[1] > after)]
+
+
+CALENDARS: list[Window] = [
+    Tumbling(10, 3),
+    Sliding(35, 10, 3),
+    Sliding(40, 10),
+    Sliding(7, 10),
+    Cumulate(60, 10, -7),
+    Tumbling(DAY, timezone="Europe/Berlin"),
+    Tumbling(HOUR, timezone="Australia/Lord_Howe"),
+    Cumulate(DAY // 4, HOUR, timezone="Europe/Berlin"),
+    Sliding(DAY // 4, HOUR, timezone="Europe/Berlin"),
+]
+
+
+@given(st.sampled_from(CALENDARS), st.lists(st.tuples(st.integers(-60, 60), st.integers(-20, 90)), max_size=9))
+def test_many_panes_at_once_have_what_each_has(window: Window, places: list[tuple[int, int]]) -> None:
+    """Around the change of clocks of 2026-03-29 where a zone has one."""
+    assigner, is_local = window.assigner(), getattr(window, "timezone", "UTC") != "UTC"
+    unit, origin = (HOUR // 2, ms("2026-03-29T01:00:00+00:00")) if is_local else (7, 0)
+    panes = [pane(assigner, origin + place * unit) for place, _ in places]
+    after = [start + later * unit for start, (_, later) in zip(panes, places, strict=True)]
+    firsts = [assigner.first(start, bound) for start, bound in zip(panes, after, strict=True)]
+    lasts = [assigner.last(start) for start in panes]
+    assert assigner.firsts(panes, after) == firsts
+    assert assigner.firsts(panes, panes) == [assigner.first(start) for start in panes]
+    assert assigner.lasts(panes) == lasts
+    assert assigner.followings([*firsts, *lasts]) == [assigner.following(span) for span in (*firsts, *lasts)]
+
+
 @pytest.mark.parametrize(
     ("window", "says"),
     [

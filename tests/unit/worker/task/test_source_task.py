@@ -22,7 +22,7 @@ from headrace.worker.task.control import (
     StopReading,
     Trigger,
 )
-from headrace.worker.task.source_task import QUIET_AFTER_MS
+from headrace.worker.task.split_table import QUIET_AFTER_MS
 from support.control.running_source import P0, P1, assign, running
 from support.processes.running import WAIT_SECONDS
 
