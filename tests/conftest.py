@@ -5,6 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from headrace.core.concealing import conceal
 from support.kafka.broker import own_broker
 from support.kafka.clients import consumer_kind, producer_kind
 
@@ -51,6 +52,14 @@ def signal_handlers_are_restored() -> Iterator[None]:
     for number, handler in zip(numbers, before, strict=True):
         signal.signal(number, handler)
     assert after == before
+
+
+@pytest.fixture(autouse=True)
+def nothing_stays_hidden() -> Iterator[None]:
+    """A pipeline that is loaded hides the values of its variables in the texts of this process: later tests have
+    others."""
+    yield
+    conceal({})
 
 
 @pytest.fixture
