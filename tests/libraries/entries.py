@@ -38,7 +38,7 @@ LIBRARIES = (
     ),
     Library(
         "protobuf",
-        ("unit/rpc", "unit/worker/supervision/test_slot_pipe.py", "integration/worker/test_worker.py"),
+        ("unit/rpc", "unit/worker/slot/test_slot_pipe.py", "integration/worker/test_worker.py"),
     ),
     Library(
         "polars",

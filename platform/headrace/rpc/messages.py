@@ -175,7 +175,7 @@ class LimitTime:
 class TriggerEpoch:
     """Sources emit the barrier. savepoint: URL of a folder for a copy of the state in savepoint form, or empty.
 
-    stop, drain   as in worker.task.control.Trigger
+    stop, drain   as in worker.control.Trigger
     """
 
     epoch: int

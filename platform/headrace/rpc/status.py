@@ -28,7 +28,7 @@ class SubtaskStatus(Document):
 
 
 class SourceSubtaskStatus(Document):
-    """The status of one subtask of a source; fields as in worker.task.control.SourceStatus."""
+    """The status of one subtask of a source; fields as in worker.control.SourceStatus."""
 
     source: str
     subtask: int

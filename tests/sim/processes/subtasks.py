@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 from headrace.checkpoint.manifest import CommittableDocument, SubtaskDocument
 from headrace.core.source_state import SourceState, SplitState
 from headrace.rpc.messages import Failure
+from headrace.worker.control import Assign, AssignedSplit, Command, Trigger
 from headrace.worker.slot.attempt.events import Broken, TaskEnded
-from headrace.worker.task.control import Assign, AssignedSplit, Command, Trigger
 from sim.external.outside import SINK, SOURCE, TOPIC, Range
 from sim.processes.chunks import restored
 from sim.processes.uploads import Snapshot

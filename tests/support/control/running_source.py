@@ -19,14 +19,14 @@ from headrace.core.types import schema_of
 from headrace.exchange.mailbox import TaskCancelledError
 from headrace.operators.operator import OnError
 from headrace.plan.physical import RowTime, SourceSpec
-from headrace.worker.state.snapshots import SubtaskSnapshots
-from headrace.worker.task.control import (
+from headrace.worker.control import (
     Assign,
     AssignedSplit,
     Command,
     Finish,
     SubtaskSnapshot,
 )
+from headrace.worker.state.snapshots import SubtaskSnapshots
 from headrace.worker.task.ingest import Ingest
 from headrace.worker.task.read_ahead import ReadAhead
 from headrace.worker.task.source_progress import SourceProgress

@@ -24,7 +24,7 @@ from headrace.exchange.output import Channel, EdgeOutput
 from headrace.local.engine.compile import compile_pipeline
 from headrace.plan.physical import PhysicalPlan
 from headrace.spec.reading.read import pipeline_from_dict
-from headrace.worker.slot.wiring import wire
+from headrace.worker.wiring import wire
 from support.processes.running import WAIT_SECONDS
 
 BATCHES, ROWS = 12, 50

@@ -13,8 +13,8 @@ from headrace.core.signals import TIME_MAX
 from headrace.execution.connectors import JobConnectors
 from headrace.execution.discovered import DiscoveredSource
 from headrace.execution.split_assignment import assign_splits
+from headrace.worker.control import Assign, AssignedSplit
 from headrace.worker.slot.slice import Slice
-from headrace.worker.task.control import Assign, AssignedSplit
 
 RETRY_MS = 5_000
 """Pause after a discovery that failed because the external system did not answer."""

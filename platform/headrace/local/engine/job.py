@@ -34,10 +34,10 @@ from headrace.local.engine.reports import Reports
 from headrace.local.engine.subtask_epochs import SubtaskEpochs, SubtaskId
 from headrace.plan.physical import PhysicalPlan, SinkSpec, SourceSpec, Task
 from headrace.plan.totals import row_totals
+from headrace.worker.control import Command, Complete, Limit, Relay, StopReading, SubtaskEvents, Trigger
 from headrace.worker.slot.slice import Slice, SliceOptions
-from headrace.worker.slot.wiring import wire
-from headrace.worker.task.control import Command, Complete, Limit, Relay, StopReading, SubtaskEvents, Trigger
 from headrace.worker.task.source_task import SourceTask
+from headrace.worker.wiring import wire
 
 SUPERVISE_MS = 50
 

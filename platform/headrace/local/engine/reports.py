@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from queue import Empty, SimpleQueue
 
-from headrace.worker.task.control import SubtaskSnapshot
+from headrace.worker.control import SubtaskSnapshot
 
 
 @dataclass(frozen=True, slots=True)

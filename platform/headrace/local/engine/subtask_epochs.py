@@ -12,7 +12,7 @@ from headrace.checkpoint.manifest import CommittableDocument, SubtaskDocument
 from headrace.execution.epochs import Epochs, Pending, Purpose
 from headrace.local.engine.reports import InputEnded, Report
 from headrace.spec.settings import Checkpoint
-from headrace.worker.task.control import SubtaskSnapshot
+from headrace.worker.control import SubtaskSnapshot
 
 SubtaskId = tuple[str, int]
 """Task name and subtask index."""

@@ -589,7 +589,7 @@ Global___LimitTime: _TypeAlias = LimitTime  # noqa: Y015
 class TriggerEpoch(_message.Message):
     """Sources emit the barrier. savepoint: URL of a folder for a copy of the state in savepoint form, or empty.
 
-    stop, drain   as in worker.task.control.Trigger
+    stop, drain   as in worker.control.Trigger
     """
 
     DESCRIPTOR: _descriptor.Descriptor

@@ -28,10 +28,10 @@ from headrace.spark.task.output.outlets import Outgoing, outgoing
 from headrace.spark.task.output.staging_end import CheckedSink, StagedSink, open_checks
 from headrace.spark.task.states import TaskStates
 from headrace.state.snapshot import StateSnapshot
+from headrace.worker.control import SubtaskSnapshot
 from headrace.worker.state.restore import NodeStates
 from headrace.worker.state.snapshots import SubtaskSnapshots
 from headrace.worker.task.build import ChainBuilder, SubtaskContext
-from headrace.worker.task.control import SubtaskSnapshot
 from headrace.worker.task.refused_rows import RefusedRows
 from headrace.worker.task.source_task import SourceTiming
 

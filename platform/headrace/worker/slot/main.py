@@ -34,9 +34,9 @@ from headrace.processes.template.title import replace_last_argument
 from headrace.rpc import codec
 from headrace.rpc.messages import Address, SlotInfo
 from headrace.tls.files import TlsFiles, tls_files
-from headrace.worker.slot.lease import Lease
+from headrace.worker.lease import Lease
+from headrace.worker.slot.slot_pipe import SlotPipe
 from headrace.worker.slot.stacks import write_stacks_at_signals
-from headrace.worker.supervision.slot_pipe import SlotPipe
 
 if TYPE_CHECKING:
     from headrace.worker.slot.runtime import SlotRuntime

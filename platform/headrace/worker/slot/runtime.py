@@ -31,6 +31,8 @@ from headrace.rpc import codec
 from headrace.rpc.deployment import Deployment
 from headrace.rpc.failure import failure_of
 from headrace.rpc.messages import CancelSlot, Deploy, FromSlot, Status, ToSlot
+from headrace.worker.control import SubtaskSnapshot
+from headrace.worker.lease import Lease
 from headrace.worker.slot.attempt.effects import (
     CancelSubtasks,
     CloseLinks,
@@ -68,14 +70,12 @@ from headrace.worker.slot.attempt.events import (
 )
 from headrace.worker.slot.attempt.machine import AttemptMachine, Phase
 from headrace.worker.slot.deployed_plan import deployed_plan
-from headrace.worker.slot.lease import Lease
 from headrace.worker.slot.links import SlotLinks
 from headrace.worker.slot.slice import Slice, SliceOptions
 from headrace.worker.slot.status_report import StatusReport, report_interval_ms
 from headrace.worker.slot.user_code import fetch_code, put_on_path
 from headrace.worker.state.restore import NodeStates, restored_states
 from headrace.worker.state.uploader import Uploader, UploadPlan
-from headrace.worker.task.control import SubtaskSnapshot
 
 _log = logging.getLogger(__name__)
 

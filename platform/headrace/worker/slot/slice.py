@@ -20,17 +20,17 @@ from headrace.operators.chain import Link
 from headrace.plan.partitioning import Hash
 from headrace.plan.physical import PhysicalPlan, SourceSpec, Task
 from headrace.state.snapshot import RestoredStates
-from headrace.worker.slot.lease import Lease
-from headrace.worker.slot.wiring import Wiring, wire
+from headrace.worker.control import Command, Finish, SubtaskEvents
+from headrace.worker.lease import Lease
 from headrace.worker.state.snapshots import SubtaskSnapshots
 from headrace.worker.task.build import ChainBuilder, FindOutlet, SubtaskContext, outgoing
-from headrace.worker.task.control import Command, Finish, SubtaskEvents
 from headrace.worker.task.key_sample import KeySample
 from headrace.worker.task.node_time import NodeTime
 from headrace.worker.task.sink_task import SinkTask
 from headrace.worker.task.source_task import SourceTask, SourceTiming
 from headrace.worker.task.subtask import Subtask
 from headrace.worker.task.subtask_thread import SubtaskThread, close_all, join_all
+from headrace.worker.wiring import Wiring, wire
 
 
 @dataclass(frozen=True, slots=True)

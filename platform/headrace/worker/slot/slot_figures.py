@@ -18,8 +18,8 @@ from headrace.rpc.figures import (
     TransactionFigures,
     WindowFigures,
 )
+from headrace.worker.control import PartitionStatus
 from headrace.worker.slot.slice import OpenSubtask
-from headrace.worker.task.control import PartitionStatus
 from headrace.worker.task.source_task import SourceTask
 from headrace.worker.task.subtask import Subtask
 

@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from headrace.connect.sink import Committable
 from headrace.core.source_state import SourceState
 from headrace.state.snapshot import StateSnapshot
-from headrace.worker.task.control import SubtaskEvents, SubtaskSnapshot
+from headrace.worker.control import SubtaskEvents, SubtaskSnapshot
 
 
 class SubtaskSnapshots:

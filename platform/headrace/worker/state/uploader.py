@@ -23,9 +23,9 @@ from headrace.rpc.figures import SUBTASK_BARRIERS, SubtaskBarrier
 from headrace.rpc.messages import Acked, Declined
 from headrace.state.redistribute import group_span
 from headrace.state.snapshot import StateSnapshot
+from headrace.worker.control import SubtaskSnapshot
 from headrace.worker.slot.attempt.epochs import EPOCHS_MAX, SlotEpochs, Upload
 from headrace.worker.state.state_files import StateFiles, Write, write_whole
-from headrace.worker.task.control import SubtaskSnapshot
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,10 +22,10 @@ from headrace.rpc import codec
 from headrace.rpc.messages import SlotCommand, SlotInfo, SlotMessage
 from headrace.rpc.time_settings import ClusterTimes
 from headrace.tls.files import TlsFiles
-from headrace.worker.slot.lease import LEASE_EXPIRED
+from headrace.worker.lease import LEASE_EXPIRED
 from headrace.worker.slot.main import FAILED, OVERRUN, SUPERVISOR_GONE, SlotOptions
+from headrace.worker.slot.slot_pipe import PipeFullError, SlotPipe
 from headrace.worker.supervision.slot_log import SlotLog
-from headrace.worker.supervision.slot_pipe import PipeFullError, SlotPipe
 
 PROGRAM, ROLE = "headrace.worker.slot.main", "headrace-slot"
 STDOUT = 1

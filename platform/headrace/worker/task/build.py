@@ -19,8 +19,7 @@ from headrace.operators.operator import BAD, Operator
 from headrace.plan.contexts import sink_context, source_context
 from headrace.plan.physical import PhysicalPlan, SinkSpec, SourceSpec, StepSpec, Task
 from headrace.state.snapshot import RestoredStates
-from headrace.worker.slot.lease import Lease
-from headrace.worker.slot.wiring import Wiring
+from headrace.worker.lease import Lease
 from headrace.worker.state.snapshots import SubtaskSnapshots
 from headrace.worker.task.ingest import open_ingest
 from headrace.worker.task.node_time import NodeTime, TimedReceiver
@@ -29,6 +28,7 @@ from headrace.worker.task.refused_rows import RefusedRows
 from headrace.worker.task.sink_task import SinkTask
 from headrace.worker.task.source_progress import SourceProgress
 from headrace.worker.task.source_task import SourceTask, SourceTiming
+from headrace.worker.wiring import Wiring
 
 Outgoing = Mapping[tuple[str, str], Sequence[Receiver]]
 """(node, output) -> the sending ends of the edges that leave the task there."""

@@ -25,7 +25,7 @@ from headrace.exchange.stopwatch import Stopwatch
 from headrace.exchange.traffic import NodeBytes, payload_bytes
 from headrace.operators.operator import OnError
 from headrace.plan.physical import SinkSpec
-from headrace.worker.slot.lease import Lease
+from headrace.worker.lease import Lease
 from headrace.worker.state.snapshots import SubtaskSnapshots
 from headrace.worker.task.refused_rows import RefusedRows
 

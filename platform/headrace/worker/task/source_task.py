@@ -26,8 +26,7 @@ from headrace.exchange.mailbox import TaskCancelledError
 from headrace.exchange.stopwatch import Stopwatch
 from headrace.plan.physical import SourceSpec
 from headrace.rpc.figures import FirstRows
-from headrace.worker.state.snapshots import SubtaskSnapshots
-from headrace.worker.task.control import (
+from headrace.worker.control import (
     Assign,
     Command,
     Complete,
@@ -40,6 +39,7 @@ from headrace.worker.task.control import (
     StopReading,
     Trigger,
 )
+from headrace.worker.state.snapshots import SubtaskSnapshots
 from headrace.worker.task.ingest import Ingest
 from headrace.worker.task.read_ahead import ReadAhead
 from headrace.worker.task.source_progress import SourceProgress

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from headrace.connect.source import Polled, SplitId
-from headrace.worker.task.control import Assign, AssignedSplit
+from headrace.worker.control import Assign, AssignedSplit
 
 SNAPSHOTS_MAX = 64
 """The positions of at most this many epochs are kept until the epoch is committed."""

@@ -19,6 +19,7 @@ from headrace.checkpoint.manifest import SUBTASK_DOCUMENTS
 from headrace.rpc import codec
 from headrace.rpc.deployment import Deployment
 from headrace.rpc.messages import Acked, Deploy, FromSlot, SlotInfo, Status
+from headrace.worker.control import Assign, Command, Trigger
 from headrace.worker.slot.attempt import effects as do
 from headrace.worker.slot.attempt.due_reports import INTERVAL_MS, DueReports
 from headrace.worker.slot.attempt.epochs import SlotEpochs
@@ -34,7 +35,6 @@ from headrace.worker.slot.attempt.events import (
 )
 from headrace.worker.slot.attempt.machine import AttemptMachine, Phase
 from headrace.worker.slot.status_report import report_interval_ms
-from headrace.worker.task.control import Assign, Command, Trigger
 from support.clusters.rowless.subtasks import IdleSubtasks, Plans
 
 GRACE_MS = 30_000

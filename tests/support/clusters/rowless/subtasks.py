@@ -8,8 +8,8 @@ from headrace.core.source_state import SourceState, SplitState
 from headrace.plan.physical import PhysicalPlan, SourceSpec, Task
 from headrace.rpc.deployment import Deployment
 from headrace.rpc.status import SlotStatus, SourceSubtaskStatus, SubtaskStatus
+from headrace.worker.control import Assign
 from headrace.worker.slot.deployed_plan import deployed_plan
-from headrace.worker.task.control import Assign
 
 
 class Plans:

@@ -13,8 +13,8 @@ from headrace.execution.connectors import JobConnectors
 from headrace.execution.discovered import DiscoveredSource
 from headrace.execution.split_assignment import subtask_of
 from headrace.local.engine.discovery import RETRY_MS, Discovery
+from headrace.worker.control import Assign
 from headrace.worker.slot.slice import Slice
-from headrace.worker.task.control import Assign
 from support.processes.running import WAIT_SECONDS, wait_until
 
 INTERVAL_MS = 100

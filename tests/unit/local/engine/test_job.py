@@ -19,8 +19,8 @@ from headrace.local.engine.job import open_linked, slices_of
 from headrace.local.engine.reports import InputEnded, Reports
 from headrace.plan.physical import PhysicalPlan
 from headrace.spec.reading.read import pipeline_from_dict
+from headrace.worker.control import SubtaskSnapshot, Trigger
 from headrace.worker.slot.slice import Slice, SliceOptions
-from headrace.worker.task.control import SubtaskSnapshot, Trigger
 from support.control.scripted import SCHEMA, Output, Script, ScriptedSink, ScriptedSource
 from support.processes.running import WAIT_SECONDS, wait_until
 

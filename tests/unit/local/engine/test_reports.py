@@ -6,7 +6,7 @@ import threading
 import time
 
 from headrace.local.engine.reports import InputEnded, Reports
-from headrace.worker.task.control import SubtaskSnapshot
+from headrace.worker.control import SubtaskSnapshot
 from support.processes.running import WAIT_SECONDS
 
 

@@ -3,7 +3,7 @@
 from headrace.connect.sink import Committable
 from headrace.local.engine.reports import InputEnded
 from headrace.local.engine.subtask_epochs import SubtaskEpochs
-from headrace.worker.task.control import SubtaskSnapshot
+from headrace.worker.control import SubtaskSnapshot
 
 A0, A1, B0 = ("a", 0), ("a", 1), ("b", 0)
 

@@ -18,9 +18,9 @@ from headrace.core.errors import ExternalError
 from headrace.core.keygroups import key_groups, subtask_of
 from headrace.rpc.messages import Acked, FromSlot
 from headrace.state.snapshot import Chunk, StateKind, StateSnapshot
+from headrace.worker.control import SubtaskSnapshot
 from headrace.worker.state.restore import restored_states
 from headrace.worker.state.uploader import Uploader, UploadPlan
-from headrace.worker.task.control import SubtaskSnapshot
 from support.processes.running import wait_until
 from support.storage.uploads import uploading
 from support.suite.properties import weighted

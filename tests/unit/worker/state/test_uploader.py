@@ -16,9 +16,9 @@ from headrace.core.errors import ExternalError
 from headrace.core.source_state import SourceState, SplitState
 from headrace.rpc.messages import Acked, Declined, FromSlot
 from headrace.state.snapshot import Chunk, StateKind, StateSnapshot
+from headrace.worker.control import SubtaskSnapshot
 from headrace.worker.slot.attempt.epochs import EPOCHS_MAX
 from headrace.worker.state.uploader import Uploader, UploadPlan
-from headrace.worker.task.control import SubtaskSnapshot
 from support.processes.running import wait_until
 from support.storage.uploads import uploading
 

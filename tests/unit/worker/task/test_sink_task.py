@@ -19,9 +19,9 @@ from headrace.core.signals import Barrier, EndOfInput, Signal, Watermark
 from headrace.core.types import Field, Primitive, Schema
 from headrace.operators.operator import OnError
 from headrace.plan.physical import FormatSpec, SinkSpec
-from headrace.worker.slot.lease import Lease
+from headrace.worker.control import SubtaskSnapshot
+from headrace.worker.lease import Lease
 from headrace.worker.state.snapshots import SubtaskSnapshots
-from headrace.worker.task.control import SubtaskSnapshot
 from headrace.worker.task.refused_rows import RefusedRows
 from headrace.worker.task.sink_task import SinkTask
 

@@ -12,7 +12,7 @@ from headrace.connect.source import Split
 from headrace.core.signals import TIME_MAX, TIME_MIN, Barrier, EndOfInput, Watermark
 from headrace.core.source_state import SourceState, SplitState
 from headrace.exchange.mailbox import TaskCancelledError
-from headrace.worker.task.control import (
+from headrace.worker.control import (
     Assign,
     AssignedSplit,
     Command,

@@ -14,7 +14,7 @@ from headrace.core.clock import SystemClock
 from headrace.core.signals import Barrier, EndOfInput, Watermark
 from headrace.core.source_state import SplitState
 from headrace.exchange.mailbox import TaskCancelledError
-from headrace.worker.task.control import (
+from headrace.worker.control import (
     Assign,
     AssignedSplit,
     Command,

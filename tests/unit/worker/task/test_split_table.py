@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from headrace.connect.source import Polled, RowBatch, Run, Split, SplitId
 from headrace.core.source_state import SplitState
-from headrace.worker.task.control import Assign, AssignedSplit
+from headrace.worker.control import Assign, AssignedSplit
 from headrace.worker.task.split_table import QUIET_AFTER_MS, SNAPSHOTS_MAX, IdleRule, PauseRule, Pauses, SplitTable
 from support.control.scripted import frame
 

@@ -13,8 +13,8 @@ from headrace.exchange.mailbox import ChannelBounds, Mailbox, TaskCancelledError
 from headrace.operators.chain import Link
 from headrace.operators.operator import Collector, Stateless
 from headrace.state.snapshot import Chunk, StateKind, StateSnapshot
+from headrace.worker.control import SubtaskSnapshot
 from headrace.worker.state.snapshots import SubtaskSnapshots
-from headrace.worker.task.control import SubtaskSnapshot
 from headrace.worker.task.subtask import Subtask
 from support.processes.running import WAIT_SECONDS, wait_until
 

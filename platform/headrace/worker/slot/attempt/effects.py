@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from headrace.rpc.messages import Deploy, FromSlot
-from headrace.worker.task.control import Command
+from headrace.worker.control import Command
 
 # ---- opening ---------------------------------------------------------------------------------------------------------
 

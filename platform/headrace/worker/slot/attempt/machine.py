@@ -53,6 +53,7 @@ from headrace.rpc.messages import (
     RelayHeights,
     TriggerEpoch,
 )
+from headrace.worker.control import Assign, AssignedSplit, Complete, Limit, Relay, Trigger
 from headrace.worker.slot.attempt.effects import (
     CancelSubtasks,
     CloseLinks,
@@ -88,7 +89,6 @@ from headrace.worker.slot.attempt.events import (
     Tick,
     UploaderJoined,
 )
-from headrace.worker.task.control import Assign, AssignedSplit, Complete, Limit, Relay, Trigger
 
 
 class Phase(Enum):

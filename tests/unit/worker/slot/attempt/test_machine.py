@@ -26,6 +26,7 @@ from headrace.rpc.messages import (
     Renamed,
     TriggerEpoch,
 )
+from headrace.worker.control import Assign, Complete, Limit, Relay, Trigger
 from headrace.worker.slot.attempt.effects import (
     CancelSubtasks,
     CloseLinks,
@@ -62,7 +63,6 @@ from headrace.worker.slot.attempt.events import (
     UploaderJoined,
 )
 from headrace.worker.slot.attempt.machine import AttemptMachine, Phase
-from headrace.worker.task.control import Assign, Complete, Limit, Relay, Trigger
 
 GRACE_MS = 30_000
 REPORT_MS = 500

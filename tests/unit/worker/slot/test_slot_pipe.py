@@ -11,8 +11,8 @@ from contextlib import contextmanager, suppress
 import pytest
 
 from headrace.core.errors import InternalError
-from headrace.worker.supervision import slot_pipe
-from headrace.worker.supervision.slot_pipe import QUEUED_FRAMES_MAX, PipeFullError, SlotPipe
+from headrace.worker.slot import slot_pipe
+from headrace.worker.slot.slot_pipe import QUEUED_FRAMES_MAX, PipeFullError, SlotPipe
 from support.processes.running import WAIT_SECONDS, wait_until
 
 

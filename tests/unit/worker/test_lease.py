@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from headrace.worker.slot.lease import NS_PER_MS, Lease
+from headrace.worker.lease import NS_PER_MS, Lease
 from support.processes.running import wait_until
 
 HOUR_MS = 3_600_000
