@@ -11,7 +11,7 @@ from headrace.core.batch import O_INDEX
 from headrace.core.errors import DataError, UserError
 from headrace.core.types import Field, ListOf, Schema
 from headrace.operators.columns import input_field
-from headrace.operators.operator import Collector, Operator, Stateless
+from headrace.operators.operator import Collector, Operator, OperatorConfig, Stateless
 
 _ELEMENT_BITS = 21
 """Bits of `__o_index` per explode: up to three may follow one another, each list under 2,097,152 elements."""
@@ -19,7 +19,7 @@ _ELEMENT = "__element"
 
 
 @dataclass(frozen=True, slots=True)
-class ExplodeConfig:
+class ExplodeConfig(OperatorConfig):
     """`explode: <list column>`: the element replaces the list, under its name."""
 
     node: str
@@ -35,6 +35,10 @@ class ExplodeConfig:
             raise UserError(f"column {self.column!r} is {field.type}, not a list", remedy=remedy)
         element = Field(field.name, field.type.inner, field.type.nullable)
         return Schema(tuple(element if item is field else item for item in self.input))
+
+    def describe(self) -> str:
+        """The list column."""
+        return self.column
 
     def open(self) -> Operator:
         """A new operator of this step."""

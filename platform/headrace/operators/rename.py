@@ -10,11 +10,11 @@ from headrace.core.batch import hidden_columns
 from headrace.core.errors import UserError
 from headrace.core.types import Schema
 from headrace.operators.columns import input_field
-from headrace.operators.operator import Collector, Operator, Stateless
+from headrace.operators.operator import Collector, Operator, OperatorConfig, Stateless
 
 
 @dataclass(frozen=True, slots=True)
-class DropConfig:
+class DropConfig(OperatorConfig):
     """`drop: [col]`."""
 
     node: str
@@ -27,13 +27,17 @@ class DropConfig:
             input_field(self.input, name)
         return Schema(tuple(field for field in self.input if field.name not in self.columns))
 
+    def describe(self) -> str:
+        """The dropped columns."""
+        return ", ".join(self.columns)
+
     def open(self) -> Operator:
         """A new operator of this step."""
         return _Drop(self.output().names)
 
 
 @dataclass(frozen=True, slots=True)
-class RenameConfig:
+class RenameConfig(OperatorConfig):
     """`rename: {old: new}`: simultaneous, so two columns may swap their names. Columns keep their positions."""
 
     node: str
@@ -50,6 +54,10 @@ class RenameConfig:
         if doubled := next((name for name in names if names.count(name) > 1), None):
             raise UserError(f"after the rename two columns are named {doubled!r}", remedy="drop one of them first")
         return Schema(fields)
+
+    def describe(self) -> str:
+        """Old and new names."""
+        return ", ".join(f"{old} to {new}" for old, new in self.names)
 
     def open(self) -> Operator:
         """A new operator of this step."""
