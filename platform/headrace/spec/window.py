@@ -13,9 +13,9 @@ from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer, Wi
 
 from headrace.core.config import Duration, duration_text
 from headrace.core.errors import did_you_mean
+from headrace.spec.findings import Finding, FindingsError, joined, wrong
 from headrace.spec.model import FileModel
-from headrace.spec.reading.findings import Finding, FindingsError, joined, wrong
-from headrace.spec.reading.wording import file_keys, kind_of, read_model, unknown_key
+from headrace.spec.wording import file_keys, kind_of, read_model, unknown_key
 
 NOT_IN_THIS_VERSION = "not in this version"
 

@@ -1,4 +1,4 @@
-"""An example of each verb and window of the steps reference, and the pipeline that they belong to."""
+"""The pipeline that the examples of the steps reference belong to, and an example of each window."""
 
 from __future__ import annotations
 
@@ -29,78 +29,6 @@ sinks:
     print: {}
 """
 """Defines the source `flights` and the step `departed`, which the examples read."""
-
-VERB_EXAMPLES: dict[str, str] = {
-    "filter": """\
-late:
-  from: flights
-  filter: dep_delay > 15 and carrier in ('UA', 'DL')
-""",
-    "select": """\
-delays:
-  from: departed
-  select:
-    origin: origin
-    late: dep_delay > 15
-    day: date_trunc('day', scheduled)
-""",
-    "with_columns": """\
-in_hours:
-  from: departed
-  with_columns:
-    delay_hours: dep_delay / 60
-""",
-    "drop": """\
-without_codes:
-  from: flights
-  drop: [codes]
-""",
-    "rename": """\
-renamed:
-  from: flights
-  rename: {origin: airport, dep_delay: delay}
-""",
-    "explode": """\
-one_code_each:
-  from: flights
-  explode: codes
-""",
-    "union": """\
-early:
-  from: departed
-  filter: dep_delay < 0
-very_late:
-  from: departed
-  filter: dep_delay > 60
-unusual:
-  union: [early, very_late]
-""",
-    "map": """\
-scored:
-  from: departed
-  map:
-    function: flight_functions:add_score
-    schema:
-      origin: string not null
-      carrier: string
-      dep_delay: float64
-      codes: [string]
-      scheduled: timestamp
-      score: float64
-""",
-    "aggregate": """\
-hourly:
-  from: departed
-  key_by: [origin]
-  window: {tumbling: 1h}
-  allowed_lateness: 10m
-  aggregate:
-    flights: count(*)
-    late: count(*) filter (where dep_delay > 15)
-    worst: max(dep_delay)
-""",
-}
-"""Verb -> steps of a pipeline file, of which the last one has the verb."""
 
 WINDOW_EXAMPLES: dict[str, str] = {
     "tumbling": "window: {tumbling: 1d, timezone: Europe/Berlin}\n",

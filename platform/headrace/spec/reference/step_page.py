@@ -1,6 +1,6 @@
 """Renders docs/steps.md from the models of the verbs: `python -m headrace.spec.reference.step_page`.
 
-Contains the page's prose. Tables come from the models, examples from `step_examples`.
+Contains the page's prose. Tables and examples come from the models, examples of windows from `step_examples`.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from headrace.spec.config_fields import config_fields
 from headrace.spec.pipeline import StepFields
 from headrace.spec.reference.field_tables import example_block, field_table
 from headrace.spec.reference.step_entries import first_line, verb_fields
-from headrace.spec.reference.step_examples import PIPELINE, VERB_EXAMPLES, WINDOW_EXAMPLES
-from headrace.spec.verbs import VERBS
+from headrace.spec.reference.step_examples import PIPELINE, WINDOW_EXAMPLES
+from headrace.spec.verbs.table import VERBS
 from headrace.spec.window import KINDS
 
 _HEAD = """\
@@ -50,7 +50,7 @@ def _lines() -> Iterator[str]:
         yield f"## {name}\n"
         yield f"{first_line(verb)}\n"
         yield from field_table(verb_fields(name, verb))
-        yield from example_block(VERB_EXAMPLES[name])
+        yield from example_block(verb.EXAMPLE)
     yield _WINDOWS
     for kind, model in KINDS.items():
         yield f"### {kind}\n"
