@@ -12,7 +12,7 @@ import re
 import sys
 import tokenize
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -246,25 +246,14 @@ def classes_asked(tree: ast.Module) -> Iterator[tuple[int, str]]:
                     pass
 
 
-def verb_names() -> list[str]:
-    """Places that name a verb as a word of their own, outside of the files of the verbs."""
-    words = {
-        statement.value.value
-        for module in modules().values()
-        if module.folder == "headrace.spec.verbs"
-        for node in ast.walk(module.tree)
-        if isinstance(node, ast.ClassDef)
-        for statement in node.body
-        if isinstance(statement, ast.Assign)
-        and ast.unparse(statement.targets[0]) == "NAME"
-        and isinstance(statement.value, ast.Constant)
-    }
+def verb_names(verbs: Collection[str]) -> list[str]:
+    """Places that name one of these verbs as a word of its own, outside of the files of the verbs."""
     return sorted(
         f"{module.name} {node.value}"
         for module in modules().values()
         if module.folder not in ("headrace.spec.verbs", "headrace.plan.verbs")
         for node in ast.walk(module.tree)
-        if isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value in words
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value in verbs
     )
 
 

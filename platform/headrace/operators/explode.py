@@ -10,7 +10,6 @@ import polars as pl
 from headrace.core.batch import O_INDEX
 from headrace.core.errors import DataError, UserError
 from headrace.core.types import Field, ListOf, Schema
-from headrace.operators.columns import input_field
 from headrace.operators.operator import Collector, Operator, OperatorConfig, Stateless
 
 _ELEMENT_BITS = 21
@@ -28,7 +27,7 @@ class ExplodeConfig(OperatorConfig):
 
     def output(self) -> Schema:
         """The input's columns with the element's type. Raises UserError if the column is not a list."""
-        field = input_field(self.input, self.column)
+        field = self.input_field(self.column)
         if not isinstance(field.type, ListOf):
             lists = [item.name for item in self.input if isinstance(item.type, ListOf)]
             remedy = f"list columns: {', '.join(lists)}" if lists else "the input has no list column"

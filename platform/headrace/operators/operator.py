@@ -16,10 +16,12 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, ClassVar, Protocol, Self, runtime_checkable
 
+from headrace.core.errors import UserError, did_you_mean
+
 if TYPE_CHECKING:
     import polars as pl
 
-    from headrace.core.types import Schema
+    from headrace.core.types import Field, Schema
     from headrace.expr.compiled import CompiledScalar
     from headrace.operators.aggregation.combining import Combiner
     from headrace.operators.bootstrap.state import GivenState
@@ -153,6 +155,15 @@ class OperatorConfig:
     def input_columns(self, _position: int) -> tuple[str, ...]:
         """The columns of the input at this position, in the order that the operator expects."""
         return self.input.names
+
+    def input_field(self, name: str) -> Field:
+        """The input's column with this name. Raises UserError with the nearest name and all names."""
+        field = self.input.get(name)
+        if field is None:
+            columns = f"columns: {', '.join(self.input.names)}"
+            hint = did_you_mean(name, self.input.names)
+            raise UserError(f"unknown column {name!r}", remedy=f"{hint} {columns}" if hint else columns)
+        return field
 
     def output(self) -> Schema:
         """The columns of the main output. Raises UserError, ExpressionError."""

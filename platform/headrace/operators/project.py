@@ -13,7 +13,6 @@ from headrace.core.types import Field, Schema
 from headrace.expr.compiled import CompiledScalar
 from headrace.expr.compiler import compile_scalar
 from headrace.operators.aggregation.updates import keep_rows
-from headrace.operators.columns import input_field
 from headrace.operators.operator import Collector, InputNeeds, OnError, Operator, OperatorConfig, Stateless
 from headrace.operators.row_errors import RowErrors, failed_rows
 
@@ -41,7 +40,7 @@ class ProjectConfig(OperatorConfig):
         """The resulting columns. Raises UserError for an unknown or duplicate column, ExpressionError for other
         faults."""
         fields = {name: Field(name, scalar.type, scalar.nullable) for name, scalar in self._compiled().items()}
-        fields |= {name: input_field(self.input, name) for name, text in self.columns if text is None}
+        fields |= {name: self.input_field(name) for name, text in self.columns if text is None}
         names = [name for name, _ in self.columns]
         if doubled := next((name for name in names if names.count(name) > 1), None):
             raise UserError(f"column {doubled!r} is named twice")

@@ -9,7 +9,6 @@ import polars as pl
 from headrace.core.batch import hidden_columns
 from headrace.core.errors import UserError
 from headrace.core.types import Schema
-from headrace.operators.columns import input_field
 from headrace.operators.operator import Collector, Operator, OperatorConfig, Stateless
 
 
@@ -24,7 +23,7 @@ class DropConfig(OperatorConfig):
     def output(self) -> Schema:
         """The remaining columns. Raises UserError for an unknown column."""
         for name in self.columns:
-            input_field(self.input, name)
+            self.input_field(name)
         return Schema(tuple(field for field in self.input if field.name not in self.columns))
 
     def describe(self) -> str:
@@ -47,7 +46,7 @@ class RenameConfig(OperatorConfig):
     def output(self) -> Schema:
         """The columns under their new names. Raises UserError for an unknown column, or one name for two columns."""
         for old, _ in self.names:
-            input_field(self.input, old)
+            self.input_field(old)
         new_names = dict(self.names)
         fields = tuple(replace(field, name=new_names.get(field.name, field.name)) for field in self.input)
         names = [field.name for field in fields]

@@ -7,7 +7,6 @@ from typing import Literal, assert_never
 
 from headrace.core.errors import UserError, did_you_mean
 from headrace.spec.config_fields import ConfigField, config_fields
-from headrace.spec.reference.step_examples import WINDOW_EXAMPLES
 from headrace.spec.verbs.table import VERBS
 from headrace.spec.verbs.verb import Form, Verb
 from headrace.spec.window import KINDS
@@ -30,7 +29,7 @@ def step_entries() -> tuple[StepEntry, ...]:
         StepEntry(name, "verb", first_line(verb), verb_fields(name, verb), verb.EXAMPLE) for name, verb in VERBS.items()
     )
     windows = (
-        StepEntry(kind, "window", first_line(model), config_fields(model), WINDOW_EXAMPLES[kind])
+        StepEntry(kind, "window", first_line(model), config_fields(model), model.EXAMPLE)
         for kind, model in KINDS.items()
     )
     return (*verbs, *windows)
