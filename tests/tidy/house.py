@@ -12,7 +12,7 @@ import re
 import sys
 import tokenize
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -206,25 +206,55 @@ def config_tests() -> list[str]:
         if re.match(r"headrace\.(operators|spec\.verbs)\b", module.name)
         for node in ast.walk(module.tree)
         if isinstance(node, ast.ClassDef)
-        and (node.name.endswith("Config") or module.name.startswith("headrace.spec.verbs"))
+        and (node.name.endswith("Config") or "Verb" in {ast.unparse(base) for base in node.bases})
     }
     places = []
     for module in modules().values():
-        for node in ast.walk(module.tree):
-            places += [
-                f"{module.path}:{node.lineno} {name}"  # type: ignore[attr-defined]
-                for name in _classes_asked(node)
-                if owners.get(name, module.name) != module.name
-            ]
+        places += [
+            f"{module.path}:{line} {name}"
+            for line, name in classes_asked(module.tree)
+            if owners.get(name, module.name) != module.name
+        ]
     return sorted(places)
 
 
-def _classes_asked(node: ast.AST) -> Iterator[str]:
-    match node:
-        case ast.Call(func=ast.Name(id="isinstance"), args=[_, asked]):
-            yield from (each.id for each in ast.walk(asked) if isinstance(each, ast.Name))
-        case ast.MatchClass(cls=ast.Name(id=name)):
-            yield name
+def classes_asked(tree: ast.Module) -> Iterator[tuple[int, str]]:
+    """(line, class) for each class of the house that a module asks for, by isinstance, a case or an identity."""
+    rooms = {
+        alias.asname or alias.name
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("headrace")
+        for alias in node.names
+    }
+    for node in ast.walk(tree):
+        match node:
+            case ast.Call(func=ast.Name(id="isinstance"), args=[_, asked], lineno=line):
+                pass
+            case ast.MatchClass(cls=asked, lineno=line):
+                pass
+            case ast.Compare(ops=[ast.Is() | ast.IsNot() | ast.Eq() | ast.NotEq()], comparators=[asked], lineno=line):
+                pass
+            case _:
+                continue
+        for part in ast.walk(asked):
+            match part:
+                case ast.Name(id=name) if name in rooms and name[0].isupper():
+                    yield line, name
+                case ast.Attribute(value=ast.Name(id=room), attr=name) if room in rooms:
+                    yield line, name
+                case _:
+                    pass
+
+
+def verb_names(verbs: Collection[str]) -> list[str]:
+    """Places that name one of these verbs as a word of its own, outside of the files of the verbs."""
+    return sorted(
+        f"{module.name} {node.value}"
+        for module in modules().values()
+        if module.folder not in ("headrace.spec.verbs", "headrace.plan.verbs")
+        for node in ast.walk(module.tree)
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value in verbs
+    )
 
 
 # ---- the figures -----------------------------------------------------------------------------------------------------

@@ -95,9 +95,9 @@ def upstream_of(data: Mapping[str, Any], reference: str) -> dict[str, Any]:
 
 
 def _inputs(step: Mapping[str, Any]) -> list[str]:
-    if "union" in step:
-        return list(step["union"])
-    return [step["from"]] if "from" in step else []
+    from headrace.spec.verbs.table import named_inputs
+
+    return [name for name, _ in named_inputs(step)]
 
 
 def stream_html(title: str, columns: Sequence[tuple[str, str]], frame_html: str | None) -> str:

@@ -22,7 +22,6 @@ from headrace.checkpoint.paths import absolute
 from headrace.client.requests import CODE_BYTES_MAX, CODE_ENDINGS, CodeArchive
 from headrace.core.errors import UserError
 from headrace.spec.pipeline import Pipeline
-from headrace.spec.verbs import Map
 
 APPLICATION_VARIABLE = "HEADRACE_APPLICATION"
 """The pid of the attendant, in the environment of the program that it runs and starts again."""
@@ -66,7 +65,7 @@ def job_code(
 
     Raises UserError if it cannot be read, or exceeds `CODE_BYTES_MAX`.
     """
-    functions = [step.verb.function for step in pipeline.steps.values() if isinstance(step.verb, Map)]
+    functions = [path for step in pipeline.steps.values() for path in step.verb.functions]
     own = own_code(folder, [path.partition(":")[0] for path in functions])
     return limited((*given_code(py_files, archives), *(() if own is None else (own,))))
 

@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import TypeVar
 
 from headrace.core.errors import Problem, UserError
+from headrace.spec.findings import FindingsError
 from headrace.spec.model import FileModel
-from headrace.spec.reading.findings import FindingsError
-from headrace.spec.reading.wording import read_model
+from headrace.spec.wording import read_model
 
 BYTES_MAX = 1 << 20
 """The largest file: Kubernetes takes no larger object."""

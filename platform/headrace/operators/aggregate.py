@@ -6,25 +6,27 @@ imported only when the step opens, because checking a pipeline does not need the
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, ClassVar, Literal, Self
 
-from headrace.core.types import TIMESTAMP, Field, Schema
+from headrace.core.config import duration_text
+from headrace.core.types import Field, Schema, polars_type
 from headrace.expr.compiled import CompiledAggregate
 from headrace.expr.compiler import compile_aggregates
 from headrace.operators.aggregation.combining import Combiner
-from headrace.operators.operator import OnError, Operator
-from headrace.operators.window.definitions import Window
+from headrace.operators.operator import LATE, InputNeeds, OnError, Operator, OperatorConfig
+from headrace.operators.window.definitions import WINDOW_COLUMNS, Window, window_words
 
 if TYPE_CHECKING:
     from headrace.operators.aggregation.results import StepShape
+    from headrace.operators.bootstrap.state import GivenState
+    from headrace.operators.state_shape import StateShape
     from headrace.operators.window.pane_assignment import WindowRule
-
-WINDOW_COLUMNS = (Field("window_start", TIMESTAMP, nullable=False), Field("window_end", TIMESTAMP, nullable=False))
 
 
 @dataclass(frozen=True, slots=True)
-class AggregateConfig:
+class AggregateConfig(OperatorConfig):
     """A validated aggregate step: its columns exist, and the window's `check` is empty.
 
     keys         visible key columns; none: one group
@@ -36,6 +38,8 @@ class AggregateConfig:
                  replayable
     order_output output rows have order columns, because a step downstream needs them
     """
+
+    makes_rows: ClassVar[bool] = True
 
     node: str
     keys: tuple[str, ...]
@@ -56,6 +60,76 @@ class AggregateConfig:
         """Keys, window_start and window_end (with a window), aggregates."""
         fields = tuple(Field(item.name, item.type, item.nullable) for item in self.compiled())
         return Schema((*self.key_fields, *(WINDOW_COLUMNS if self.window else ()), *fields))
+
+    def side_outputs(self) -> Mapping[str, Schema]:
+        """`late`, with a window."""
+        return {LATE: self.input} if self.windowed else {}
+
+    def needs(self) -> InputNeeds:
+        """Those of the arguments, of the window, and of functions that depend on the order of rows."""
+        compiled = self.compiled()
+        calls = [call for item in compiled for call in item.calls]
+        rows = InputNeeds.of(scalar for call in calls for scalar in (*call.arguments, call.where) if scalar is not None)
+        sensitive = any(call.function.order_sensitive for call in calls)
+        ordered = sensitive and self.order == "event"
+        reasons = list(rows.not_replayable)
+        if self.lateness == "operator":
+            reasons.append("lateness: operator judges rows by when they arrive")
+        if sensitive and self.order == "arrival":
+            reasons.append("order: arrival takes rows in the order in which they arrive")
+        return InputNeeds(
+            order=ordered,
+            fails=rows.fails or any(item.fails is not None for item in compiled),
+            time=rows.time or self.windowed or ordered,
+            not_replayable=tuple(reasons),
+        )
+
+    def ordered(self) -> Self:
+        """The same step, with `order_output`."""
+        return replace(self, order_output=True)
+
+    def describe(self) -> str:
+        """Aggregates, keys, window and lateness."""
+        made = ", ".join(f"{name} = {text}" for name, text in self.aggregates)
+        parts = [made, f"by {', '.join(self.keys)}" if self.keys else "over all rows"]
+        parts.append("running" if self.window is None else window_words(self.window))
+        if self.allowed_lateness_ms:
+            parts.append(f"allowed lateness {duration_text(self.allowed_lateness_ms)}")
+        return "; ".join(parts)
+
+    @property
+    def windowed(self) -> bool:
+        """Whether it has a window."""
+        return self.window is not None
+
+    @property
+    def held_back_ms(self) -> int:
+        """The allowed lateness."""
+        return self.allowed_lateness_ms
+
+    def states(self) -> tuple[StateShape, ...]:
+        """The groups or windows, the values that are counted distinct, and the time."""
+        from headrace.operators.aggregates.layout import Layout
+        from headrace.operators.aggregation.running import LATEST
+        from headrace.operators.aggregation.snapshots import GROUPS, NO_WINDOW, TIME, WINDOWS
+        from headrace.operators.state_shape import StateShape
+        from headrace.state.snapshot import StateKind
+
+        keys = tuple((field.name, str(polars_type(field.type))) for field in self.key_fields)
+        latest = LATEST if self.window is None else None
+        layout = Layout(self.compiled(), self.key_fields, self.order, latest=latest)
+        main, window = (GROUPS, NO_WINDOW) if self.window is None else (WINDOWS, self.window.definition())
+        return (
+            StateShape(main, StateKind.KEYED, keys, layout.lanes),
+            *(StateShape(values.state, StateKind.KEYED, keys) for values in layout.values),
+            StateShape(TIME, StateKind.UNION, window=window),
+        )
+
+    def given_state(self) -> GivenState:
+        """A converter of supplied rows to its state."""
+        from headrace.operators.bootstrap.state import GivenState
+
+        return GivenState(self)
 
     def open(self) -> Operator:
         """A new operator of this step."""

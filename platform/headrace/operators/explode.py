@@ -10,8 +10,7 @@ import polars as pl
 from headrace.core.batch import O_INDEX
 from headrace.core.errors import DataError, UserError
 from headrace.core.types import Field, ListOf, Schema
-from headrace.operators.columns import input_field
-from headrace.operators.operator import Collector, Operator, Stateless
+from headrace.operators.operator import Collector, Operator, OperatorConfig, Stateless
 
 _ELEMENT_BITS = 21
 """Bits of `__o_index` per explode: up to three may follow one another, each list under 2,097,152 elements."""
@@ -19,7 +18,7 @@ _ELEMENT = "__element"
 
 
 @dataclass(frozen=True, slots=True)
-class ExplodeConfig:
+class ExplodeConfig(OperatorConfig):
     """`explode: <list column>`: the element replaces the list, under its name."""
 
     node: str
@@ -28,13 +27,17 @@ class ExplodeConfig:
 
     def output(self) -> Schema:
         """The input's columns with the element's type. Raises UserError if the column is not a list."""
-        field = input_field(self.input, self.column)
+        field = self.input_field(self.column)
         if not isinstance(field.type, ListOf):
             lists = [item.name for item in self.input if isinstance(item.type, ListOf)]
             remedy = f"list columns: {', '.join(lists)}" if lists else "the input has no list column"
             raise UserError(f"column {self.column!r} is {field.type}, not a list", remedy=remedy)
         element = Field(field.name, field.type.inner, field.type.nullable)
         return Schema(tuple(element if item is field else item for item in self.input))
+
+    def describe(self) -> str:
+        """The list column."""
+        return self.column
 
     def open(self) -> Operator:
         """A new operator of this step."""

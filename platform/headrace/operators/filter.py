@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import polars as pl
 
@@ -10,7 +11,7 @@ from headrace.core.types import Schema
 from headrace.expr.compiled import CompiledScalar
 from headrace.expr.compiler import compile_predicate
 from headrace.operators.aggregation.updates import keep_rows
-from headrace.operators.operator import Collector, OnError, Operator, Stateless
+from headrace.operators.operator import Collector, InputNeeds, OnError, Operator, OperatorConfig, Stateless
 from headrace.operators.row_errors import RowErrors, failed_rows
 
 _PASS = "__pass"
@@ -18,12 +19,14 @@ _FAILS = "__fails"
 
 
 @dataclass(frozen=True, slots=True)
-class FilterConfig:
+class FilterConfig(OperatorConfig):
     """`filter: <predicate>`. A row for which the predicate is NULL does not pass.
 
     update_key   key of the updating edge, or None. On an updating edge a row that does not pass becomes a delete
     has_time     rows have an event time, which the predicate may read
     """
+
+    selects_rows: ClassVar[bool] = True
 
     node: str
     predicate: str
@@ -36,6 +39,14 @@ class FilterConfig:
         """The input's columns. Raises ExpressionError for a wrong predicate."""
         self._compiled()
         return self.input
+
+    def needs(self) -> InputNeeds:
+        """Those of the predicate. Raises ExpressionError for a wrong predicate."""
+        return InputNeeds.of([self._compiled()])
+
+    def describe(self) -> str:
+        """The predicate."""
+        return self.predicate
 
     def open(self) -> Operator:
         """A new operator of this step."""

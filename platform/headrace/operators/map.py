@@ -17,13 +17,13 @@ from headrace.core.errors import DataError, UserError
 from headrace.core.time_range import OUTSIDE, outside_years
 from headrace.core.types import Schema
 from headrace.operators.lossless import castable
-from headrace.operators.operator import Collector, OnError, Operator, Stateless
+from headrace.operators.operator import Collector, InputNeeds, OnError, Operator, OperatorConfig, Stateless
 from headrace.operators.row_errors import RowErrors
 from headrace.operators.user_function import MapFunction, call, exception_text, import_function
 
 
 @dataclass(frozen=True, slots=True)
-class MapConfig:
+class MapConfig(OperatorConfig):
     """`map: {function: pkg.mod:fn, schema: {..}}`. The function is imported when the step opens.
 
     With `on_error` other than `fail`, a batch for which the function raises is bisected down to single rows. Rows for
@@ -39,6 +39,14 @@ class MapConfig:
     def output(self) -> Schema:
         """The declared columns."""
         return self.schema
+
+    def needs(self) -> InputNeeds:
+        """Any row can fail in the function."""
+        return InputNeeds(fails=True)
+
+    def describe(self) -> str:
+        """The function's import path."""
+        return self.function
 
     def open(self) -> Operator:
         """A new operator of this step. Raises UserError if the function cannot be imported."""

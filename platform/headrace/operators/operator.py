@@ -1,5 +1,7 @@
 """The operator contract: the operator, its config, the collector of its output, and the policies for failing rows.
 
+A config describes its step to everything that does not know the step's verb: planner, engines, savepoints and status.
+
     config (frozen) --open()--> Operator:  restore?  on_batch*  (on_watermark, snapshot interleaved)  close
 
 The chain calls `on_watermark` before it passes a watermark on. The operator emits the results that the watermark
@@ -9,13 +11,21 @@ behind it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, ClassVar, Protocol, Self, runtime_checkable
+
+from headrace.core.errors import UserError, did_you_mean
 
 if TYPE_CHECKING:
     import polars as pl
 
+    from headrace.core.types import Field, Schema
+    from headrace.expr.compiled import CompiledScalar
+    from headrace.operators.aggregation.combining import Combiner
+    from headrace.operators.bootstrap.state import GivenState
+    from headrace.operators.state_shape import StateShape
     from headrace.state.snapshot import RestoredStates, StateSnapshot
 
 LATE = "late"
@@ -92,12 +102,114 @@ class Windowed(Protocol):
         ...
 
 
-class OperatorConfig(Protocol):
-    """The configuration of a node: plain, frozen data only, so that a plan can be serialised."""
+@dataclass(frozen=True, slots=True)
+class InputNeeds:
+    """The properties of its input that a step's results depend on, beside the columns.
+
+    order           the total order of rows
+    fails           a row can fail, and its error names the row's source position
+    time            the event time
+    not_replayable  reasons why the results do not depend on the log alone
+    """
+
+    order: bool = False
+    fails: bool = False
+    time: bool = False
+    not_replayable: tuple[str, ...] = ()
+
+    @staticmethod
+    def of(scalars: Iterable[CompiledScalar]) -> InputNeeds:
+        """Those of expressions that are computed row by row."""
+        each = tuple(scalars)
+        return InputNeeds(
+            fails=any(scalar.fails is not None for scalar in each),
+            time=any(scalar.uses_time for scalar in each),
+            not_replayable=tuple(scalar.not_replayable for scalar in each if scalar.not_replayable is not None),
+        )
+
+
+class OperatorConfig:
+    """The base of the configurations of steps: plain, frozen data only, so that a plan can be serialised.
+
+    A step overrides what is different for it: a step without state and with one input has only `output`, `open` and
+    `describe`.
+
+    makes_rows    the rows of the main output are new ones, not rows of the input with other columns
+    selects_rows  the step is there to leave rows out, so that an output without rows is worth a warning
+    """
+
+    __slots__ = ()
+    makes_rows: ClassVar[bool] = False
+    selects_rows: ClassVar[bool] = False
+
+    if TYPE_CHECKING:  # each config has them as fields; at runtime a property here would be the field's default
+
+        @property
+        def node(self) -> str:
+            """The step's name."""
+
+        @property
+        def input(self) -> Schema:
+            """The visible columns of its input; of several inputs, those that all have."""
+
+    def input_columns(self, _position: int) -> tuple[str, ...]:
+        """The columns of the input at this position, in the order that the operator expects."""
+        return self.input.names
+
+    def input_field(self, name: str) -> Field:
+        """The input's column with this name. Raises UserError with the nearest name and all names."""
+        field = self.input.get(name)
+        if field is None:
+            columns = f"columns: {', '.join(self.input.names)}"
+            hint = did_you_mean(name, self.input.names)
+            raise UserError(f"unknown column {name!r}", remedy=f"{hint} {columns}" if hint else columns)
+        return field
+
+    def output(self) -> Schema:
+        """The columns of the main output. Raises UserError, ExpressionError."""
+        raise NotImplementedError
+
+    def side_outputs(self) -> Mapping[str, Schema]:
+        """The columns of each side output, without `bad`, which every step has by its `on_error`."""
+        return {}
+
+    def needs(self) -> InputNeeds:
+        """The properties of its input that the results depend on."""
+        return InputNeeds()
+
+    def ordered(self) -> Self:
+        """The same step, whose new rows have order columns (`makes_rows`)."""
+        return self
+
+    def describe(self) -> str:
+        """The settings of the step, as text after its verb."""
+        raise NotImplementedError
 
     def open(self) -> Operator:
-        """A new operator of this node."""
-        ...
+        """A new operator of this step."""
+        raise NotImplementedError
+
+    def states(self) -> tuple[StateShape, ...]:
+        """The states that it keeps, the main one first."""
+        return ()
+
+    def given_state(self) -> GivenState | None:
+        """A converter of supplied rows to its state; None: it takes none."""
+        return None
+
+    def combiner(self) -> Combiner | None:
+        """A fresh combiner, for rows partitioned by the step's keys; None if its rows cannot be combined."""
+        return None
+
+    @property
+    def windowed(self) -> bool:
+        """Whether its results wait for event time."""
+        return False
+
+    @property
+    def held_back_ms(self) -> int:
+        """How far the watermark that it passes on lies behind the one that it receives."""
+        return 0
 
 
 class Stateless:

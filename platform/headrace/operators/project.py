@@ -13,13 +13,12 @@ from headrace.core.types import Field, Schema
 from headrace.expr.compiled import CompiledScalar
 from headrace.expr.compiler import compile_scalar
 from headrace.operators.aggregation.updates import keep_rows
-from headrace.operators.columns import input_field
-from headrace.operators.operator import Collector, OnError, Operator, Stateless
+from headrace.operators.operator import Collector, InputNeeds, OnError, Operator, OperatorConfig, Stateless
 from headrace.operators.row_errors import RowErrors, failed_rows
 
 
 @dataclass(frozen=True, slots=True)
-class ProjectConfig:
+class ProjectConfig(OperatorConfig):
     """`select: [col, ..]`, `select: {name: <expression>}` and `with_columns: {name: <expression>}`.
 
     columns      (name, expression) in the order written; expression None: the input's column of that name
@@ -41,13 +40,21 @@ class ProjectConfig:
         """The resulting columns. Raises UserError for an unknown or duplicate column, ExpressionError for other
         faults."""
         fields = {name: Field(name, scalar.type, scalar.nullable) for name, scalar in self._compiled().items()}
-        fields |= {name: input_field(self.input, name) for name, text in self.columns if text is None}
+        fields |= {name: self.input_field(name) for name, text in self.columns if text is None}
         names = [name for name, _ in self.columns]
         if doubled := next((name for name in names if names.count(name) > 1), None):
             raise UserError(f"column {doubled!r} is named twice")
         if self.keep_input:
             names = list(dict.fromkeys((*self.input.names, *names)))
         return Schema(tuple(fields[name] if name in fields else self.input.field(name) for name in names))
+
+    def needs(self) -> InputNeeds:
+        """Those of the expressions."""
+        return InputNeeds.of(self._compiled().values())
+
+    def describe(self) -> str:
+        """The columns as written."""
+        return ", ".join(name if text is None else f"{name} = {text}" for name, text in self.columns)
 
     def open(self) -> Operator:
         """A new operator of this step."""

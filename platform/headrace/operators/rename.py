@@ -9,12 +9,11 @@ import polars as pl
 from headrace.core.batch import hidden_columns
 from headrace.core.errors import UserError
 from headrace.core.types import Schema
-from headrace.operators.columns import input_field
-from headrace.operators.operator import Collector, Operator, Stateless
+from headrace.operators.operator import Collector, Operator, OperatorConfig, Stateless
 
 
 @dataclass(frozen=True, slots=True)
-class DropConfig:
+class DropConfig(OperatorConfig):
     """`drop: [col]`."""
 
     node: str
@@ -24,8 +23,12 @@ class DropConfig:
     def output(self) -> Schema:
         """The remaining columns. Raises UserError for an unknown column."""
         for name in self.columns:
-            input_field(self.input, name)
+            self.input_field(name)
         return Schema(tuple(field for field in self.input if field.name not in self.columns))
+
+    def describe(self) -> str:
+        """The dropped columns."""
+        return ", ".join(self.columns)
 
     def open(self) -> Operator:
         """A new operator of this step."""
@@ -33,7 +36,7 @@ class DropConfig:
 
 
 @dataclass(frozen=True, slots=True)
-class RenameConfig:
+class RenameConfig(OperatorConfig):
     """`rename: {old: new}`: simultaneous, so two columns may swap their names. Columns keep their positions."""
 
     node: str
@@ -43,13 +46,17 @@ class RenameConfig:
     def output(self) -> Schema:
         """The columns under their new names. Raises UserError for an unknown column, or one name for two columns."""
         for old, _ in self.names:
-            input_field(self.input, old)
+            self.input_field(old)
         new_names = dict(self.names)
         fields = tuple(replace(field, name=new_names.get(field.name, field.name)) for field in self.input)
         names = [field.name for field in fields]
         if doubled := next((name for name in names if names.count(name) > 1), None):
             raise UserError(f"after the rename two columns are named {doubled!r}", remedy="drop one of them first")
         return Schema(fields)
+
+    def describe(self) -> str:
+        """Old and new names."""
+        return ", ".join(f"{old} to {new}" for old, new in self.names)
 
     def open(self) -> Operator:
         """A new operator of this step."""

@@ -4,7 +4,7 @@ Names of states and columns identify their content (`operators.aggregation.snaps
 reads no data. A lane is the set of state columns of one kind of aggregate over one argument
 (`operators.aggregates.state`).
 
-    shapes = state_shape(config)
+    shapes = config.states()
     fit("hourly", shapes, {"windows": WrittenState(keys, columns), "time": ..})  -> Fit(verdict, reason, dropped)
 """
 
@@ -14,21 +14,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from headrace.core.types import polars_type
-from headrace.operators.aggregate import AggregateConfig
-from headrace.operators.aggregates.layout import Layout
 from headrace.operators.aggregates.state import lane_of
-from headrace.operators.aggregation.running import LATEST
-from headrace.operators.aggregation.snapshots import (
-    GROUPS,
-    NO_WINDOW,
-    TIME,
-    WINDOWS,
-    different_window,
-    windows_in,
-)
+from headrace.operators.aggregation.snapshots import TIME, different_window, windows_in
 from headrace.operators.aggregation.window_text import same_window
-from headrace.operators.operator import OperatorConfig
 from headrace.state.snapshot import StateKind
 
 
@@ -85,21 +73,6 @@ class Fit:
     reason: str = ""
     dropped: tuple[str, ...] = ()
     added: tuple[str, ...] = ()
-
-
-def state_shape(config: OperatorConfig) -> tuple[StateShape, ...]:
-    """The states of a step; none for stateless steps."""
-    if not isinstance(config, AggregateConfig):
-        return ()
-    keys = tuple((field.name, str(polars_type(field.type))) for field in config.key_fields)
-    latest = LATEST if config.window is None else None
-    layout = Layout(config.compiled(), config.key_fields, config.order, latest=latest)
-    main, window = (GROUPS, NO_WINDOW) if config.window is None else (WINDOWS, config.window.definition())
-    return (
-        StateShape(main, StateKind.KEYED, keys, layout.lanes),
-        *(StateShape(values.state, StateKind.KEYED, keys) for values in layout.values),
-        StateShape(TIME, StateKind.UNION, window=window),
-    )
 
 
 def fit(node: str, shapes: Sequence[StateShape], written: Mapping[str, WrittenState]) -> Fit:

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 import polars as pl
 
 from headrace.core.types import Schema
-from headrace.operators.operator import Collector, Operator, Stateless
+from headrace.operators.operator import Collector, Operator, OperatorConfig, Stateless
 
 
 @dataclass(frozen=True, slots=True)
-class UnionConfig:
+class UnionConfig(OperatorConfig):
     """`union: [a, b]`."""
 
     node: str
@@ -22,6 +22,10 @@ class UnionConfig:
     def output(self) -> Schema:
         """The columns of the inputs, in the first one's order."""
         return self.input
+
+    def describe(self) -> str:
+        """The names of the inputs."""
+        return ", ".join(self.inputs)
 
     def open(self) -> Operator:
         """A new operator of this step."""

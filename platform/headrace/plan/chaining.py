@@ -10,13 +10,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from headrace.core.types import ListOf, Schema, Struct
-from headrace.operators.union import UnionConfig
 from headrace.plan.checkpoint_terms import checkpoint_terms
 from headrace.plan.logical import LogicalPlan
 from headrace.plan.needs import OrderWanted, order_wanted, reads_order
 from headrace.plan.nodes import LogicalNode
 from headrace.plan.partitioning import Forward, Global, Hash, Partitioning, Rebalance
-from headrace.plan.physical import ChainEdge, PhysicalPlan, SinkSpec, SourceSpec, StepSpec, Task, TaskEdge, TaskNode
+from headrace.plan.physical import ChainEdge, PhysicalPlan, SinkSpec, StepSpec, Task, TaskEdge, TaskNode
 from headrace.spec.pipeline import Pipeline
 
 
@@ -39,7 +38,7 @@ def plan_physical(logical: LogicalPlan, pipeline: Pipeline) -> PhysicalPlan:
         if home is None:
             tasks[node.name] = _OpenTask(node.parallelism)
             task_of[node.name] = node.name
-            edges += [_edge(node, source, output, nodes, task_of, ordered) for source, output in node.inputs]
+            edges += [_edge(node, position, nodes, task_of, ordered) for position in range(len(node.inputs))]
         else:
             task_of[node.name] = home
             ((source, output),) = node.inputs
@@ -84,7 +83,7 @@ def _by_key(spec: SinkSpec, schema: Schema) -> Partitioning:
 
 def _home(node: LogicalNode, nodes: Mapping[str, LogicalNode], task_of: Mapping[str, str]) -> str | None:
     """The task that the node joins, or None if it heads a task."""
-    if isinstance(node.spec, SourceSpec) or _is_union(node):
+    if len(node.inputs) != 1:
         return None
     ((source, output),) = node.inputs
     if isinstance(edge_partitioning(node, source, output, nodes), Forward) and (
@@ -94,20 +93,18 @@ def _home(node: LogicalNode, nodes: Mapping[str, LogicalNode], task_of: Mapping[
     return None
 
 
-def _is_union(node: LogicalNode) -> bool:
-    return isinstance(node.spec, StepSpec) and isinstance(node.spec.config, UnionConfig)
-
-
 def _edge(
     node: LogicalNode,
-    source: str,
-    output: str,
+    position: int,
     nodes: Mapping[str, LogicalNode],
     task_of: Mapping[str, str],
     ordered: OrderWanted,
 ) -> TaskEdge:
-    schema = nodes[source].outputs[output].schema
-    columns = node.spec.output.names if isinstance(node.spec, StepSpec) and _is_union(node) else schema.names
+    source, output = node.inputs[position]
+    if isinstance(node.spec, StepSpec):
+        columns = node.spec.config.input_columns(position)
+    else:
+        columns = nodes[source].outputs[output].schema.names
     return TaskEdge(
         from_task=task_of[source],
         source=source,

@@ -16,16 +16,9 @@ from pydantic import BaseModel
 
 from headrace.core.config import Config, duration_text
 from headrace.core.types import Schema
-from headrace.operators.aggregate import AggregateConfig
 from headrace.operators.chain import MAIN
-from headrace.operators.explode import ExplodeConfig
-from headrace.operators.filter import FilterConfig
-from headrace.operators.map import MapConfig
-from headrace.operators.operator import OnError, OperatorConfig
-from headrace.operators.project import ProjectConfig
-from headrace.operators.rename import DropConfig, RenameConfig
-from headrace.operators.union import UnionConfig
-from headrace.operators.window.definitions import Cumulate, Sliding, Tumbling, Window
+from headrace.operators.operator import OnError
+from headrace.operators.window.definitions import Cumulate, Sliding, Tumbling
 from headrace.plan.logical import LogicalPlan
 from headrace.plan.nodes import LogicalNode
 from headrace.plan.physical import (
@@ -233,52 +226,11 @@ def _what(node: LogicalNode) -> str:
             settings = ", ".join(f"{key} {_short(value)}" for key, value in _config(spec.config, only_set=True).items())
             return f"{spec.connector}{form}" + (f": {settings}" if settings else "")
         case StepSpec():
-            return _step_text(node.spec.verb, node.spec.config)
+            return f"{node.spec.verb} {node.spec.config.describe()}"
 
 
 def _short(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-
-
-def _step_text(verb: str, config: OperatorConfig) -> str:
-    match config:
-        case FilterConfig():
-            return f"{verb} {config.predicate}"
-        case ProjectConfig():
-            pairs = (name if text is None else f"{name} = {text}" for name, text in config.columns)
-            return f"{verb} {', '.join(pairs)}"
-        case DropConfig():
-            return f"{verb} {', '.join(config.columns)}"
-        case RenameConfig():
-            return f"{verb} {', '.join(f'{old} to {new}' for old, new in config.names)}"
-        case ExplodeConfig():
-            return f"{verb} {config.column}"
-        case UnionConfig():
-            return f"{verb} {', '.join(config.inputs)}"
-        case MapConfig():
-            return f"{verb} {config.function}"
-        case AggregateConfig():
-            return _aggregate_text(config)
-        case _:
-            return verb
-
-
-def _aggregate_text(config: AggregateConfig) -> str:
-    made = ", ".join(f"{name} = {text}" for name, text in config.aggregates)
-    parts = [f"aggregate {made}", f"by {', '.join(config.keys)}" if config.keys else "over all rows"]
-    parts.append("running" if config.window is None else _window_text(config.window))
-    if config.allowed_lateness_ms:
-        parts.append(f"allowed lateness {duration_text(config.allowed_lateness_ms)}")
-    return "; ".join(parts)
-
-
-def _window_text(window: Window) -> str:
-    text = f"{type(window).__name__.lower()} {duration_text(window.size_ms)}"
-    if isinstance(window, Sliding | Cumulate):
-        text += f" every {duration_text(window.every_ms)}"
-    if window.offset_ms:
-        text += f" offset {duration_text(window.offset_ms)}"
-    return text if window.timezone == "UTC" else f"{text} in {window.timezone}"
 
 
 def explain_lines(logical: LogicalPlan, physical: PhysicalPlan) -> Iterator[str]:

@@ -16,11 +16,11 @@ from headrace.plan.needs import settle_needs
 from headrace.plan.node_planners.dead_letter_sinks import dead_letter_sinks
 from headrace.plan.node_planners.sinks import plan_sink
 from headrace.plan.node_planners.sources import plan_source
-from headrace.plan.node_planners.steps import plan_step
 from headrace.plan.nodes import LogicalNode, reference
 from headrace.plan.partitioning import Forward
 from headrace.plan.problems import Locator, Problems, UnknownInputError
 from headrace.plan.stream import Stream
+from headrace.plan.verbs.table import plan_step
 from headrace.spec.pipeline import Pipeline
 
 Reference = tuple[str, str]

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from headrace.operators.aggregate import AggregateConfig
 from headrace.operators.chain import MAIN
 from headrace.plan.nodes import LogicalNode
 from headrace.plan.physical import RecordTime, SinkSpec, SourceSpec, StepSpec
@@ -19,7 +18,7 @@ OrderWanted = Mapping[tuple[str, str], bool]
 
 
 def settle_needs(nodes: Sequence[LogicalNode]) -> tuple[LogicalNode, ...]:
-    """The same nodes (in flow order), with the requirements of their readers set on sources and aggregates."""
+    """The same nodes (in flow order), with the requirements of their readers set on sources and steps."""
     order = order_wanted(nodes)
     time: dict[str, bool] = {}
     settled: list[LogicalNode] = []
@@ -51,7 +50,7 @@ def reads_order(reader: LogicalNode, wanted: OrderWanted) -> bool:
 
 def _makes_rows(node: LogicalNode) -> bool:
     """Whether the rows of the main output are new ones; side outputs always hold input rows."""
-    return isinstance(node.spec, StepSpec) and isinstance(node.spec.config, AggregateConfig)
+    return isinstance(node.spec, StepSpec) and node.spec.config.makes_rows
 
 
 def _told(node: LogicalNode, order: OrderWanted, *, time: bool) -> LogicalNode:
@@ -61,8 +60,7 @@ def _told(node: LogicalNode, order: OrderWanted, *, time: bool) -> LogicalNode:
             kept = spec.time if time or not isinstance(spec.time, RecordTime) else None
             return replace(node, spec=replace(spec, order_columns=order[node.name, MAIN], time=kept))
         case StepSpec():
-            if isinstance(spec.config, AggregateConfig) and order[node.name, MAIN]:
-                return replace(node, spec=replace(spec, config=replace(spec.config, order_output=True)))
-            return node
+            config = spec.config.ordered() if order[node.name, MAIN] else spec.config
+            return replace(node, spec=replace(spec, config=config))
         case SinkSpec():
             return node

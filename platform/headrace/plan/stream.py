@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from headrace.core.types import Schema
+from headrace.core.types import Field, Primitive, Schema
+from headrace.operators.operator import REASON
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,3 +28,9 @@ class Stream:
     def kind(self) -> str:
         """`append`, or `updating(key)`."""
         return "append" if self.update_key is None else f"updating({', '.join(self.update_key)})"
+
+
+def bad_rows(schema: Schema) -> Stream:
+    """The side output `bad` of a node with these input columns: they and the reason."""
+    kept = tuple(field for field in schema if field.name != REASON)
+    return Stream(Schema((*kept, Field(REASON, Primitive.STRING, nullable=False))), timed=False)

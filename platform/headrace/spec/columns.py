@@ -8,14 +8,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Any, assert_never
 
-from pydantic import AfterValidator, PlainSerializer, PlainValidator, WithJsonSchema
+from pydantic import AfterValidator, BeforeValidator, PlainSerializer, PlainValidator, WithJsonSchema
 from pydantic import Field as Extra
 
 from headrace.core.errors import UserError
 from headrace.core.ids import HIDDEN_PREFIX
 from headrace.core.types import DataType, Decimal, Field, ListOf, Primitive, Schema, Struct, Timestamp, parse_type
-from headrace.spec.reading.findings import Finding, FindingsError, collecting, wrong
-from headrace.spec.reading.wording import kind_of
+from headrace.spec.findings import Finding, FindingsError, collecting, wrong
+from headrace.spec.wording import kind_of
 
 _COMMA = 'quote the type if it holds a comma, such as ["decimal(10,2)"]'
 
@@ -29,6 +29,41 @@ def check_column_name(name: str) -> str:
     if name.startswith(HIDDEN_PREFIX):
         raise wrong(f"column {name!r}: names that begin with {HIDDEN_PREFIX} are headrace's own", on_key=True)
     return name
+
+
+COLUMNS_SCHEMA = {"type": "array", "items": {"title": "column", "type": "string"}}
+"""JSON schema of `[col, ..]`."""
+
+
+def listed_name(item: object, before: list[str]) -> str:
+    """A column name of a list, after the names in `before`. Raises ValueError for another value, and for a second
+    one."""
+    if not isinstance(item, str):
+        raise wrong(f"takes a column name, not {kind_of(item)}", "to compute a column, write `name: expression`")
+    if item in before:
+        raise wrong(f"column {item!r} is listed twice", "list it once")
+    return check_column_name(item)
+
+
+def _column_list(data: object) -> object:
+    if isinstance(data, tuple):
+        return data
+    if isinstance(data, str) or not isinstance(data, list):
+        raise wrong(
+            f"takes a list of columns, not {kind_of(data)}", f"write [{data}]" if isinstance(data, str) else None
+        )
+    findings: list[Finding] = []
+    names: list[str] = []
+    for index, item in enumerate(data):
+        with collecting(findings, str(index)):
+            names.append(listed_name(item, names))
+    if findings:
+        raise FindingsError(findings)
+    return tuple(names)
+
+
+ColumnList = Annotated[tuple[str, ...], BeforeValidator(_column_list), WithJsonSchema(COLUMNS_SCHEMA)]
+"""`[col, ..]`."""
 
 
 def read_schema(data: object) -> Schema:

@@ -11,8 +11,8 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 from headrace.core.config import duration_text
-from headrace.spec.reading.wording import file_key, is_secret, models_in
 from headrace.spec.type_words import is_keyed, limits_of, referred_models, type_words, words_of
+from headrace.spec.wording import file_key, is_secret, models_in
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,8 +8,8 @@ from typing import Any, Literal
 from headrace.connect import registry
 from headrace.connect.registry import Connector
 from headrace.core.errors import UserError, did_you_mean
-from headrace.spec.reading.findings import Finding, FindingsError, Path, collecting, joined, wrong
-from headrace.spec.reading.wording import file_keys, kind_of, read_model, unknown_key
+from headrace.spec.findings import Finding, FindingsError, Path, collecting, joined, wrong
+from headrace.spec.wording import file_keys, kind_of, read_model, unknown_key
 
 Side = Literal["source", "sink"]
 Connections = Mapping[str, Mapping[str, Mapping[str, Any]]]

@@ -12,10 +12,10 @@ from headrace.connect import registry
 from headrace.connect.format import FormatConfig
 from headrace.core.errors import UserError, did_you_mean
 from headrace.operators.operator import OnError
+from headrace.spec.columns import ColumnList
+from headrace.spec.findings import Finding, FindingsError, collecting, joined, wrong
 from headrace.spec.model import FileModel
-from headrace.spec.reading.findings import Finding, FindingsError, collecting, joined, wrong
-from headrace.spec.reading.wording import kind_of, read_model, unknown_key
-from headrace.spec.verbs import ColumnList
+from headrace.spec.wording import kind_of, read_model, unknown_key
 
 MAX_PARALLELISM = 32_768
 FORMAT_COMMENT = "an installed format"

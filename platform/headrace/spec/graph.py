@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from headrace.core.errors import did_you_mean
 from headrace.core.ids import NODE_NAME, split_output
 from headrace.operators.operator import BAD, LATE
-from headrace.spec.reading.findings import Finding, Path, joined
+from headrace.spec.findings import Finding, Path, joined
+from headrace.spec.verbs.table import VERBS, named_inputs
 
 GROUPS = ("sources", "steps", "sinks")
 _KAFKA = "kafka"
@@ -60,25 +61,16 @@ def check_graph(data: Mapping[str, object]) -> list[Finding]:
 def _view(name: str, group: str, body: object) -> GraphNode:
     fields = body if isinstance(body, Mapping) else {}
     rule = fields.get("on_error")
+    inputs = tuple((reference, (group, name, *path)) for reference, path in named_inputs(fields))
     return GraphNode(
         name=name,
         group=group,
-        inputs=_references(fields, (group, name)) if group != "sources" else (),
-        windowed="aggregate" in fields and fields.get("window") is not None,
+        inputs=inputs if group != "sources" else (),
+        windowed=any(key in fields and verb.has_late(fields) for key, verb in VERBS.items()),
         diverts=rule == "divert",
         dead_letter=isinstance(rule, Mapping),
         kafka=_KAFKA in fields,
     )
-
-
-def _references(fields: Mapping[str, object], path: Path) -> tuple[tuple[str, Path], ...]:
-    union = fields.get("union")
-    if isinstance(union, list | tuple):
-        return tuple(
-            (item, (*path, "union", str(index))) for index, item in enumerate(union) if isinstance(item, str) and item
-        )
-    source = fields.get("from")
-    return ((source, (*path, "from")),) if isinstance(source, str) and source else ()
 
 
 def _check_name(node: GraphNode, before: Mapping[str, GraphNode]) -> list[Finding]:

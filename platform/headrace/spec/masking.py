@@ -8,7 +8,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from headrace.spec.reading.wording import file_key, is_secret
+from headrace.spec.wording import file_key, is_secret
 
 MASK = "***"
 _TELLING = re.compile(

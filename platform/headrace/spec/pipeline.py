@@ -19,6 +19,7 @@ from headrace.core.config import Config, Duration
 from headrace.core.ids import PIPELINE_NAME
 from headrace.operators.operator import OnError
 from headrace.spec.columns import Columns, schema_dict
+from headrace.spec.expressions import Expression
 from headrace.spec.fields import (
     MAX_PARALLELISM,
     ErrorRuleField,
@@ -29,11 +30,11 @@ from headrace.spec.fields import (
     format_form,
     partition_form,
 )
+from headrace.spec.findings import wrong
 from headrace.spec.masking import masked_config
 from headrace.spec.model import FileModel
-from headrace.spec.reading.findings import wrong
 from headrace.spec.settings import Batch, Checkpoint, ExponentialDelay, RestartField, State, restart_dict
-from headrace.spec.verbs import Expression, Union, Verb, verb_dict, verb_name
+from headrace.spec.verbs.verb import Verb
 
 HIDDEN_KEY = "x-hidden"
 """The hidden texts in the file form. Only headrace writes them: those of a file are ignored, like all keys with x-."""
@@ -127,27 +128,27 @@ class StepFields(FileModel):
 
 
 class StepNode(StepFields):
-    """A step: what it reads and the one thing that it does. `from_` is None for a union, which names its inputs."""
+    """A step: what it reads and the one thing that it does. `from_` is None if the verb names its inputs."""
 
-    verb: Verb
+    verb: SerializeAsAny[Verb]
 
     @property
     def verb_name(self) -> str:
         """The verb's key in the file."""
-        return verb_name(self.verb)
+        return self.verb.NAME
 
     @property
     def inputs(self) -> tuple[str, ...]:
         """The nodes (or side outputs) that the step reads."""
-        if isinstance(self.verb, Union):
-            return self.verb.inputs
-        assert self.from_ is not None, "a step that is no union has a from"
+        if self.verb.NAMES_INPUTS:
+            return self.verb.named_inputs
+        assert self.from_ is not None, "a step that names no inputs has a from"
         return (self.from_,)
 
     def to_dict(self) -> dict[str, Any]:
         """The file form, without defaults."""
         data: dict[str, Any] = {} if self.from_ is None else {"from": self.from_}
-        data |= verb_dict(self.verb)
+        data |= self.verb.file_form()
         if self.on_error is not OnError.FAIL:
             data["on_error"] = error_rule_form(self.on_error)
         return data | _placement(self.parallelism, self.partition)

@@ -11,7 +11,7 @@ import json
 import sys
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, assert_never
 
 from pydantic import BaseModel
 
@@ -23,7 +23,8 @@ from headrace.spec.connectors import USE, Side
 from headrace.spec.fields import FORMAT_COMMENT
 from headrace.spec.pipeline import PipelineFields, SinkFields, SourceFields, StepFields, TestCase
 from headrace.spec.type_words import OWN_FORMATS
-from headrace.spec.verbs import BESIDE_AGGREGATE, VERBS, Aggregate, Map, Verb
+from headrace.spec.verbs.table import BESIDE, VERBS
+from headrace.spec.verbs.verb import Form, Verb
 
 TARGET = Path("schemas/pipeline.schema.json")
 Schema = dict[str, Any]
@@ -156,17 +157,21 @@ def _step_schema(defs: Schema) -> Schema:
         "description": "reads one node (a union: several) and does one thing",
         **_object(properties),
         "oneOf": [{"required": [name]} for name in VERBS],
-        "dependencies": {key: ["aggregate"] for key in BESIDE_AGGREGATE},
+        "dependencies": {key: [verb.NAME] for key, verb in BESIDE.items()},
     }
 
 
 def _verb_fields(name: str, verb: type[Verb], defs: Schema) -> Schema:
-    if verb is Aggregate:
-        return _fields(Aggregate, "step", defs)
-    if verb is Map:
-        return {"map": _own(Map, "step", defs)}
-    (field,) = _fields(verb, "step", defs).values()
-    return {name: field}
+    match verb.FORM:
+        case Form.STEP:
+            return _fields(verb, "step", defs)
+        case Form.BLOCK:
+            return {name: _own(verb, "step", defs)}
+        case Form.VALUE:
+            (field,) = _fields(verb, "step", defs).values()
+            return {name: field}
+        case _:
+            assert_never(verb.FORM)
 
 
 def _lenient(data: object) -> object:

@@ -12,8 +12,8 @@ from typing import Any, assert_never
 
 from headrace.core.errors import did_you_mean
 from headrace.core.types import DataType, Decimal, Field, ListOf, Primitive, Schema, Struct, Timestamp
-from headrace.spec.reading.findings import Finding, FindingsError, collecting, joined, wrong
-from headrace.spec.reading.wording import kind_of
+from headrace.spec.findings import Finding, FindingsError, collecting, joined, wrong
+from headrace.spec.wording import kind_of
 
 TIMESTAMP_KEY = "$timestamp"
 """The record's timestamp: RFC 3339 or epoch ms; parsed to epoch ms."""

@@ -9,10 +9,10 @@ from pydantic import BeforeValidator, Field, PlainSerializer, WithJsonSchema
 
 from headrace.core.config import Duration, duration_text
 from headrace.core.errors import did_you_mean
+from headrace.spec.findings import joined, wrong
 from headrace.spec.model import FileModel
-from headrace.spec.reading.findings import joined, wrong
-from headrace.spec.reading.wording import kind_of, read_model
 from headrace.spec.window import NOT_IN_THIS_VERSION
+from headrace.spec.wording import kind_of, read_model
 
 NotNegative = Annotated[Duration, Field(ge=0)]
 Positive = Annotated[Duration, Field(gt=0)]

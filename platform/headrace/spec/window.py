@@ -6,16 +6,16 @@ Data only; the operators assign rows to windows.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, ClassVar, Self
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError, available_timezones
 
 from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer, WithJsonSchema, model_validator
 
 from headrace.core.config import Duration, duration_text
 from headrace.core.errors import did_you_mean
+from headrace.spec.findings import Finding, FindingsError, joined, wrong
 from headrace.spec.model import FileModel
-from headrace.spec.reading.findings import Finding, FindingsError, joined, wrong
-from headrace.spec.reading.wording import file_keys, kind_of, read_model, unknown_key
+from headrace.spec.wording import file_keys, kind_of, read_model, unknown_key
 
 NOT_IN_THIS_VERSION = "not in this version"
 
@@ -35,7 +35,12 @@ Offset = Annotated[Duration, Field(ge=0)]
 
 
 class _Placed(FileModel):
-    """Where windows begin: `offset` after midnight of 1970-01-01 in `timezone`; days are local days."""
+    """Where windows begin: `offset` after midnight of 1970-01-01 in `timezone`; days are local days.
+
+    EXAMPLE   a field of a step that aggregates, for the reference
+    """
+
+    EXAMPLE: ClassVar[str]
 
     offset_ms: Offset = Field(
         default=0, validation_alias="offset", serialization_alias="offset", description="moves every window's start"
@@ -48,11 +53,15 @@ class _Placed(FileModel):
 class Tumbling(_Placed):
     """Windows of one size, side by side."""
 
+    EXAMPLE = "window: {tumbling: 1d, timezone: Europe/Berlin}\n"
+
     size_ms: Length = Field(validation_alias="tumbling", serialization_alias="tumbling", description="window size")
 
 
 class Sliding(_Placed):
     """Windows of one size, one beginning at each `every`; a row is in several."""
+
+    EXAMPLE = "window: {sliding: 10m, every: 1m}\n"
 
     size_ms: Length = Field(validation_alias="sliding", serialization_alias="sliding", description="window size")
     every_ms: Length = Field(
@@ -72,6 +81,8 @@ class Sliding(_Placed):
 
 class Cumulate(_Placed):
     """Windows that share a start and grow by `every` until they have the full size."""
+
+    EXAMPLE = "window: {cumulate: 1d, every: 1h}\n"
 
     size_ms: Length = Field(
         validation_alias="cumulate", serialization_alias="cumulate", description="size of the longest window"

@@ -16,8 +16,8 @@ from headrace.local.engine.pipeline_ends import input_schema
 from headrace.local.engine.rows_run import RowsRun, resized, run_on_rows
 from headrace.local.engine.typed_rows import problems_of, typed_frame
 from headrace.local.pipeline_file import Loaded, PipelineSource, load_file
+from headrace.spec.findings import FindingsError
 from headrace.spec.pipeline import Pipeline
-from headrace.spec.reading.findings import FindingsError
 from headrace.spec.rows import PARTITION_KEY, TIMESTAMP_KEY
 
 Rows = pl.DataFrame | Sequence[Mapping[str, Any]]

@@ -13,7 +13,7 @@ from headrace.core.types import schema_of
 from headrace.operators.aggregate import AggregateConfig
 from headrace.operators.filter import FilterConfig
 from headrace.operators.operator import OperatorConfig
-from headrace.operators.state_shape import Compatibility, Fit, WrittenState, fit, state_shape
+from headrace.operators.state_shape import Compatibility, Fit, WrittenState, fit
 from headrace.operators.window.definitions import Tumbling, Window
 from headrace.state.parquet import write_chunks
 from headrace.state.snapshot import StateKind
@@ -43,7 +43,7 @@ OLD = step({"total": "sum(x)", "n": "count(*)", "kinds": "count(distinct x)"})
 
 
 def verdict(config: OperatorConfig, before: AggregateConfig = OLD) -> Fit:
-    return fit("step", state_shape(config), written(before))
+    return fit("step", config.states(), written(before))
 
 
 def test_a_step_that_asks_for_the_same_or_more_gets_all_of_it() -> None:
@@ -74,7 +74,7 @@ def test_values_by_count_and_positions_are_restored_and_named_when_they_go() -> 
 
 
 def test_without_state_a_step_is_new() -> None:
-    assert fit("step", state_shape(OLD), {}) == Fit(Compatibility.NEW)
+    assert fit("step", OLD.states(), {}) == Fit(Compatibility.NEW)
 
 
 @pytest.mark.parametrize(
@@ -101,11 +101,11 @@ def test_state_without_rows_fits_whatever_it_was_kept_by() -> None:
     (mark,) = states["time"].chunks
     time = WrittenState((), {name: str(dtype) for name, dtype in mark.frame.schema.items()})
     other = replace(OLD, keys=("other",), window=Tumbling(99))
-    assert fit("step", state_shape(other), {**empty, "time": time}) == Fit(Compatibility.RESTORED)
+    assert fit("step", other.states(), {**empty, "time": time}) == Fit(Compatibility.RESTORED)
 
 
 def test_shapes_are_what_snapshots_hold() -> None:
-    shapes = {shape.name: shape for shape in state_shape(OLD)}
+    shapes = {shape.name: shape for shape in OLD.states()}
     states = {state.name: state for state in OLD.open().snapshot()}
     assert shapes.keys() == states.keys()
     assert all(shapes[name].kind is states[name].kind for name in states)

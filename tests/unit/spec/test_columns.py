@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from headrace.core.types import DataType, Decimal, Field, ListOf, Primitive, Schema, Struct, Timestamp, parse_type
 from headrace.spec.columns import read_schema, schema_dict, type_text
-from headrace.spec.reading.findings import FindingsError
+from headrace.spec.findings import FindingsError
 
 NAMES = st.from_regex(r"[A-Za-z][A-Za-z0-9_ ]{0,6}[a-z]", fullmatch=True)
 

@@ -10,10 +10,12 @@ from pydantic import BaseModel
 
 from headrace.spec.pipeline import EventTime, PipelineFields, SinkFields, SourceFields, StepFields, TestCase
 from headrace.spec.reading.load import load_text
-from headrace.spec.reading.wording import file_keys
 from headrace.spec.settings import STRATEGIES, Batch, Checkpoint, State
-from headrace.spec.verbs import LATER_VERBS, VERBS, Aggregate, Map
+from headrace.spec.verbs.aggregate import Aggregate
+from headrace.spec.verbs.map import Map
+from headrace.spec.verbs.table import LATER_VERBS, VERBS
 from headrace.spec.window import KINDS
+from headrace.spec.wording import file_keys
 
 TEXT = (Path(__file__).parents[3] / "docs" / "pipeline-file.md").read_text(encoding="utf-8")
 PIPELINES = [block for block in re.findall(r"```yaml\n(.*?)```", TEXT, re.DOTALL) if block.startswith("name:")]

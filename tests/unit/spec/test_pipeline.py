@@ -13,7 +13,11 @@ from headrace.core.types import ListOf, Primitive, Struct, Timestamp
 from headrace.operators.operator import OnError
 from headrace.spec.fields import DeadLetter, HashBy, Route
 from headrace.spec.reading.read import pipeline_from_dict
-from headrace.spec.verbs import Aggregate, Filter, Map, Select, Union
+from headrace.spec.verbs.aggregate import Aggregate
+from headrace.spec.verbs.filter import Filter
+from headrace.spec.verbs.map import Map
+from headrace.spec.verbs.select import Select
+from headrace.spec.verbs.union import Union
 from headrace.spec.window import Cumulate, Sliding, Tumbling
 
 pytestmark = pytest.mark.usefixtures("own_connectors")

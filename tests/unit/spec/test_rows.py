@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from headrace.core.types import DataType, Field, ListOf, Primitive, Schema, Struct, Timestamp, parse_type
-from headrace.spec.reading.findings import FindingsError
+from headrace.spec.findings import FindingsError
 from headrace.spec.rows import row_values, typed_value
 
 

@@ -28,8 +28,8 @@ from headrace.core.errors import UserError, did_you_mean
 from headrace.core.keygroups import key_groups
 from headrace.core.signals import TIME_MIN
 from headrace.core.source_state import SourceState, SplitState
-from headrace.operators.aggregate import AggregateConfig
 from headrace.operators.bootstrap.state import GivenState
+from headrace.operators.operator import OperatorConfig
 from headrace.plan.physical import PhysicalPlan, SourceSpec, StepSpec
 from headrace.state.parquet import checksum, write_chunks
 from headrace.state.redistribute import group_span
@@ -87,14 +87,15 @@ def given_states(plan: PhysicalPlan, names: Iterable[str]) -> dict[str, GivenSta
     """The GivenState of each of these steps, with the columns that it needs. Raises UserError for a name that is not an
     aggregating step."""
     steps = {node.node: node for task in plan.tasks for node in task.nodes if isinstance(node, StepSpec)}
-    keeping = {name: node.config for name, node in steps.items() if isinstance(node.config, AggregateConfig)}
     states = {}
     for name in names:
-        if name not in keeping:
+        given = steps[name].config.given_state() if name in steps else None
+        if given is None:
+            keeping = tuple(name for name, node in steps.items() if node.config.states())
             what = f"step {name!r} keeps no state" if name in steps else f"there is no step {name!r}"
-            near = did_you_mean(name, tuple(keeping))
+            near = did_you_mean(name, keeping)
             raise UserError(what, remedy=near or f"steps that keep state: {', '.join(keeping) or 'none'}")
-        states[name] = GivenState(keeping[name])
+        states[name] = given
     return states
 
 
@@ -102,10 +103,10 @@ def shares(boot: Bootstrap, node: str, of: int) -> tuple[Share, ...]:
     """The ranges of a step's key groups, `of` of them; one for a step without keys."""
     step = _step(boot.plan, node)
     watermark = held = TIME_MIN
-    if boot.reached_ms is not None and step.window is not None:
+    if boot.reached_ms is not None and step.windowed:
         watermark = boot.reached_ms - _held_above(boot.plan, node)
-        held = watermark - step.allowed_lateness_ms
-    count = of if step.keys else 1
+        held = watermark - step.held_back_ms
+    count = of if any(shape.keys for shape in step.states()) else 1
     return tuple(Share(node, each, count, boot.plan.max_parallelism, watermark, held) for each in range(count))
 
 
@@ -233,10 +234,9 @@ def _split(
     return ((share, frame.filter(numbers == share.subtask)) for share in all_shares)
 
 
-def _step(plan: PhysicalPlan, name: str) -> AggregateConfig:
+def _step(plan: PhysicalPlan, name: str) -> OperatorConfig:
     node = next(node for task in plan.tasks for node in task.nodes if node.node == name)
     assert isinstance(node, StepSpec), "only steps are given"
-    assert isinstance(node.config, AggregateConfig), "only aggregating steps are given"
     return node.config
 
 
@@ -249,7 +249,7 @@ def _held_above(plan: PhysicalPlan, name: str) -> int:
     held = [0]
     for source in feeding:
         node = nodes[source]
-        own = node.config.allowed_lateness_ms if isinstance(node.config, AggregateConfig) else 0
+        own = node.config.held_back_ms if isinstance(node, StepSpec) else 0
         held.append(own + _held_above(plan, source))
     return max(held)
 

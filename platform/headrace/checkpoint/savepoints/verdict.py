@@ -16,7 +16,7 @@ from enum import StrEnum
 
 from headrace.checkpoint.manifest import Manifest, StateHandle
 from headrace.core.errors import UserError, did_you_mean
-from headrace.operators.state_shape import Compatibility, Fit, WrittenState, fit, state_shape
+from headrace.operators.state_shape import Compatibility, Fit, WrittenState, fit
 from headrace.plan.physical import PhysicalPlan, SinkSpec, SourceSpec, StepSpec, TaskNode
 from headrace.state.snapshot import StateKind
 
@@ -131,7 +131,7 @@ def _source(manifest: Manifest, node: SourceSpec, old: str | None, kind: str) ->
 
 
 def _step(node: StepSpec, handles: Sequence[StateHandle], max_before: int, max_parallelism: int) -> tuple[Verdict, str]:
-    shapes = state_shape(node.config)
+    shapes = node.config.states()
     keyed = any(handle.kind == StateKind.KEYED and handle.keys for handle in handles)
     if shapes and keyed and max_before != max_parallelism:
         return Verdict.INCOMPATIBLE, (

@@ -51,9 +51,8 @@ def watched_plan(plan: PhysicalPlan) -> WatchedPlan:
         sources=tuple(
             _source(node, task.name) for task in plan.tasks for node in task.nodes if isinstance(node, SourceSpec)
         ),
-        filters=tuple(node.node for node in steps if node.verb == "filter"),
-        # only windowed aggregates count late rows
-        windows={node.node: _sources_of(plan, node.node) for node in steps if node.verb == "aggregate"},
+        filters=tuple(node.node for node in steps if node.config.selects_rows),
+        windows={node.node: _sources_of(plan, node.node) for node in steps if node.config.windowed},
     )
 
 

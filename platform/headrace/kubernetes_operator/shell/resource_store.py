@@ -15,7 +15,7 @@ from headrace.kubernetes.refusals import NotFoundError
 from headrace.kubernetes_operator.decisions.job_view import Identity
 from headrace.kubernetes_operator.resources.kinds import API, FINALIZER, Kind
 from headrace.spec.model import FileModel
-from headrace.spec.reading.wording import file_keys, read_model
+from headrace.spec.wording import file_keys, read_model
 
 _Model = TypeVar("_Model", bound=FileModel)
 

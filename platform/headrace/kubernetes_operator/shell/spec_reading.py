@@ -16,9 +16,9 @@ from headrace.kubernetes.refusals import NotFoundError
 from headrace.kubernetes_operator.decisions.job_view import NoDesire
 from headrace.kubernetes_operator.resources.job_spec import ConfigMapKey, JobSpec
 from headrace.kubernetes_operator.resources.run_spec import RunSpec
+from headrace.spec.findings import FindingsError
 from headrace.spec.model import FileModel
-from headrace.spec.reading.findings import FindingsError
-from headrace.spec.reading.wording import read_model
+from headrace.spec.wording import read_model
 
 _Model = TypeVar("_Model", bound=FileModel)
 INVALID = "InvalidSpec"

@@ -22,8 +22,8 @@ from headrace.local.engine.typed_rows import problems_of, typed_frame
 from headrace.local.pipeline_file import Loaded
 from headrace.plan.nodes import LogicalNode
 from headrace.plan.physical import RecordTime, SourceSpec
+from headrace.spec.findings import Finding, FindingsError
 from headrace.spec.pipeline import Pipeline, TestCase
-from headrace.spec.reading.findings import Finding, FindingsError
 from headrace.spec.rows import TIMESTAMP_KEY
 
 BATCH_ROWS: tuple[int | None, ...] = (None, 1, 7)

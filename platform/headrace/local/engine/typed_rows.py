@@ -10,7 +10,7 @@ import polars as pl
 from headrace.core.errors import Location, Problem
 from headrace.core.types import Schema
 from headrace.plan.problems import Locator
-from headrace.spec.reading.findings import Finding, FindingsError, collecting
+from headrace.spec.findings import Finding, FindingsError, collecting
 from headrace.spec.rows import PARTITION_KEY, TIMESTAMP_KEY, row_values
 
 Path = tuple[str, ...]

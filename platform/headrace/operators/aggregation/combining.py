@@ -46,15 +46,6 @@ class Combiner(Protocol):
 
 
 @runtime_checkable
-class CombiningConfig(Protocol):
-    """An operator's config that may have a combiner."""
-
-    def combiner(self) -> Combiner | None:
-        """A fresh combiner, for rows partitioned by the step's keys; None if rows of this step cannot be combined."""
-        ...
-
-
-@runtime_checkable
 class CombiningOperator(Operator, Protocol):
     """An operator that accepts partial aggregates beside rows."""
 

@@ -12,13 +12,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import polars as pl
 
 from headrace.core.batch import TS
 from headrace.core.errors import UserError, did_you_mean
 from headrace.core.types import TIMESTAMP, DataType, polars_type
-from headrace.operators.aggregate import WINDOW_COLUMNS, AggregateConfig
 from headrace.operators.aggregates.columns import ROWS, SUM
 from headrace.operators.aggregates.count import Count
 from headrace.operators.aggregates.given import GivenColumn, LaneOf, PositionOf, SquaresOf
@@ -32,8 +32,12 @@ from headrace.operators.bootstrap.partials import GivenPartials
 from headrace.operators.bootstrap.spread import ImpossibleSpreadError
 from headrace.operators.bootstrap.types import takes
 from headrace.operators.window.assigner import Assigner
+from headrace.operators.window.definitions import WINDOW_COLUMNS
 from headrace.operators.window.state import PANE, SINCE
 from headrace.state.snapshot import Chunk, StateSnapshot
+
+if TYPE_CHECKING:
+    from headrace.operators.aggregate import AggregateConfig
 
 WINDOW_START, WINDOW_END = (item.name for item in WINDOW_COLUMNS)
 _MICROS = 1000

@@ -6,12 +6,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from headrace.core.config import duration_text
+from headrace.core.types import TIMESTAMP, Field
 from headrace.operators.aggregation.window_text import WALL_CLOCK
 
 if TYPE_CHECKING:
     from headrace.operators.window.assigner import Assigner
     from headrace.operators.window.local_time import Grid
 
+WINDOW_COLUMNS = (Field("window_start", TIMESTAMP, nullable=False), Field("window_end", TIMESTAMP, nullable=False))
+"""The columns that a windowed step adds to its keys."""
 UTC = "UTC"
 DAY_MS = 86_400_000
 
@@ -118,6 +121,16 @@ class Cumulate:
 
 
 Window = Tumbling | Sliding | Cumulate
+
+
+def window_words(window: Window) -> str:
+    """The window for readers of a plan: `sliding 1h every 10m in Europe/Berlin`."""
+    text = f"{type(window).__name__.lower()} {duration_text(window.size_ms)}"
+    if isinstance(window, Sliding | Cumulate):
+        text += f" every {duration_text(window.every_ms)}"
+    if window.offset_ms:
+        text += f" offset {duration_text(window.offset_ms)}"
+    return text if window.timezone == UTC else f"{text} in {window.timezone}"
 
 
 def _zone(timezone: str, step_ms: int, divided_ms: int) -> str:

@@ -9,13 +9,13 @@ from headrace.core.types import Schema
 from headrace.operators.operator import BAD, OnError
 from headrace.plan.checkpoint_terms import checkpoint_terms
 from headrace.plan.error_policy import policy_of
+from headrace.plan.input_checks import partitioning_of, require_column, spread_reasons
 from headrace.plan.node_planners.sources import file_only
-from headrace.plan.node_planners.steps import bad_schema, partitioning_of, require_column, spread_reasons
 from headrace.plan.nodes import LogicalNode, reference
 from headrace.plan.partitioning import Partitioning
 from headrace.plan.physical import FormatSpec, SinkSpec
 from headrace.plan.problems import Path, Problems, UnknownInputError
-from headrace.plan.stream import Stream
+from headrace.plan.stream import Stream, bad_rows
 from headrace.spec.pipeline import Pipeline, SinkNode
 
 
@@ -64,7 +64,7 @@ def plan_sink(name: str, node: SinkNode, stream: Stream, pipeline: Pipeline, pro
         name=name,
         spec=spec,
         inputs=(reference(node.from_),),
-        outputs={BAD: Stream(bad_schema(stream.schema), timed=False)} if policy is OnError.DIVERT else {},
+        outputs={BAD: bad_rows(stream.schema)} if policy is OnError.DIVERT else {},
         parallelism=parallelism,
         partitioning=partitioning,
         not_replayable=(*spread_reasons(partitioning), *_refusal_reasons(node)),

@@ -19,7 +19,6 @@ from headrace.core.source_state import AppliedFloor, SourceState, compacted
 from headrace.execution.origin import Origin
 from headrace.execution.planning import JobPlans
 from headrace.execution.split_assignment import assign_splits
-from headrace.operators.state_shape import state_shape
 from headrace.plan.physical import PhysicalPlan, SourceSpec, StepSpec, Task
 from headrace.spark.driver.exchange import Exchange
 from headrace.spark.driver.manifest import CutFacts, manifest_of, one_of_each, states_of
@@ -193,4 +192,4 @@ def _shares(
 
 def keeps_state(task: Task) -> bool:
     """Whether a step of the task keeps state."""
-    return any(isinstance(node, StepSpec) and state_shape(node.config) for node in task.nodes)
+    return any(isinstance(node, StepSpec) and node.config.states() for node in task.nodes)

@@ -25,8 +25,8 @@ from headrace.checkpoint.manifest import Document, StateHandle
 from headrace.checkpoint.savepoints.bootstrap import Share, share_numbers, write_share
 from headrace.checkpoint.stores.opening import open_folder
 from headrace.core.errors import UserError
-from headrace.operators.aggregate import AggregateConfig
 from headrace.operators.bootstrap.state import GivenState
+from headrace.operators.operator import OperatorConfig
 
 NAME = "headrace_bootstrap"
 SHARE = "__share"
@@ -47,7 +47,7 @@ WRITTEN = TypeAdapter(WrittenShares)
 class ShareOrder:
     """The order to the tasks of one step. report: the object for the handles."""
 
-    config: AggregateConfig
+    config: OperatorConfig
     shares: tuple[Share, ...]
     folder: str
     report: str
@@ -118,7 +118,7 @@ class BootstrapSink(DataSource):  # type: ignore[misc]  # pyspark is not typed h
         return BootstrapWriter(ShareOrder.of(self.options["order"]))
 
 
-def numbering(config: AggregateConfig, shares: int, max_parallelism: int) -> Callable[[pa.Array], pa.Array]:
+def numbering(config: OperatorConfig, shares: int, max_parallelism: int) -> Callable[[pa.Array], pa.Array]:
     """Returns a function for Spark: an array of structs with the key columns -> the share of each."""
 
     def numbers(keys: pa.Array) -> pa.Array:
@@ -134,5 +134,7 @@ def _by_share(rows: pl.DataFrame, shares: Sequence[Share]) -> Iterable[tuple[Sha
 
 
 @lru_cache(maxsize=8)
-def _given(config: AggregateConfig) -> GivenState:
-    return GivenState(config)
+def _given(config: OperatorConfig) -> GivenState:
+    given = config.given_state()
+    assert given is not None, "only steps that take state are bootstrapped"
+    return given

@@ -15,12 +15,12 @@ from headrace.core.config import Address
 from headrace.core.errors import UserError
 from headrace.core.ids import PIPELINE_NAME
 from headrace.core.text.concealment import HiddenTexts, hidden_texts
-from headrace.spec.reading.findings import Path
+from headrace.spec.findings import Path
 from headrace.spec.reading.locations import LocatedValue
 from headrace.spec.reading.overrides import SetLocation
 from headrace.spec.reading.variables import Variables
-from headrace.spec.reading.wording import file_key
 from headrace.spec.reading.yaml_tree import Scalar
+from headrace.spec.wording import file_key
 
 _ADDRESSES = re.compile(r"[A-Za-z0-9._-]+:[0-9]{1,5}(\s*,\s*[A-Za-z0-9._-]+:[0-9]{1,5})*\Z")
 _NODES = ("sources", "sinks", "connections")

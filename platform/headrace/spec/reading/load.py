@@ -11,9 +11,9 @@ from dataclasses import dataclass
 
 from headrace.core.errors import InvalidPipelineError, Location, Problem, UserError
 from headrace.core.text.concealment import Concealment
+from headrace.spec.findings import Finding, Path
 from headrace.spec.graph import GROUPS
 from headrace.spec.pipeline import Pipeline
-from headrace.spec.reading.findings import Finding, Path
 from headrace.spec.reading.hidden import hidden_values
 from headrace.spec.reading.locations import NODES_MAX, Locations, Plain
 from headrace.spec.reading.overrides import SetLocation, apply_overrides

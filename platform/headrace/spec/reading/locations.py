@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from headrace.core.errors import ExpressionError, Location
-from headrace.spec.reading.findings import Finding, Path, collecting
+from headrace.spec.findings import Finding, Path, collecting
 from headrace.spec.reading.variables import Variables
 from headrace.spec.reading.yaml_errors import QUOTE, takes_expression, unbalanced
 from headrace.spec.reading.yaml_tree import JOINED, Mapping, Node, Scalar, Sequence

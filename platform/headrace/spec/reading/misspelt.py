@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from headrace.spec.reading.findings import Finding, Path
-from headrace.spec.reading.wording import meant_key, unknown_key
+from headrace.spec.findings import Finding, Path
+from headrace.spec.wording import meant_key, unknown_key
 
 
 @dataclass(frozen=True, slots=True)

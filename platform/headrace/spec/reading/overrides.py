@@ -10,8 +10,8 @@ from collections.abc import Sequence as SequenceOf
 from dataclasses import dataclass
 
 from headrace.core.errors import Location, UserError, did_you_mean
+from headrace.spec.findings import joined
 from headrace.spec.graph import GROUPS
-from headrace.spec.reading.findings import joined
 from headrace.spec.reading.yaml_tree import Entry, Mapping, Node, Scalar, Sequence, compose
 
 _SEGMENT = re.compile(r'"([^"]*)"|([^."]+)')

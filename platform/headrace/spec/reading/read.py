@@ -13,6 +13,7 @@ from headrace.connect import registry
 from headrace.core.errors import InvalidPipelineError, Problem, did_you_mean
 from headrace.core.text.concealment import Concealment, HiddenTexts
 from headrace.spec.connectors import Connections, read_connections, read_connector
+from headrace.spec.findings import Finding, FindingsError, collecting, joined, wrong
 from headrace.spec.graph import check_graph
 from headrace.spec.pipeline import (
     HIDDEN_KEY,
@@ -26,12 +27,12 @@ from headrace.spec.pipeline import (
     StepNode,
     TestCase,
 )
-from headrace.spec.reading.findings import Finding, FindingsError, collecting, joined, wrong
 from headrace.spec.reading.misspelt import Keys, corrected
-from headrace.spec.reading.wording import file_keys, kind_of, read_model, unknown_key
 from headrace.spec.rows import row_values
-from headrace.spec.verbs import BESIDE_AGGREGATE, LATER_KEYS, LATER_VERBS, VERBS, Verb, read_verb
+from headrace.spec.verbs.table import BESIDE, LATER_KEYS, LATER_VERBS, VERBS, read_verb
+from headrace.spec.verbs.verb import Verb
 from headrace.spec.window import NOT_IN_THIS_VERSION
+from headrace.spec.wording import file_keys, kind_of, read_model, unknown_key
 
 IGNORED_PREFIX = "x-"
 SECTIONS = ("sources", "steps", "sinks", "connections", "tests")
@@ -86,7 +87,7 @@ def _node_keys() -> dict[str, Keys]:
     connectors = registry.connector_names()
     return {
         "sources": Keys(file_keys(SourceFields), ("partition", *connectors)),
-        "steps": Keys(file_keys(StepFields), (*VERBS, *BESIDE_AGGREGATE)),
+        "steps": Keys(file_keys(StepFields), (*VERBS, *BESIDE)),
         "sinks": Keys(file_keys(SinkFields), connectors),
     }
 
@@ -217,26 +218,33 @@ def _read_step_verb(body: Mapping[str, Any], own: tuple[str, ...]) -> Verb:
     for later in (key for key in body if key in (*LATER_VERBS, *LATER_KEYS)):
         raise wrong(f"{later!r} is {NOT_IN_THIS_VERSION}", f"verbs: {', '.join(VERBS)}", later, on_key=True)
     findings: list[Finding] = []
-    valid = (*own, *VERBS, *BESIDE_AGGREGATE)
+    valid = (*own, *VERBS, *BESIDE)
     findings.extend(unknown_key(str(key), valid) for key in body if key not in valid)
     verbs = [key for key in body if key in VERBS]
-    beside = [key for key in body if key in BESIDE_AGGREGATE]
+    beside = [key for key in body if key in BESIDE]
     if len(verbs) > 1:
         message = f"a step does one thing, and this one has {len(verbs)} verbs: {', '.join(verbs)}"
         findings.append(Finding(message, "make each its own step", (verbs[1],), on_key=True))
     elif not verbs and beside:
-        findings.append(Finding(f"{beside[0]!r} without an aggregate", "add `aggregate: {name: count(*)}`"))
+        needed = BESIDE[beside[0]]
+        remedy = f"add `{needed.NAME}: {needed.SHORTEST}`"
+        findings.append(Finding(f"{beside[0]!r} without {_one(needed.NAME)}", remedy))
     elif not verbs and not findings:
         findings.append(Finding("the step has no verb: it does nothing", f"add one of {', '.join(VERBS)}"))
-    elif verbs and beside and verbs[0] != "aggregate":
-        message = f"{beside[0]!r} stands only beside `aggregate`, not beside {verbs[0]!r}"
-        findings.append(Finding(message, "aggregate in a step of its own", (beside[0],), on_key=True))
+    elif verbs and (strange := next((key for key in beside if verbs[0] != BESIDE[key].NAME), None)):
+        needed = BESIDE[strange]
+        message = f"{strange!r} stands only beside `{needed.NAME}`, not beside {verbs[0]!r}"
+        findings.append(Finding(message, f"{needed.NAME} in a step of its own", (strange,), on_key=True))
     if len(verbs) == 1:
         with collecting(findings):
             verb = read_verb(verbs[0], body)
             if not findings:
                 return verb
     raise FindingsError(findings)
+
+
+def _one(verb: str) -> str:
+    return f"an {verb}" if verb[0] in "aeio" else f"a {verb}"
 
 
 def _check_one_input(body: Mapping[str, Any]) -> None:
@@ -247,9 +255,11 @@ def _check_one_input(body: Mapping[str, Any]) -> None:
 
 
 def _check_from(body: Mapping[str, Any]) -> None:
-    if "union" in body:
+    naming = next((name for name, verb in VERBS.items() if verb.NAMES_INPUTS and name in body), None)
+    if naming is not None:
         if "from" in body:
-            raise wrong("a union has no `from`", "it names all its inputs: union: [a, b]", "from", on_key=True)
+            remedy = f"it names all its inputs: {naming}: [a, b]"
+            raise wrong(f"{_one(naming)} has no `from`", remedy, "from", on_key=True)
     elif "from" not in body:
         raise wrong("missing 'from'", "add `from: <node>`: the node that rows come from")
     elif body["from"] is None:

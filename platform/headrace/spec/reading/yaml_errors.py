@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from ruamel.yaml.error import MarkedYAMLError
 
 from headrace.core.errors import Location
-from headrace.spec.reading.findings import Path
+from headrace.spec.findings import Path
+from headrace.spec.verbs.table import VERBS
 
 QUOTE = "quote this expression"
-_VERBS_WITH_EXPRESSIONS = ("filter", "select", "with_columns", "aggregate")
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,9 +38,10 @@ class Near:
 def takes_expression(path: Path) -> bool:
     """Whether the field at this path, or an enclosing one, takes an expression or a type."""
     match path:
-        case ("steps", _, verb, *_) if verb in _VERBS_WITH_EXPRESSIONS:
-            return True
-        case ("steps", _, "map", "schema", *_) | ("sources", _, "schema", *_) | ("sources", _, "time", "value", *_):
+        case ("steps", _, verb, *rest) if verb in VERBS:
+            above = VERBS[verb].EXPRESSIONS
+            return above is not None and tuple(rest[: len(above)]) == above
+        case ("sources", _, "schema", *_) | ("sources", _, "time", "value", *_):
             return True
         case _:
             return False

@@ -30,7 +30,7 @@ from ruamel.yaml.events import (
 from ruamel.yaml.reader import ReaderError
 
 from headrace.core.errors import Location
-from headrace.spec.reading.findings import Path
+from headrace.spec.findings import Path
 from headrace.spec.reading.yaml_errors import QUOTE, Flaw, Near, syntax_flaw, takes_expression, unbalanced
 
 DEPTH_MAX = 50

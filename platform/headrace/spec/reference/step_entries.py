@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Literal, assert_never
 
 from headrace.core.errors import UserError, did_you_mean
 from headrace.spec.config_fields import ConfigField, config_fields
-from headrace.spec.reference.step_examples import VERB_EXAMPLES, WINDOW_EXAMPLES
-from headrace.spec.verbs import VERBS, Aggregate, Map, Verb
+from headrace.spec.verbs.table import VERBS
+from headrace.spec.verbs.verb import Form, Verb
 from headrace.spec.window import KINDS
 
 
@@ -26,11 +26,10 @@ class StepEntry:
 def step_entries() -> tuple[StepEntry, ...]:
     """Returns all verbs, then all kinds of windows."""
     verbs = (
-        StepEntry(name, "verb", first_line(verb), verb_fields(name, verb), VERB_EXAMPLES[name])
-        for name, verb in VERBS.items()
+        StepEntry(name, "verb", first_line(verb), verb_fields(name, verb), verb.EXAMPLE) for name, verb in VERBS.items()
     )
     windows = (
-        StepEntry(kind, "window", first_line(model), config_fields(model), WINDOW_EXAMPLES[kind])
+        StepEntry(kind, "window", first_line(model), config_fields(model), model.EXAMPLE)
         for kind, model in KINDS.items()
     )
     return (*verbs, *windows)
@@ -48,12 +47,15 @@ def entry_named(name: str) -> StepEntry:
 def verb_fields(name: str, verb: type[Verb]) -> tuple[ConfigField, ...]:
     """The fields of a verb under the keys that they have in a step."""
     fields = config_fields(verb)
-    if verb is Aggregate:
-        return fields
-    if verb is Map:
-        return tuple(replace(field, name=f"{name}.{field.name}") for field in fields)
-    # the value of the verb's key is its only field
-    return tuple(replace(field, name=name) for field in fields)
+    match verb.FORM:
+        case Form.STEP:
+            return fields
+        case Form.BLOCK:
+            return tuple(replace(field, name=f"{name}.{field.name}") for field in fields)
+        case Form.VALUE:
+            return tuple(replace(field, name=name) for field in fields)
+        case _:
+            assert_never(verb.FORM)
 
 
 def first_line(model: type) -> str:

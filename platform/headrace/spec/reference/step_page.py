@@ -1,6 +1,6 @@
 """Renders docs/steps.md from the models of the verbs: `python -m headrace.spec.reference.step_page`.
 
-Contains the page's prose. Tables come from the models, examples from `step_examples`.
+Contains the page's prose and the pipeline that its examples belong to; tables and examples come from the models.
 """
 
 from __future__ import annotations
@@ -12,10 +12,36 @@ from headrace.spec.config_fields import config_fields
 from headrace.spec.pipeline import StepFields
 from headrace.spec.reference.field_tables import example_block, field_table
 from headrace.spec.reference.step_entries import first_line, verb_fields
-from headrace.spec.reference.step_examples import PIPELINE, VERB_EXAMPLES, WINDOW_EXAMPLES
-from headrace.spec.verbs import VERBS
+from headrace.spec.verbs.table import VERBS
 from headrace.spec.window import KINDS
 
+PIPELINE = """\
+name: steps
+sources:
+  flights:
+    kafka:
+      brokers: localhost:9092
+      topic: flights
+    format: json
+    schema:
+      origin: string not null
+      carrier: string
+      dep_delay: float64
+      codes: [string]
+      scheduled: timestamp
+    time:
+      column: scheduled
+      out_of_orderness: 30m
+steps:
+  departed:
+    from: flights
+    filter: dep_delay is not null
+sinks:
+  out:
+    from: departed
+    print: {}
+"""
+"""Defines the source `flights` and the step `departed`, which the examples read."""
 _HEAD = """\
 # Steps
 
@@ -50,13 +76,13 @@ def _lines() -> Iterator[str]:
         yield f"## {name}\n"
         yield f"{first_line(verb)}\n"
         yield from field_table(verb_fields(name, verb))
-        yield from example_block(VERB_EXAMPLES[name])
+        yield from example_block(verb.EXAMPLE)
     yield _WINDOWS
     for kind, model in KINDS.items():
         yield f"### {kind}\n"
         yield f"{first_line(model)}\n"
         yield from field_table(config_fields(model))
-        yield from example_block(WINDOW_EXAMPLES[kind])
+        yield from example_block(model.EXAMPLE)
 
 
 if __name__ == "__main__":

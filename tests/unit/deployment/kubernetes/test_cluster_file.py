@@ -17,7 +17,7 @@ from headrace.deployment.kubernetes.cluster_spec import (
     WorkerPods,
 )
 from headrace.spec.model import FileModel
-from headrace.spec.reading.wording import file_keys
+from headrace.spec.wording import file_keys
 from support.repository import ROOT
 
 WHOLE = """\

@@ -18,7 +18,7 @@ from headrace.deployment.yarn.cluster_spec import (
 )
 from headrace.deployment.yarn.description_file import read_yarn_file
 from headrace.spec.model import FileModel
-from headrace.spec.reading.wording import file_keys
+from headrace.spec.wording import file_keys
 from headrace.yarn.records import ContainerSize
 from support.repository import ROOT
 

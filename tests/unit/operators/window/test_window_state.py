@@ -18,7 +18,7 @@ from headrace.core.types import schema_of
 from headrace.operators.aggregate import AggregateConfig
 from headrace.operators.aggregates.needs import Order
 from headrace.operators.operator import BAD, LATE
-from headrace.operators.state_shape import Compatibility, WrittenState, fit, state_shape
+from headrace.operators.state_shape import Compatibility, WrittenState, fit
 from headrace.operators.window.definitions import Cumulate, Sliding, Tumbling, Window
 from headrace.state.snapshot import StateSnapshot
 from support.oracles.aggregates import AGGREGATES, bits
@@ -241,7 +241,7 @@ def test_state_of_elapsed_time_goes_on_where_no_clock_changes(window: Window) ->
         name: WrittenState(("key",) if name == "windows" else (), {n: str(t) for n, t in frames[0].schema.items()})
         for name, frames in states.items()
     }
-    assert fit("step", state_shape(config), written).compatibility is Compatibility.RESTORED
+    assert fit("step", config.states(), written).compatibility is Compatibility.RESTORED
 
 
 @pytest.mark.parametrize("window", DIVIDED)

@@ -10,7 +10,10 @@ import pytest
 from headrace.core.errors import InvalidPipelineError, Location, UserError
 from headrace.spec.reading.load import LoadedPipeline, load_text
 from headrace.spec.reading.read import pipeline_from_dict
-from headrace.spec.verbs import Aggregate, Filter, Select, WithColumns
+from headrace.spec.verbs.aggregate import Aggregate
+from headrace.spec.verbs.filter import Filter
+from headrace.spec.verbs.select import Select
+from headrace.spec.verbs.with_columns import WithColumns
 
 pytestmark = pytest.mark.usefixtures("own_connectors")
 

@@ -16,9 +16,9 @@ from headrace.spec.config_fields import ConfigField, config_fields
 from headrace.spec.fields import DeadLetter, HashBy
 from headrace.spec.pipeline import EventTime, PipelineFields, SinkFields, SourceFields, StepFields, TestCase
 from headrace.spec.reference import connector_page, step_page
-from headrace.spec.reference.step_examples import PIPELINE, VERB_EXAMPLES, WINDOW_EXAMPLES
+from headrace.spec.reference.step_page import PIPELINE
 from headrace.spec.settings import STRATEGIES, Batch, Checkpoint, State
-from headrace.spec.verbs import VERBS
+from headrace.spec.verbs.table import VERBS
 from headrace.spec.window import KINDS
 
 CONNECTORS = bundled_connectors()
@@ -136,7 +136,7 @@ def with_steps(steps: str, last: str) -> str:
 def test_the_example_of_a_verb_is_planned(verb: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "path", [*sys.path])
     (tmp_path / "flight_functions.py").write_text(FUNCTION)
-    example = VERB_EXAMPLES[verb]
+    example = VERBS[verb].EXAMPLE
     last = [line.rstrip(":") for line in example.splitlines() if not line.startswith(" ")][-1]
     assert f"\n  {verb}:" in example[example.index(f"{last}:\n") :]
     assert planned(with_steps(example, last), tmp_path)
@@ -144,8 +144,8 @@ def test_the_example_of_a_verb_is_planned(verb: str, tmp_path: Path, monkeypatch
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_example_of_a_window_is_planned(kind: str, tmp_path: Path) -> None:
-    assert f"{{{kind}: " in WINDOW_EXAMPLES[kind]
-    steps = f"a:\n  from: departed\n  {WINDOW_EXAMPLES[kind]}  aggregate: {{flights: count(*)}}\n"
+    assert f"{{{kind}: " in KINDS[kind].EXAMPLE
+    steps = f"a:\n  from: departed\n  {KINDS[kind].EXAMPLE}  aggregate: {{flights: count(*)}}\n"
     assert planned(with_steps(steps, "a"), tmp_path)
 
 

@@ -20,7 +20,7 @@ from headrace.core.signals import Signal
 from headrace.exchange.edge.partition import Partitioner
 from headrace.exchange.edge.rows import frames_of
 from headrace.exchange.output import EdgeOutput
-from headrace.operators.aggregation.combining import Combiner, CombiningConfig, Partials, split_partials
+from headrace.operators.aggregation.combining import Combiner, Partials, split_partials
 from headrace.plan.partitioning import Global, Hash
 from headrace.plan.physical import PhysicalPlan, StepSpec, TaskEdge
 
@@ -107,9 +107,7 @@ def combining_end(
     for other edges. `counters`: by node.
     """
     head = plan.task(edge.to_task).nodes[0]
-    if not (isinstance(head, StepSpec) and isinstance(head.config, CombiningConfig)):
-        return None
-    combiner = head.config.combiner()
+    combiner = head.config.combiner() if isinstance(head, StepSpec) else None
     if combiner is None or combiner.keys != _keys(edge):
         return None
     counted = counters.setdefault(head.node, Counter())

@@ -14,7 +14,7 @@ from pydantic_core import ErrorDetails
 
 from headrace.core.errors import did_you_mean, nearest
 from headrace.core.text.synonyms import key_meant
-from headrace.spec.reading.findings import Finding, FindingsError, Path, joined
+from headrace.spec.findings import Finding, FindingsError, Path, joined
 
 _Model = TypeVar("_Model", bound=BaseModel)
 

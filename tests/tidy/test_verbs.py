@@ -1,0 +1,42 @@
+"""A verb is one thing: its files and two tables name it, and everything else asks the step's config or model."""
+
+from __future__ import annotations
+
+import ast
+
+from headrace.plan.verbs.table import PLANNERS
+from headrace.spec.verbs.table import VERBS
+from tidy.house import classes_asked, config_tests, verb_names
+
+NAMING = {"headrace.api", "headrace.api.builder", "headrace.core.text.synonyms"}
+"""Modules that offer verbs to users by name: the builder's methods, and what other tools call a verb."""
+OTHER_WORDS = {"headrace.deployment.kubernetes.containers drop", "headrace.state.snapshot union"}
+"""Words of other vocabularies: capabilities of Linux, kinds of state."""
+
+
+def test_no_module_asks_for_the_class_of_a_config_or_a_verb() -> None:
+    assert config_tests() == []
+
+
+def test_questions_for_a_class_are_found() -> None:
+    text = """
+from headrace.spec import verbs
+from headrace.spec.verbs.map import Map
+from sqlglot import exp
+
+isinstance(a, Map | None), isinstance(a, verbs.Filter), isinstance(a, exp.Filter), b is Map
+match a:
+    case verbs.Union():
+        pass
+"""
+    assert sorted(name for _, name in classes_asked(ast.parse(text))) == ["Filter", "Map", "Map", "Union"]
+
+
+def test_no_module_names_a_verb_but_its_own_files() -> None:
+    named = verb_names(VERBS)
+    assert {f"headrace.api.builder {name}" for name in VERBS} <= set(named), "each verb has a method of the builder"
+    assert [each for each in named if each.split()[0] not in NAMING and each not in OTHER_WORDS] == []
+
+
+def test_each_verb_has_a_planner() -> None:
+    assert list(PLANNERS) == list(VERBS.values())
