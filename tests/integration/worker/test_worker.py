@@ -219,7 +219,7 @@ def test_an_attempt_from_deployment_to_its_end(tmp_path: Path) -> None:
         assert {each.task for each in SUBTASK_DOCUMENTS.validate_json(acked.subtasks)}
         tell(server, slot, FinishSlot())
         wait_said(server, slot, Left)
-        assert wait_down(server, slot) == SlotDown(slot.slot, "left", clean=True)
+        assert wait_down(server, slot) == SlotDown(slot.slot, "left", clean=True, domain="external")
         slots_up(server, other_than=slot)
         printed = (tmp_path / "w1" / "logs" / f"{slot.slot}.log").read_text()
         assert printed.count('"id":') == 100
