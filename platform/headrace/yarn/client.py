@@ -1,4 +1,4 @@
-"""A client of the ResourceManager: submits applications, finds, reports and kills them."""
+"""A client of the ResourceManager: submits, finds, reports and kills applications, and reads their logs."""
 
 from __future__ import annotations
 
@@ -27,8 +27,13 @@ ANSWER_SECONDS = 30.0
 
 @dataclass(frozen=True, slots=True)
 class Submission:
-    """An application. size: of the ApplicationMaster's container; attempts: of the ApplicationMaster at most, of which
-    those count that failed within `validity_ms`, None: all; credentials: its own."""
+    """An application.
+
+    size         of the ApplicationMaster's container
+    attempts     limit of the attempts of the ApplicationMaster
+    validity_ms  attempts that failed within this time count; None: all
+    credentials  of the ApplicationMaster
+    """
 
     name: str
     queue: str
@@ -140,7 +145,7 @@ def _numbers(application: str) -> tuple[int, ...]:
 def open_yarn_client(
     environment: Mapping[str, str] = os.environ, login: KeytabLogin | None = None
 ) -> Iterator[YarnClient]:
-    """A client with a JVM of its own. login: with Kerberos; None: as the environment says, else by the ticket cache.
+    """A client with a JVM of its own. login: with Kerberos; None: the environment's, else by the ticket cache.
     Raises UserError for what is missing on this host, ExternalError."""
     folder = Path(tempfile.mkdtemp(prefix="headrace-yarn-"))
     try:
@@ -157,3 +162,36 @@ def open_yarn_client(
             client.close()
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+_ALL = 2**63 - 1
+_FILES = ("stdout", "stderr")
+
+
+def aggregated_logs(client: YarnClient, application: str, user: str) -> Mapping[str, str]:
+    """Returns container -> text of its `stdout` and `stderr`; empty until the nodes have aggregated the logs, seconds
+    after the application's end. Raises ExternalError, also where the cluster does not aggregate logs.
+
+    Hadoop's own `yarn logs` is not used: its class needs jars that the client does not have.
+    """
+    jvm = client.jvm
+    package = jvm.java.org.apache.hadoop.yarn.logaggregation
+    with refusals(jvm, f"the log of {application}"):
+        identity = jvm.records.ApplicationId.fromString(application)
+        factory = package.filecontroller.LogAggregationFileControllerFactory(jvm.conf)
+        controller = factory.getFileControllerForRead(identity, user)
+        request = package.ContainerLogsRequest()
+        request.setAppId(identity)
+        request.setAppOwner(user)
+        request.setAppFinished(True)
+        request.setBytes(_ALL)
+        found: dict[str, str] = {}
+        for entry in items(controller.readAggregatedLogsMeta(request)):
+            own = package.ContainerLogsRequest(request)
+            own.setContainerId(entry.getContainerId())
+            own.setNodeId(entry.getNodeId())
+            own.setLogTypes(set(_FILES))
+            out = jvm.java.java.io.ByteArrayOutputStream()
+            controller.readAggregatedLogs(own, out)
+            found[str(entry.getContainerId())] = str(out.toString())
+    return found

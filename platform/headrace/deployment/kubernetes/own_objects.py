@@ -1,8 +1,8 @@
 """The objects of one cluster on an API server. Deployer, operator and commands make every change and deletion here.
 
-An object is read first, and must be ours (`kubernetes.ownership`); the write names the uid or version that was read.
-One that is not there is created, which fails if another one comes first. So no object of somebody else is ever
-changed, whatever its name and whenever it appears.
+An object is read first, and must belong to the cluster (`kubernetes.ownership`); the write names the uid or version
+that was read. A missing object is created, which fails if another client creates it first. So no object of another
+owner is ever changed, whatever its name and whenever it appears.
 """
 
 from __future__ import annotations
@@ -12,16 +12,15 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from headrace.core.errors import ExternalError, UserError
-from headrace.kubernetes.collection import Collection
 from headrace.kubernetes.connection import Connection, Propagation
-from headrace.kubernetes.documents import Document, documents_at, metadata_of, text_at
+from headrace.kubernetes.documents import Collection, Document, documents_at, metadata_of, text_at
 from headrace.kubernetes.ownership import MANAGER, Claim
 from headrace.kubernetes.refusals import AlreadyExistsError, ConflictError, NotFoundError
 
 CREATOR = "headrace-create"
 """The manager of the fields of an object that was just created, until `MANAGER` is."""
 TRIES_MAX = 5
-"""How often a write is tried again because somebody else's came first."""
+"""Tries of a write that conflicts with other writes."""
 _PLURALS = {
     "ConfigMap": ("v1", "configmaps"),
     "Service": ("v1", "services"),
@@ -34,7 +33,7 @@ _PLURALS = {
 
 
 class OwnObjects:
-    """Thread-safe. Raises ExternalError, and UserError for an object that is somebody else's."""
+    """Thread-safe. Raises ExternalError, and UserError for an object of another owner."""
 
     def __init__(self, connection: Connection, namespace: str, claim: Claim) -> None:
         self._connection = connection
@@ -42,7 +41,7 @@ class OwnObjects:
         self._claim = claim
 
     def find(self, kind: str, name: str) -> Document | None:
-        """The object; None: there is none, or it is somebody else's."""
+        """The object; None: there is none, or it has another owner."""
         found = self._get(kind, name)
         return None if found is None or self._claim.other_owner(found) else found
 
@@ -52,7 +51,7 @@ class OwnObjects:
         return "" if found is None else self._claim.other_owner(found)
 
     def require_free(self, objects: Iterable[tuple[str, str]]) -> None:
-        """Raises UserError if one of them is there and somebody else's. objects: kinds and names."""
+        """Raises UserError if one of them exists with another owner. objects: kinds and names."""
         for kind, name in objects:
             if (found := self._get(kind, name)) is not None:
                 self._require_own(kind, found)

@@ -16,7 +16,7 @@ from headrace.kubernetes.connection import open_connection
 from headrace.kubernetes.ownership import Claim
 from headrace.leadership.kubernetes_election import LeaseAddress
 from headrace.leadership.opening import open_locator
-from headrace.tls.named_server import named_authority
+from headrace.tls.files import named_authority
 
 ANSWER_SECONDS = 5.0
 """Patience with the coordinator of the same pod."""
