@@ -83,8 +83,8 @@ def belongs_to_deployment(document: Document) -> bool:
 
 def labelled(document: Document) -> Document:
     """The object with the label of what is ours."""
-    found = value_at(document, "metadata")
-    metadata: dict[str, Json] = dict(found) if isinstance(found, dict) else {}
+    value = value_at(document, "metadata")
+    metadata: dict[str, Json] = dict(value) if isinstance(value, dict) else {}
     labels = value_at(metadata, "labels")
     others: dict[str, Json] = dict(labels) if isinstance(labels, dict) else {}
     return document | {"metadata": metadata | {"labels": others | {MANAGED_BY: MANAGER}}}

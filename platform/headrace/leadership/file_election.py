@@ -28,7 +28,7 @@ from pathlib import Path
 from headrace.core.errors import ExternalError
 from headrace.core.files.private_files import PRIVATE_FILE, make_private_folder
 from headrace.core.files.replaced_file import replace_file
-from headrace.leadership.candidacy import LeaseWatch
+from headrace.leadership.candidacy.candidacy import LeaseWatch
 from headrace.leadership.elector import Elected, ElectorEvent, InDoubt, Lost, not_elected
 from headrace.leadership.leader import Leader
 

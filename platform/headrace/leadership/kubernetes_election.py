@@ -42,7 +42,7 @@ from headrace.kubernetes.refusals import (
     NotFoundError,
     UnauthorizedError,
 )
-from headrace.leadership.candidacy import LeaseWatch
+from headrace.leadership.candidacy.candidacy import LeaseWatch
 from headrace.leadership.elector import Elected, ElectorEvent, InDoubt, Lost, not_elected
 from headrace.leadership.leader import Leader
 from headrace.leadership.lease_record import API, PLURAL, LeaseRecord, OwnerOfLease, new_lease, other_owner_of_lease

@@ -20,7 +20,7 @@ import grpc
 
 from headrace.core.errors import ExternalError
 from headrace.core.retry import Backoff
-from headrace.leadership.candidacy import TermGuard
+from headrace.leadership.candidacy.candidacy import TermGuard
 from headrace.leadership.opening import open_addresses
 from headrace.rpc import codec
 from headrace.rpc.credentials import channel_to, diagnosis

@@ -81,13 +81,15 @@ class YarnClient:
         """This user's applications with a tag that have not ended, newest last."""
         with refusals(self.jvm, "the list of applications"):
             states = self.jvm.records.YarnApplicationState
-            wanted = self.jvm.java.java.util.EnumSet.noneOf(self.jvm.java_class(f"{_RECORDS}.YarnApplicationState"))
+            live_states = self.jvm.java.java.util.EnumSet.noneOf(
+                self.jvm.java_class(f"{_RECORDS}.YarnApplicationState")
+            )
             for name in LIVE_STATES:
-                wanted.add(getattr(states, name))
-            listed = [report_of(each) for each in items(self._client.getApplications({APPLICATION_TYPE}, wanted))]
+                live_states.add(getattr(states, name))
+            listed = [report_of(each) for each in items(self._client.getApplications({APPLICATION_TYPE}, live_states))]
         user = self.user
-        found = (each for each in listed if tag in each.tags and each.user == user)
-        return tuple(sorted(found, key=lambda each: _numbers(each.application)))
+        tagged = (each for each in listed if tag in each.tags and each.user == user)
+        return tuple(sorted(tagged, key=lambda each: _numbers(each.application)))
 
     def kill(self, application: str) -> None:
         """Ends an application and its containers, within a second. Does nothing to one that has ended."""
@@ -185,13 +187,13 @@ def aggregated_logs(client: YarnClient, application: str, user: str) -> Mapping[
         request.setAppOwner(user)
         request.setAppFinished(True)
         request.setBytes(_ALL)
-        found: dict[str, str] = {}
+        logs: dict[str, str] = {}
         for entry in items(controller.readAggregatedLogsMeta(request)):
-            own = package.ContainerLogsRequest(request)
-            own.setContainerId(entry.getContainerId())
-            own.setNodeId(entry.getNodeId())
-            own.setLogTypes(set(_FILES))
+            container_request = package.ContainerLogsRequest(request)
+            container_request.setContainerId(entry.getContainerId())
+            container_request.setNodeId(entry.getNodeId())
+            container_request.setLogTypes(set(_FILES))
             out = jvm.java.java.io.ByteArrayOutputStream()
-            controller.readAggregatedLogs(own, out)
-            found[str(entry.getContainerId())] = str(out.toString())
-    return found
+            controller.readAggregatedLogs(container_request, out)
+            logs[str(entry.getContainerId())] = str(out.toString())
+    return logs

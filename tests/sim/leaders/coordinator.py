@@ -17,7 +17,7 @@ from headrace.coordinator.ledger.ledger import Ledger
 from headrace.coordinator.ledger.records import Change, Discarded, Ended, Forgotten, HistoryKept, JobResult, Submitted
 from headrace.coordinator.store.ledger_store import LedgerReplacedError, LedgerStore
 from headrace.core.errors import ExternalError
-from headrace.leadership.candidacy import (
+from headrace.leadership.candidacy.candidacy import (
     Candidacy,
     CandidacyEvent,
     GiveUp,

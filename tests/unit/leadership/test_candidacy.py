@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.leadership.candidacy import (
+from headrace.leadership.candidacy.candidacy import (
     Candidacy,
     CandidacyEvent,
     GiveUp,

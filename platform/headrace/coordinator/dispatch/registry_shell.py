@@ -48,7 +48,7 @@ from headrace.coordinator.store.job_store import JobStore, StoredJob
 from headrace.coordinator.store.submission import JobSubmission
 from headrace.coordinator.store.watched_store import WatchedStore
 from headrace.core.errors import ExternalError, HeadraceError, UserError
-from headrace.leadership.candidacy import TermOver
+from headrace.leadership.candidacy.candidacy import TermOver
 from headrace.rpc.failure import failure_of
 from headrace.rpc.messages import Failure
 from headrace.spec.settings import NoRestart

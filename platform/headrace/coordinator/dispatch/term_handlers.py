@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from headrace.leadership.candidacy import TermOver
+from headrace.leadership.candidacy.candidacy import TermOver
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,7 +33,7 @@ from headrace.core.files.replaced_file import replace_file
 from headrace.core.network.hosts import host_port
 from headrace.core.retry import Backoff
 from headrace.core.settings import Home
-from headrace.leadership.candidacy import (
+from headrace.leadership.candidacy.candidacy import (
     Candidacy,
     CandidacyEvent,
     GiveUp,

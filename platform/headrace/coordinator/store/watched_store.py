@@ -13,7 +13,7 @@ from typing import Any, Protocol, TypeVar
 from headrace.coordinator.store.job_store import JobStore
 from headrace.coordinator.store.ledger_store import LedgerReplacedError
 from headrace.core.errors import ExternalError
-from headrace.leadership.candidacy import Replaced, StorageLost, TermOver
+from headrace.leadership.candidacy.candidacy import Replaced, StorageLost, TermOver
 
 LOG = logging.getLogger("headrace.coordinator")
 WATCH_S = 5.0

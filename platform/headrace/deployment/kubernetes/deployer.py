@@ -196,16 +196,16 @@ class Deployer:
             certificates.require_usable(self._connection, cluster.namespace)
 
     def _wait_leader(self, cluster: KubernetesCluster, report: Callable[[str], None]) -> Leader:
-        deadline_s, said = time.monotonic() + START_SECONDS, ""
+        deadline_s, printed = time.monotonic() + START_SECONDS, ""
         while True:
             pods = self._pods(cluster.name, cluster.namespace, COORDINATOR)
-            found = self.leader(cluster.name, cluster.namespace)
-            if found is not None and any(_address(pod) in found.url for pod in pods if _address(pod)):
-                return found
+            leader = self.leader(cluster.name, cluster.namespace)
+            if leader is not None and any(_address(pod) in leader.url for pod in pods if _address(pod)):
+                return leader
             trouble = coordinator_trouble(pods) or self._refused_pods(cluster)
             line = trouble or "coordinators start"
-            if line != said:
-                said = line
+            if line != printed:
+                printed = line
                 report(line)
             if time.monotonic() > deadline_s:
                 raise ExternalError(

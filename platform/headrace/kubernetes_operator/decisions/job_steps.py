@@ -143,10 +143,10 @@ def cluster_digest(spec: ClusterSpec) -> str:
 
 
 def _without_job(status: JobResourceStatus, view: JobView) -> JobStep:
-    own = None if view.spec is None else view.spec.own_cluster
+    own_cluster = None if view.spec is None else view.spec.own_cluster
     # one that is to be started again would be deleted for nothing
     is_idle = view.identity.is_deleted or status.phase == "Ended" or _is_suspended(view)
-    if own is not None and is_idle and view.cluster.is_there:
+    if own_cluster is not None and is_idle and view.cluster.is_there:
         return DeleteCluster(view.identity.name)
     if view.identity.is_deleted:
         return RemoveFinalizer()
@@ -180,13 +180,13 @@ def _submit(status: JobResourceStatus, view: JobView) -> JobStep:
 
 def _applied(view: JobView) -> ApplyCluster | None:
     """Applies the job's own cluster if it differs from the spec."""
-    own = None if view.spec is None else view.spec.own_cluster
-    if own is None or view.identity.is_deleted:
+    own_cluster = None if view.spec is None else view.spec.own_cluster
+    if own_cluster is None or view.identity.is_deleted:
         return None
-    digest = cluster_digest(own)
+    digest = cluster_digest(own_cluster)
     if view.cluster.deployed and view.cluster.applied == digest and not view.cluster.renewal_due:
         return None
-    return ApplyCluster(view.identity.name, own, digest)
+    return ApplyCluster(view.identity.name, own_cluster, digest)
 
 
 def _stop(status: JobResourceStatus, view: JobView) -> JobStep:

@@ -186,8 +186,8 @@ class JobWorld:
     def record(self, decision: Decision[JobResourceStatus, JobStep]) -> None:
         """Writes the status, then events about what has changed. Raises ConflictError, ExternalError."""
         before, after = decision.status, decision.after
-        said = announcements(before.conditions, after.conditions, phase_before=before.phase, phase=after.phase)
-        self._object.record(after, said, self._clock().text)
+        events = announcements(before.conditions, after.conditions, phase_before=before.phase, phase=after.phase)
+        self._object.record(after, events, self._clock().text)
 
     # ---- act -----------------------------------------------------------------------------------------------------
 
@@ -245,9 +245,9 @@ class JobWorld:
         collection = collection_of(SNAPSHOT, self._key.namespace)
         if isinstance(step, DeleteSnapshot):
             with contextlib.suppress(NotFoundError, ConflictError):
-                found = metadata_of(self._connection.get(collection, step.name))
-                if found.labels.get(JOB_LABEL) == self._key.name:
-                    self._connection.delete(collection, step.name, uid=found.uid)
+                metadata = metadata_of(self._connection.get(collection, step.name))
+                if metadata.labels.get(JOB_LABEL) == self._key.name:
+                    self._connection.delete(collection, step.name, uid=metadata.uid)
             return
         metadata = {
             "name": step.name,
@@ -265,26 +265,26 @@ class JobWorld:
 
 def _job_facts(client: Client, job_id: str) -> JobFacts | JobMissing:
     try:
-        found = client.status(job_id)
+        job = client.status(job_id)
     except UserError:
         if any(each.job_id == job_id for each in client.jobs()):
             raise
         return JobMissing()
     return JobFacts(
         job_id=job_id,
-        state=found.state,
-        origin=_origin(client, found),
-        savepoint=found.savepoint,
-        failure=found.failure or "",
-        message=found.message or "",
-        alarm=found.alarm or "",
-        lacks=_lacks(client, found),
+        state=job.state,
+        origin=_origin(client, job),
+        savepoint=job.savepoint,
+        failure=job.failure or "",
+        message=job.message or "",
+        alarm=job.alarm or "",
+        lacks=_lacks(client, job),
     )
 
 
-def _lacks(client: Client, found: JobStatus) -> str:
+def _lacks(client: Client, job: JobStatus) -> str:
     """Why a job that waits for slots gets none, in the words of the system that has the workers."""
-    if found.state not in WAITING_STATES:
+    if job.state not in WAITING_STATES:
         return ""
     provisioning = client.cluster().provisioning
     if provisioning is None:
@@ -293,16 +293,16 @@ def _lacks(client: Client, found: JobStatus) -> str:
     return provisioning.trouble or next(reasons, "")
 
 
-def _origin(client: Client, found: JobStatus) -> str | None:
+def _origin(client: Client, job: JobStatus) -> str | None:
     """The path from which another job may go on."""
-    if found.savepoint is not None and found.state in FINAL_STATES:
-        return found.savepoint
-    if found.state in FINAL_STATES:
+    if job.savepoint is not None and job.state in FINAL_STATES:
+        return job.savepoint
+    if job.state in FINAL_STATES:
         # the status of a job that ended under another coordinator has none
-        newest = next((each.path for each in client.checkpoints(found.job_id) if each.path is not None), None)
+        newest = next((each.path for each in client.checkpoints(job.job_id) if each.path is not None), None)
         if newest is not None:
             return newest
-    return None if found.checkpoint is None else found.checkpoint.path
+    return None if job.checkpoint is None else job.checkpoint.path
 
 
 def _snapshot_facts(document: Document) -> SnapshotFacts:

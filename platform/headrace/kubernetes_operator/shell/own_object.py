@@ -37,13 +37,15 @@ class EventLog:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
-    def write(self, kind: Kind, document: Document, said: Announcement, now: str) -> None:
+    def write(self, kind: Kind, document: Document, announcement: Announcement, now: str) -> None:
         """Writes one event about an object. now: as the API server writes times."""
         metadata = metadata_of(document)
         collection = Collection("v1", "events", metadata.namespace)
-        event = _event(kind, document, said, now)
+        event = _event(kind, document, announcement, now)
         name = str(event["metadata"]["name"])  # type: ignore[index]
-        LOG.info("%s %s/%s: %s: %s", kind.name, metadata.namespace, metadata.name, said.reason, said.message)
+        LOG.info(
+            "%s %s/%s: %s: %s", kind.name, metadata.namespace, metadata.name, announcement.reason, announcement.message
+        )
         try:
             try:
                 self._connection.create(collection, event)
@@ -54,10 +56,10 @@ class EventLog:
             LOG.warning("an event about %s could not be written: %s", metadata.name, error)
 
 
-def _event(kind: Kind, document: Document, said: Announcement, now: str) -> Mapping[str, object]:
+def _event(kind: Kind, document: Document, announcement: Announcement, now: str) -> Mapping[str, object]:
     metadata = metadata_of(document)
-    told = f"{said.type} {said.reason} {said.message}"
-    digest = hashlib.sha256(f"{metadata.uid} {told}".encode()).hexdigest()[:_DIGEST_CHARACTERS]
+    text = f"{announcement.type} {announcement.reason} {announcement.message}"
+    digest = hashlib.sha256(f"{metadata.uid} {text}".encode()).hexdigest()[:_DIGEST_CHARACTERS]
     return {
         "apiVersion": "v1",
         "kind": "Event",
@@ -69,9 +71,9 @@ def _event(kind: Kind, document: Document, said: Announcement, now: str) -> Mapp
             "namespace": metadata.namespace,
             "uid": metadata.uid,
         },
-        "type": said.type,
-        "reason": said.reason,
-        "message": said.message[:_MESSAGE_MAX],
+        "type": announcement.type,
+        "reason": announcement.reason,
+        "message": announcement.message[:_MESSAGE_MAX],
         "source": {"component": "headrace-operator"},
         "firstTimestamp": now,
         "lastTimestamp": now,
@@ -131,20 +133,20 @@ class OwnObject:
     def read(self) -> Document | None:
         """Reads the object; None: it is gone, or is released because its namespace goes. Raises ConflictError,
         ExternalError."""
-        found = self._store.find(self.key)
-        if found is None:
+        document = self._store.find(self.key)
+        if document is None:
             return None
-        self.document = found
-        identity = identity_of(found)
+        self.document = document
+        identity = identity_of(document)
         if identity.is_deleted and identity.is_kept and is_going(self._connection, self.key.namespace):
             self.set_kept(is_kept=False)
             return None
-        return found
+        return document
 
-    def record(self, status: FileModel, said: Iterable[Announcement], now: str) -> None:
+    def record(self, status: FileModel, announcements: Iterable[Announcement], now: str) -> None:
         """Writes the status, then the events about what has changed. now: as the API server writes times."""
         self._store.write_status(self.key, self.document, status)
-        for each in said:
+        for each in announcements:
             self._events.write(self.key.kind, self.document, each, now)
 
     def set_kept(self, *, is_kept: bool) -> None:

@@ -18,7 +18,7 @@ from headrace.coordinator.store.sealing import Sealer
 from headrace.coordinator.store.watched_store import WatchedStore
 from headrace.core.clock import SystemClock
 from headrace.core.errors import ExternalError
-from headrace.leadership.candidacy import StorageLost, TermOver
+from headrace.leadership.candidacy.candidacy import StorageLost, TermOver
 from support.patience import WAIT_SECONDS
 
 T = TypeVar("T")

@@ -1,0 +1,1 @@
+"""Decisions that follow from an election. Pure."""
