@@ -127,7 +127,7 @@ class UserLogin:
 
 @dataclass(frozen=True, slots=True)
 class TokenLogin:
-    """A delegation token. file: see `token_file`."""
+    """A delegation token. file: in one of the forms above."""
 
     file: Path
 

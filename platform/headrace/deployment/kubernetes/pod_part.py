@@ -24,7 +24,7 @@ ANSWER_SECONDS = 5.0
 
 @dataclass(frozen=True, slots=True)
 class PodPart:
-    """By the contract of `job_cluster.part`.
+    """By the contract `job_cluster.attendant.Part`.
 
     election         URL by which the leader is found
     coordinator_url  of the coordinator in this pod

@@ -93,7 +93,7 @@ _CODES = {"FINISHED": FINISHED, "CANCELED": CANCELED}
 
 @dataclass(frozen=True, slots=True)
 class YarnPart:
-    """By the contract of `job_cluster.part`. election: URL by which jobs of the program find the leader."""
+    """By the contract `job_cluster.attendant.Part`. election: URL by which jobs of the program find the leader."""
 
     election: str
 
