@@ -245,9 +245,9 @@ class JobWorld:
         collection = collection_of(SNAPSHOT, self._key.namespace)
         if isinstance(step, DeleteSnapshot):
             with contextlib.suppress(NotFoundError, ConflictError):
-                metadata = metadata_of(self._connection.get(collection, step.name))
-                if metadata.labels.get(JOB_LABEL) == self._key.name:
-                    self._connection.delete(collection, step.name, uid=metadata.uid)
+                existing = metadata_of(self._connection.get(collection, step.name))
+                if existing.labels.get(JOB_LABEL) == self._key.name:
+                    self._connection.delete(collection, step.name, uid=existing.uid)
             return
         metadata = {
             "name": step.name,
