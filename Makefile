@@ -193,7 +193,7 @@ docs: $(READY)
 	$(BIN)/python -m headrace.kernels.powers_of_five > powers.new && mv powers.new platform/headrace/kernels/c/text/powers_of_five.h
 	$(BIN)/python -m headrace.rpc.generate
 	$(BIN)/python -m headrace.coordinator.rest.openapi
-	$(BIN)/python -m headrace.kubernetes_operator.definitions.render
+	$(BIN)/python -m headrace.kubernetes_operator.definitions
 	$(BIN)/python -m headrace.expr.document > docs/expressions.md.new && mv docs/expressions.md.new docs/expressions.md
 	$(BIN)/python -m headrace.coordinator.monitoring.document > docs/metrics.md.new && mv docs/metrics.md.new docs/metrics.md
 	$(BIN)/python -m headrace.spec.reference.connector_page > docs/connectors.md.new && mv docs/connectors.md.new docs/connectors.md

@@ -22,10 +22,9 @@ from headrace.core.network.hosts import is_loopback
 from headrace.core.retry import Backoff, Retries
 from headrace.leadership.elector import Locator
 from headrace.leadership.leader import LEADER_HEADER
+from headrace.tls.checks import is_plain_answer, speaks_tls
 from headrace.tls.contexts import client_context
-from headrace.tls.diagnosis import is_plain_answer, speaks_tls
-from headrace.tls.files import CA_VARIABLE
-from headrace.tls.named_server import NamedServer
+from headrace.tls.files import CA_VARIABLE, NamedServer
 
 CONNECT_SECONDS = 5.0
 LEADERS_MAX = 4

@@ -27,8 +27,7 @@ from headrace.client.token_files import given_token, read_token
 from headrace.core.errors import UnreachableError
 from headrace.core.settings import Home
 from headrace.leadership.opening import is_election, open_locator
-from headrace.tls.files import tls_authority
-from headrace.tls.named_server import named_authority
+from headrace.tls.files import named_authority, tls_authority
 
 if TYPE_CHECKING:
     from headrace.client.http import Client

@@ -22,7 +22,7 @@ from headrace.coordinator.store.shared_ledger import shared_ledger
 from headrace.core.errors import ExternalError, UserError
 from headrace.core.files.private_files import make_private_folder
 from headrace.core.network.hosts import LOOPBACK
-from headrace.resources.target import ResourceTarget
+from headrace.resources.driver import ResourceTarget
 from headrace.tls.checks import checked_files
 
 if TYPE_CHECKING:

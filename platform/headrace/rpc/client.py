@@ -20,8 +20,8 @@ import grpc
 
 from headrace.core.errors import ExternalError
 from headrace.core.retry import Backoff
-from headrace.leadership.addresses import open_addresses
-from headrace.leadership.candidacy.term_guard import TermGuard
+from headrace.leadership.candidacy.candidacy import TermGuard
+from headrace.leadership.opening import open_addresses
 from headrace.rpc import codec
 from headrace.rpc.credentials import channel_to, diagnosis
 from headrace.rpc.introduction import Introduction

@@ -11,9 +11,8 @@ from typing import cast
 
 import grpc
 
-from headrace.tls.diagnosis import handshake_trouble, is_plain_answer, speaks_tls
-from headrace.tls.file_version import FileVersion
-from headrace.tls.files import TlsFiles
+from headrace.tls.checks import handshake_trouble, is_plain_answer, speaks_tls
+from headrace.tls.files import FileVersion, TlsFiles
 
 LOG = logging.getLogger("headrace.tls")
 _FLAGS = "--tls-cert, --tls-key and --tls-ca"

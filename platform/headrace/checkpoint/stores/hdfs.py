@@ -21,7 +21,7 @@ from typing import NoReturn
 from headrace.checkpoint.stores.store import Data, ObjectNotFoundError, StoredObject
 from headrace.checkpoint.unique_names import unique_part
 from headrace.core.errors import ExternalError, InternalError
-from headrace.hdfs.opening import open_hdfs
+from headrace.hdfs.connection import open_hdfs
 from headrace.hdfs.refusals import HdfsError, Kind
 
 _TEMPORARY = ".tmp-"

@@ -42,7 +42,7 @@ def run_alone_on_pods(
 
 def run_application_on_pods(program: str, target: KubernetesTarget, *, wait: bool, as_json: bool) -> None:
     """Makes a cluster, and runs a program beside the coordinator that leads, which submits its jobs there."""
-    from headrace.deployment.kubernetes.program_file import program_work
+    from headrace.deployment.kubernetes.cluster_file import program_work
 
     if wait:
         raise UserError(

@@ -14,7 +14,7 @@ from headrace.core.errors import UserError
 
 if TYPE_CHECKING:
     from headrace.client.requests import SubmitRequest
-    from headrace.deployment.yarn.work import Work
+    from headrace.deployment.yarn.application import Work
 
 
 class YarnTarget(NamedTuple):
@@ -30,7 +30,7 @@ class YarnTarget(NamedTuple):
 
 def run_alone_on_yarn(request: SubmitRequest, target: YarnTarget, *, name: str, wait: bool, as_json: bool) -> None:
     """Makes a cluster that serves the job and ends with it. name: the pipeline's."""
-    from headrace.deployment.yarn.work import job_work
+    from headrace.deployment.yarn.application import job_work
 
     own = keyed(request)
     report_job(_start(target, name, job_work(own)), own, wait=wait, as_json=as_json)
@@ -38,7 +38,7 @@ def run_alone_on_yarn(request: SubmitRequest, target: YarnTarget, *, name: str, 
 
 def run_application_on_yarn(program: str, target: YarnTarget, *, wait: bool, as_json: bool) -> None:
     """Makes a cluster, and runs a program beside its coordinator, which submits its jobs there."""
-    from headrace.deployment.yarn.work import program_work
+    from headrace.deployment.yarn.application import program_work
 
     if wait:
         raise UserError(

@@ -44,10 +44,9 @@ from headrace.leadership.candidacy.candidacy import (
     Standing,
     StorageLost,
 )
-from headrace.leadership.elector import Elector, ElectorEvent
+from headrace.leadership.elector import Elector, ElectorEvent, SoleElector
 from headrace.leadership.leader import Leader
 from headrace.leadership.opening import open_elector
-from headrace.leadership.sole import SoleElector
 from headrace.processes.spawning import Starter
 
 if TYPE_CHECKING:

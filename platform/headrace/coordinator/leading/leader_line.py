@@ -20,9 +20,7 @@ from starlette.requests import ClientDisconnect
 from headrace.core.errors import ExternalError, HeadraceError, UserError
 from headrace.leadership.leader import FORWARDED_HEADER, STANDBY_HEADER, Leader
 from headrace.tls.contexts import client_context
-from headrace.tls.file_version import FileVersion
-from headrace.tls.files import CA_VARIABLE, TlsFiles
-from headrace.tls.named_server import NamedServer, named_authority
+from headrace.tls.files import CA_VARIABLE, FileVersion, NamedServer, TlsFiles, named_authority
 
 if TYPE_CHECKING:
     from starlette.requests import Request

@@ -23,8 +23,7 @@ from headrace.coordinator.rest.app import rest_app
 from headrace.coordinator.store.job_store import JobStore
 from headrace.core.clock import SystemClock
 from headrace.core.settings import Home
-from headrace.leadership.candidacy.candidacy import WorkersLost
-from headrace.leadership.candidacy.worker_watch import WorkerWatch
+from headrace.leadership.candidacy.candidacy import WorkersLost, WorkerWatch
 from headrace.processes.spawning import SpawnStarter, Starter
 from headrace.resources.worker_order import WorkerOrder
 from headrace.rpc.time_settings import times_from

@@ -24,7 +24,7 @@ RESTARTS_MAX = 100
 
 
 class HomePart:
-    """By the contract of `job_cluster.part`: a coordinator and workers on this host, restarted when they die."""
+    """By the contract `job_cluster.attendant.Part`: a coordinator and workers on this host, restarted when they die."""
 
     def __init__(self, home: Home) -> None:
         self._home = home
