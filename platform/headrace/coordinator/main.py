@@ -26,7 +26,7 @@ from headrace.resources.target import ResourceTarget
 from headrace.tls.checks import checked_files
 
 if TYPE_CHECKING:
-    from headrace.coordinator.leading.hosting import Hosting
+    from headrace.coordinator.leading.config import Hosting
     from headrace.processes.spawning import Starter
 
 LOG = logging.getLogger("headrace.coordinator")

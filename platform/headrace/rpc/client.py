@@ -23,8 +23,7 @@ from headrace.core.retry import Backoff
 from headrace.leadership.addresses import open_addresses
 from headrace.leadership.candidacy.term_guard import TermGuard
 from headrace.rpc import codec
-from headrace.rpc.credentials import channel_to, diagnosis
-from headrace.rpc.introduction import Introduction
+from headrace.rpc.credentials import Introduction, channel_to, diagnosis
 from headrace.rpc.messages import FromWorker, Heartbeat, Refused, Register, Registered, ToWorker
 from headrace.rpc.sessions.outbox import Outbox, OutboxFullError
 from headrace.rpc.sessions.parts import in_parts

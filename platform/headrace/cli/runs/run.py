@@ -29,8 +29,7 @@ from headrace.cli.arguments import (
 )
 from headrace.cli.errors import reporting_errors
 from headrace.cli.runs.floors import read_floors
-from headrace.cli.runs.meter import Meter
-from headrace.cli.runs.run_result import Ran, print_summary, report_failure, require_savepoint
+from headrace.cli.runs.run_result import Meter, Ran, print_summary, report_failure, require_savepoint
 from headrace.cli.signals import handled, leaving_at_once, let_go_of_terminal, write_line
 from headrace.core.files.named_file import named_file
 from headrace.core.text.plural import plural

@@ -7,7 +7,7 @@
 
 Shell: it decides nothing. It is one task of the event loop; blocking work runs in the storage queue's threads.
 
-No exception is lost. An effect that raises ends in its failure event (`effect_failures`). A machine that raises is
+No exception is lost. An effect that raises ends in its failure event (`failure_event`). A machine that raises is
 never called again, because its memory cannot be trusted (`broken`). Then the driver writes no further record, fails
 every open request, and ends; the job's next driver starts with a new machine, which reads the journal.
 """
@@ -36,7 +36,7 @@ from headrace.coordinator.figures.job_figures import JobFigures
 from headrace.coordinator.fleet.fleet import Fleet
 from headrace.coordinator.job import effects as do
 from headrace.coordinator.job import events as on
-from headrace.coordinator.job.effect_failures import failure_event
+from headrace.coordinator.job.effects import failure_event
 from headrace.coordinator.job.history import STOPPED, JobHistory
 from headrace.coordinator.job.job_state import JobState
 from headrace.coordinator.job.journaling import draft_of

@@ -17,8 +17,7 @@ from typing import TYPE_CHECKING, assert_never
 
 from headrace.client.discovery import coordinator_file
 from headrace.coordinator.dispatch.term_handlers import TermHandlers
-from headrace.coordinator.leading.config import CoordinatorConfig
-from headrace.coordinator.leading.hosting import Hosting
+from headrace.coordinator.leading.config import CoordinatorConfig, Hosting
 from headrace.coordinator.leading.identity import read_identity
 from headrace.coordinator.leading.leader_line import LeaderLine
 from headrace.coordinator.leading.standby_app import holding_app, standby_app

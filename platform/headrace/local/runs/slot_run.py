@@ -45,8 +45,7 @@ from headrace.execution.manifests import total_counters
 from headrace.execution.origin import Origin
 from headrace.execution.planning import JobPlans
 from headrace.local.engine.job import Progress
-from headrace.local.runs.run_folder import WORKER, run_folder
-from headrace.local.runs.run_logs import run_logs
+from headrace.local.runs.run_folder import WORKER, run_folder, run_logs
 from headrace.plan.physical import PhysicalPlan
 from headrace.plan.totals import row_totals
 from headrace.processes.spawning import SpawnStarter, Starter
@@ -57,7 +56,7 @@ from headrace.spec.pipeline import Pipeline
 from headrace.worker.supervision.supervisor import Supervisor, WorkerConfig
 
 if TYPE_CHECKING:
-    from headrace.local.runs.run_server import RunAddress
+    from headrace.local.runs.run_page import RunAddress
     from headrace.local.runs.run_service import RunService
 
 LOOK_S = 0.1
@@ -293,7 +292,7 @@ class SlotRun:
             yield
             return
         # imported here: only a run with a page needs a server
-        from headrace.local.runs.run_server import serving
+        from headrace.local.runs.run_page import serving
         from headrace.local.runs.run_service import RunService, ServedRun
 
         run = ServedRun(

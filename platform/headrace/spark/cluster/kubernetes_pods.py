@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from headrace.core.errors import ExternalError, UserError
 from headrace.jvm.gateway import ignored_by_children, open_gateway
-from headrace.spark.cluster.kubernetes_settings import NAMESPACE, SCHEME
+from headrace.spark.cluster.cluster_settings import NAMESPACE, SCHEME
 from headrace.spark.cluster.progress import Tell
 
 if TYPE_CHECKING:

@@ -175,11 +175,18 @@ def login_form(wrong: str) -> str:
 
 SESSION_SECONDS = 12 * 3600
 ENDED_MAX = 10_000
-"""So many sessions that were ended before their time are kept; then the earliest are forgotten."""
+"""Greatest number of ended sessions that are kept; the earliest is dropped."""
 
 
 class Sessions:
-    """Makes and checks sessions of one token."""
+    """Creates and checks sessions of one token. A session is a signed text in a cookie. No clock, no I/O.
+
+        EXPIRES.NONCE.SIGNATURE     HMAC-SHA256 of the first two by a key that is derived from the page's token
+
+    So sessions survive a restart of the page. Another token ends all of them. A logout ends one until the page
+    restarts: ended sessions are kept in memory. The text contains neither the token nor anything from which it could
+    be computed.
+    """
 
     def __init__(self, token: str) -> None:
         self._token = token.encode()
