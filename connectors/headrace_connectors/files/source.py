@@ -143,7 +143,7 @@ class _Partition:
         self._context = context
         self._current: TextRows | ParquetRows | None = None
         self.remarks: list[str] = []
-        """What users should know of its files, until the next poll."""
+        """Remarks for users on its files, until the next poll."""
 
     @property
     def done(self) -> bool:
@@ -214,7 +214,7 @@ class ParquetRows:
         self.next_line = min(skip, self._file.metadata.num_rows)
         there = self._file.schema_arrow.names
         self.remark = remark_on_columns(path, there, schema)
-        """What users should know of this file, or None."""
+        """A remark for users on this file, or None."""
         self._columns = [name for name in schema.names if name in there]
         self._batches = self._read_from(skip)
         self._rest = pl.DataFrame()

@@ -72,7 +72,7 @@ class TextRows:
 
     @property
     def remark(self) -> str | None:
-        """What users should know of this file, or None."""
+        """A remark for users on this file, or None."""
         return self._fit.remark
 
     def read(self, split: SplitId, file: int, lines_max: int) -> MessageBatch | None:

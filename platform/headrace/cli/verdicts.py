@@ -1,4 +1,4 @@
-"""Prints the verdict on each node before a restore: what the pipeline would do with a savepoint's state."""
+"""Prints the verdict on each node before a restore: the effect of the pipeline on a savepoint's state."""
 
 from __future__ import annotations
 

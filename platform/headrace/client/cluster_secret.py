@@ -1,9 +1,9 @@
-"""What a client of a cluster on Kubernetes needs: the token and the authority, in the Secrets of its name.
+"""The access of a client to a cluster on Kubernetes: the token and the authority, in the Secrets of its name.
 
     NAME-headrace  token; of a cluster of an earlier version: NAME
     NAME-tls       ca.crt; a cluster without TLS has none
 
-Clients without rights to Secrets may use a cluster, too, if they are given both.
+Clients without rights to Secrets may use a cluster, too, if the user names both.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from headrace.tls.named_server import NamedServer
 
 @dataclass(frozen=True, slots=True)
 class ClusterAccess:
-    """What is known of a cluster. token: None: no token; authority: None: no TLS, or an authority of the system."""
+    """The known access to a cluster. token: None: no token; authority: None: no TLS, or an authority of the system."""
 
     token: str | None
     authority: Path | NamedServer | None

@@ -42,7 +42,7 @@ class Refusal:
 Refused = Mapping[int, Refusal]
 """Number of a row within its frame -> why it cannot be written."""
 Refuse: TypeAlias = "Callable[[pl.DataFrame, Refused], None]"
-"""Takes rows that a sink leaves out: a frame, and the refused ones of its rows."""
+"""Receives rows that a sink leaves out: a frame, and the refused ones of its rows."""
 
 
 class RowCheck(Protocol):
@@ -160,7 +160,7 @@ def _shown(column: pl.Series) -> object:
 
 
 def columns_holding(schema: Schema, kind: Callable[[DataType], bool]) -> tuple[str, ...]:
-    """Columns whose type is of a kind, or contains such a type."""
+    """Columns whose type is of a kind, or contains one."""
     return tuple(field.name for field in schema if _holds(field.type, kind))
 
 

@@ -64,7 +64,7 @@ class _Stream:
         """The session's frames, until another stream replaces this one or the session is over."""
         loop = asyncio.get_running_loop()
         while session.stream is self:
-            # before the session is asked: what comes after the question ends the wait
+            # before the session is read: an event after the read ends the wait
             self._changed.clear()
             if (frame := session.next_frame(loop.time(), heartbeat_s)) is not None:
                 yield frame

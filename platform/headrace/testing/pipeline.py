@@ -1,4 +1,4 @@
-"""`run_pipeline`: runs a pipeline on rows given in Python, for tests of pipelines. No broker, no files, no sinks."""
+"""`run_pipeline`: runs a pipeline on rows from Python, for tests of pipelines. No broker, no files, no sinks."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ class Checked:
 
     @property
     def summary(self) -> str:
-        """What is planned, in one line."""
+        """A summary of the plan, in one line."""
         if self.compiled is None or self.inputs is None:
             return plural(len(self.mistakes), "mistake")
         pipeline, tasks = self.compiled.pipeline, len(self.compiled.physical.tasks)

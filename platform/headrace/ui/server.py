@@ -44,7 +44,7 @@ _ICON = (
 
 @dataclass(frozen=True, slots=True)
 class PageSettings:
-    """host, port: where it listens, 0: a free port; token: what browsers log in with; tls: None: plain HTTP."""
+    """host, port: where it listens, 0: a free port; token: browsers log in with it; tls: None: plain HTTP."""
 
     host: str
     port: int

@@ -155,7 +155,7 @@ class EmbeddedBroker:
                     raise self._explained(failure, port)
 
     def stop(self) -> None:
-        """Stops it and waits; kills it if that takes too long. Does nothing if it does not run."""
+        """Stops it and waits; kills it after a time limit. Does nothing if it does not run."""
         process, self._process = self._process, None
         if process is not None:
             process.terminate(patience_seconds=self._config.stop_seconds)
@@ -225,7 +225,7 @@ class EmbeddedBroker:
         """Waits until this broker, and not another one on that port, answers. Returns False if it died or took too
         long.
         """
-        # imported here: librdkafka takes longer to load than all the rest, and `headrace cluster` only needs a port
+        # imported here: librdkafka loads slower than all the rest, and `headrace cluster` only needs a port
         from headrace.local.topics.topics import cluster_id_of
 
         deadline = time.monotonic() + self._config.start_seconds

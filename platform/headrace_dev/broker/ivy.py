@@ -135,7 +135,7 @@ def proxy_options(environment: Mapping[str, str]) -> list[str]:
             continue
         options += [f"-D{scheme}.proxyHost={proxy.hostname}", f"-D{scheme}.proxyPort={proxy.port or 80}"]
         if proxy.username:
-            # Ivy reads the http names for both schemes, and Java refuses passwords to https proxies unless told
+            # Ivy reads the http names for both schemes, and Java refuses passwords to https proxies by default
             options += [
                 f"-Dhttp.proxyUser={unquote(proxy.username)}",
                 f"-Dhttp.proxyPassword={unquote(proxy.password or '')}",

@@ -92,7 +92,7 @@ def worker(
 
 
 def _token(home: Home, coordinator: str, file: Path | None, token: str) -> str:
-    """Returns the given token, else the home's own if the coordinator is on this host. Raises UserError."""
+    """Returns the token of the option, else the home's own if the coordinator is on this host. Raises UserError."""
     from headrace.client.discovery import recorded_token
     from headrace.client.token_files import given_token
     from headrace.core.errors import UserError

@@ -362,7 +362,7 @@ class _EndAsked:
     since_s: float = 0.0
 
     def __call__(self, number: int) -> None:
-        # a hang-up may come twice by itself: from the terminal and from the shell
+        # one hang-up may send two signals: from the terminal and from the shell
         if self.signals and number != signal.SIGHUP:
             os._exit(128 + number)
         self.since_s = time.monotonic()

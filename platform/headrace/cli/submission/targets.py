@@ -173,7 +173,7 @@ def run_alone(
     if wait and compiled.physical.bounded:
         stop(own)
     else:
-        # also behind an endless job, which somebody has stopped: if that is an upgrade, the cluster goes on
+        # also after an endless job that a user has stopped: if the stop belongs to an upgrade, the cluster continues
         attend(own, ["--job", job], Path.cwd())
     if wait:
         print_end(ended, as_json=as_json)

@@ -74,7 +74,7 @@ class Triggers:
             self._known.pop(next(iter(self._known)))
 
     def answer(self, trigger_id: str, path: str | None, failure: Failure | None, note: str | None = None) -> None:
-        """Marks an operation as completed or failed. note: what the user should know about the success. Ignores unknown
+        """Marks an operation as completed or failed. note: a remark on the success for the user. Ignores unknown
         ids, which were dropped beyond the bound."""
         known = self._known.get(trigger_id)
         if known is None:

@@ -348,7 +348,7 @@ class JobDriver:
     def _answer_path(self, path: str | None) -> str | None:
         if path is not None or self.checkpoint is not None:
             return path or (None if self.checkpoint is None else self.checkpoint.path)
-        # storage has not answered since this coordinator has the job: what goes on from its folder finds the newest
+        # storage has not answered since this coordinator has the job: a start from its folder finds the newest
         was_read = self._journal.was_read or not self.history.attempts
         return None if was_read else self._setup.storage
 

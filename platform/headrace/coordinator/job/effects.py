@@ -99,7 +99,7 @@ class OpenHost:
     ConnectorHostFailed.
 
     foreign   `known` comes from a savepoint of another job: the stops of its splits are resolved again
-    accepted  topics that may be other ones than `known` says: they begin as new ones
+    accepted  topics that may differ from those of `known`: they begin as new ones
     """
 
     known: Splits

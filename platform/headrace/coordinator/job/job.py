@@ -220,7 +220,7 @@ class Job:
             self.do(Answer(request.id, failure=failure))
 
     def note(self, failure: Failure, follows: str, attempt: int | None = None) -> None:
-        """Records a failure of the newest or a given attempt in the job's history."""
+        """Records a failure in the job's history. attempt: None: the newest."""
         self.failure = failure
         self.do(RecordException(self.attempt if attempt is None else attempt, failure, follows))
 
@@ -254,7 +254,7 @@ KINDS_MAX = 16
 PLACES_MAX = 4
 """Greatest number of partitions that a message names."""
 _VARIES = re.compile(r"\bslot \S+|0x[0-9a-fA-F]+|/\S+|\d+")
-"""What differs between two failures of one cause: names of slots, addresses, paths, numbers."""
+"""Parts of a message that vary between failures of one cause: names of slots, addresses, paths, numbers."""
 
 
 class Position(NamedTuple):

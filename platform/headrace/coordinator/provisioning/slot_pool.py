@@ -114,8 +114,8 @@ class PooledWorker:
 
 @dataclass(frozen=True, slots=True)
 class Demand:
-    """What the jobs need: `slots` that each holds or requests; `workers` that can be granted; `leaving`: those that are
-    connected and are not granted any more."""
+    """The needs of the jobs: `slots` that each holds or requests; `workers` that can be granted; `leaving`: those that
+    are connected and are not granted any more."""
 
     slots: int
     workers: tuple[PooledWorker, ...]

@@ -77,7 +77,7 @@ _ERRORS: dict[int | str, dict[str, object]] = {
 
 
 def rest_app(service: ClusterService, tokens: Tokens) -> FastAPI:
-    """Returns the application. `tokens`: what clients must send as `Authorization: Bearer ..`."""
+    """Returns the application. `tokens`: clients must send one as `Authorization: Bearer ..`."""
     app = FastAPI(
         title="Headrace",
         version="v1",

@@ -24,7 +24,7 @@ NO_TOTALS = NodeTotals(0, 0, 0, 0, None, None, Rate(), Rate())
 
 @dataclass(frozen=True, slots=True)
 class _Node:
-    """What is known of one node.
+    """The known facts of one node.
 
     counters      over the job's life
     subtasks      the newest report of each of its subtasks, with its slot

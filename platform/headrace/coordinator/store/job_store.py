@@ -213,7 +213,7 @@ class _Waiting:
 
 @dataclass(slots=True)
 class _Queue:
-    """Changes that the next record takes. Its lock is held for moments, the store's while a record is written."""
+    """Changes for the next record. Its lock is held for moments, the store's while a record is written."""
 
     lock: threading.Lock = field(default_factory=threading.Lock)
     waiting: list[_Waiting] = field(default_factory=list)
@@ -273,7 +273,7 @@ class JobStore:
             return self._identity_in(self._opened(is_elected))
 
     def read_identity(self) -> StoredIdentity | None:
-        """The cluster's identity as the ledger has it; takes nothing over. Raises ExternalError."""
+        """The cluster's identity in the ledger, which keeps its owner. Raises ExternalError."""
         with self._writing:
             return self._identity_in(self._store.ledger if self._term else self._store.load())
 
@@ -395,7 +395,7 @@ class JobStore:
         except LedgerReplacedError:
             raise
         except ExternalError as error:
-            # the changes are written: their callers must not be told otherwise
+            # the changes are written: their callers must not receive an error
             LOG.warning("the ledger is not compacted: %s", error)
 
     def _opened(self, is_elected: Callable[[], bool] = lambda: True) -> Ledger:

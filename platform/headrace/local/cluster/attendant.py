@@ -107,7 +107,7 @@ if __name__ == "__main__":
 
 
 RESTARTS_MAX = 100
-"""Restarts of dead processes before the cluster is given up."""
+"""Greatest number of restarts of dead processes; then the cluster ends."""
 
 
 class HomePart:

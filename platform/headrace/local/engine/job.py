@@ -64,7 +64,7 @@ class JobOptions:
     cancel_grace_ms: int = 30_000
     """Time limit for a subtask to end when the job is torn down; then its thread is abandoned."""
     watches_data: bool = False
-    """What looks wrong in the data is logged."""
+    """Warnings about the data are logged."""
 
     def slices(self) -> SliceOptions:
         """The options of the job's slices; the caller sets the index."""
@@ -123,7 +123,7 @@ class LocalJob:
         self._watch: SliceWatch | None = None
 
     def stop(self) -> None:
-        """Requests that the job stops reading and ends without closing windows. Never blocks and takes no lock, so a
+        """Requests that the job stops reading and ends without closing windows. Never blocks and needs no lock, so a
         signal handler may call it."""
         self._stop_asked = True
 

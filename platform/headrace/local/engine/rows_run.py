@@ -1,5 +1,5 @@
 """Runs a pipeline in this process without its sinks: on rows in place of its sources (the results are collected), or
-over given splits of its sources (the results go to receivers).
+over fixed splits of its sources (the results go to receivers).
 """
 
 from __future__ import annotations
@@ -125,7 +125,7 @@ def run_range(pipeline: Pipeline, splits: Mapping[str, Sequence[Split]], takers:
 
 
 class PinnedSource(QuietSource):
-    """Reads given splits of the inner source and publishes no positions, so that two engines read the same rows."""
+    """Reads fixed splits of the inner source and publishes no positions, so that two engines read the same rows."""
 
     splits: tuple[Split, ...]
 

@@ -82,7 +82,7 @@ Report = SubtaskSnapshot | InputEnded
 
 
 class Reports:
-    """A queue of reports: the SubtaskEvents of a local job. Any thread puts, one thread takes.
+    """A queue of reports: the SubtaskEvents of a local job. Any thread adds, one thread removes.
 
     Bounded by the number of subtasks: each reports one snapshot for the epoch in flight, and one end of input.
     """

@@ -47,7 +47,7 @@ class RunPage:
 
     @property
     def log(self) -> Path:
-        """What the process prints: of the last run with a page."""
+        """The output of the process: of the last run with a page."""
         return self._home.root / "runs" / "page.log"
 
     def start(self, address: RunAddress) -> None:
@@ -71,7 +71,7 @@ class RunPage:
             )
 
     def news(self) -> str | None:
-        """Returns what the user was not told yet: the link that opens the page, or that it has ended; None: nothing."""
+        """Returns the next message for the user: the link that opens the page, or its end; None: no message."""
         if self._process is None or self._address is None or self._is_told:
             return None
         if self._process.poll() is not None:

@@ -61,7 +61,7 @@ if TYPE_CHECKING:
 
 LOOK_S = 0.1
 VALUES_EVERY = 5
-"""Looks between two values for monitoring."""
+"""Number of checks between two values for monitoring."""
 STORAGE_THREADS = 4
 STOP_WITHIN_MS = 7_500
 """The bound of the job of a run that is asked to end, in ms. Docker kills 10 s after it has asked."""
@@ -287,7 +287,7 @@ class SlotRun:
     async def _served(
         self, driver: JobDriver, fleet: Fleet, executor: DaemonThreads, folder: Path, logs: Path
     ) -> AsyncIterator[None]:
-        """Serves the run's REST API, if somebody wants it."""
+        """Serves the run's REST API, if the run has a page."""
         if self._options.on_served is None:
             yield
             return

@@ -1,4 +1,4 @@
-"""Which workers are connected. Pure: times are given, in seconds of one monotonic clock.
+"""Which workers are connected. Pure: times are arguments, in seconds of one monotonic clock.
 
     no session ──Register──> attached <──────────────┐
                                 │ stream drops       │ Register of the same session within `reconnect`:
@@ -56,7 +56,8 @@ WorkerEvent = WorkerConnected | WorkerMessage | WorkerDisconnected
 
 
 class Sessions:
-    """The sessions of all connected workers, by worker id. What changes them returns the event that follows, if any."""
+    """The sessions of all connected workers, by worker id. Methods that change them return the event that follows, if
+    any."""
 
     def __init__(self, times: ClusterTimes) -> None:
         self._times = times

@@ -132,7 +132,7 @@ def prepare_follow(pipeline: Pipeline, options: FollowOptions, home: Home) -> Pr
 
 
 def _require_not_handed_out(storage: str, job: str) -> None:
-    """For a new `job`: refuses if the job before it was given up or ended with a savepoint."""
+    """For a new `job`: refuses if the user ended the job before it by `--give-up`, or if it has a savepoint."""
     stem, _, number = job.rpartition("-")
     if int(number) == 1:
         return

@@ -194,7 +194,7 @@ class Sessions:
         self._ended: dict[str, None] = {}
 
     def is_token(self, text: str) -> bool:
-        """Whether the text is the page's token; takes the same time for each text."""
+        """Whether the text is the page's token. The time of the comparison does not depend on the text."""
         return hmac.compare_digest(text.encode(), self._token)
 
     def made(self, now_s: int, nonce: str) -> str:

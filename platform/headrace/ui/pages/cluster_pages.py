@@ -104,7 +104,7 @@ def workers_page(poller: Poller) -> None:
         facts = ui.html("", sanitize=False).classes("facts panel")
         with panel("Newest lines of its log and of its slots'"):
             log = _Asked(poller.access, "Read again", lambda client: client.worker_logs(worker))
-            # read at once: whoever opens the page of a worker mostly wants to know what it says
+            # read at once: a user who opens the page of a worker mostly wants its log
             ui.timer(0, log.ask, once=True)
         with panel("Stacks of its threads and of its slots'"):
             _Asked(poller.access, "Dump the stacks", lambda client: client.stacks(worker))

@@ -3,7 +3,7 @@
     a page is open    figures of all jobs in one request, and each wanted document, every `FAST_S`
     no page is open   figures of all jobs every `SLOW_S`, so that no plot starts empty
 
-A request that fails leaves the last documents as they are; `trouble` names the error and `age_s` says how old they are.
+A request that fails leaves the last documents as they are; `trouble` names the error and `age_s` is their age.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ from headrace.client.models import FINAL_STATES
 from headrace.ui.views.formats import NONE, bytes_text, count_text, duration_text, rate_text, time_text
 
 Row = dict[str, str | int | float]
-"""A row of a table: what the columns show, and values to sort by."""
+"""A row of a table: the values of the columns, and values to sort by."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -89,7 +89,7 @@ class EndingEarly(Leaving):
         self._error = failure.message
 
     def _say(self, job: Job, text: str) -> None:
-        """Adds to what the user who asked for the stop is told."""
+        """Adds to the answer to the user who requested the stop."""
         assert job.stop is not None, "a stop ends the job"
         job.stop.why += f"; {text}"
 

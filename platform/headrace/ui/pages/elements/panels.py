@@ -80,7 +80,7 @@ class AskedTwice:
     """A dialog; fields of the action are added in `fields`, before it opens."""
 
     def __init__(self, title: str, *, consequence: str, name: str, verb: str, danger: bool = False) -> None:
-        """name: what has to be typed; verb: the text of the button that acts; danger: output or work is lost."""
+        """name: the user has to type it; verb: the text of the button that acts; danger: output or work is lost."""
         with ui.dialog() as self._dialog, ui.card().classes("dialog"):
             heading(title)
             ui.label(consequence)

@@ -30,7 +30,7 @@ class PipelineForm:
     """Made in the current slot."""
 
     def __init__(self, access: ClusterAccess, text: str = "") -> None:
-        """text: what the editor begins with."""
+        """text: the first content of the editor."""
         self._access = access
         with panel("Pipeline"):
             self._text = ui.codemirror(text, language="YAML", theme="basicLight").classes("editor")

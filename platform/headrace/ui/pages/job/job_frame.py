@@ -1,4 +1,4 @@
-"""What all tabs of a job's page share: its head with the actions, what went wrong, and the links to the tabs."""
+"""The part that all tabs of a job's page share: its head with the actions, the error, and the links to the tabs."""
 
 from __future__ import annotations
 
