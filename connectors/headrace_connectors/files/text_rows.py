@@ -309,10 +309,10 @@ class _Syntax:
         while place < len(lines):
             count = 1
             if self._quote in lines[place] and self._record.fullmatch(lines[place]) is None:
-                found = self._lines_of(lines[place : place + RECORD_LINES_MAX], ended=ended)
-                if found is None:
+                length = self._lines_of(lines[place : place + RECORD_LINES_MAX], ended=ended)
+                if length is None:
                     break
-                count = found
+                count = length
             counts.append(count)
             place += count
         return np.array(counts, np.int64)

@@ -71,10 +71,10 @@ def with_secrets(address: str, given: ClusterAccess, otherwise: ClusterAccess) -
 def in_secrets(connection: Connection, name: str, namespace: str) -> ClusterAccess:
     """The access to a cluster by its Secrets alone. Raises HeadraceError."""
     secrets = _Secrets(connection, name, namespace)
-    found = ClusterAccess(secrets.token(), secrets.server())
+    access = ClusterAccess(secrets.token(), secrets.server())
     if secrets.refusal is not None:
         raise secrets.refusal
-    return found
+    return access
 
 
 class _Secrets:
@@ -94,8 +94,8 @@ class _Secrets:
 
     def server(self) -> NamedServer | None:
         """Its coordinators; None: they speak no TLS."""
-        found = self._field(tls_secret(self._name), "ca.crt")
-        return None if found is None else NamedServer(found, server_name(self._name, self._namespace))
+        authority = self._field(tls_secret(self._name), "ca.crt")
+        return None if authority is None else NamedServer(authority, server_name(self._name, self._namespace))
 
     def _field(self, secret: str, name: str, claim: Claim | None = None) -> str | None:
         """A field; None: there is no such Secret, no right to it, or it is not what `claim` takes. Raises
@@ -109,5 +109,5 @@ class _Secrets:
             return None
         if claim is not None and claim.other_owner(document):
             return None
-        found = text_at(document, "data", name)
-        return None if found is None else base64.b64decode(found).decode().strip()
+        text = text_at(document, "data", name)
+        return None if text is None else base64.b64decode(text).decode().strip()

@@ -124,12 +124,12 @@ class Connection:
 
     def _located(self) -> httpx.Client:
         """A client of the leader. Raises ExternalError."""
-        found = None if self._locator is None else self._locator.find()
-        if found is None:
+        leader = None if self._locator is None else self._locator.find()
+        if leader is None:
             raise UnreachableError(
                 "no coordinator leads this cluster", remedy="headrace coordinator --ha URL starts one"
             )
-        return self._move(found.url)
+        return self._move(leader.url)
 
     def _move(self, url: str) -> httpx.Client:
         """Sends further requests to another coordinator."""

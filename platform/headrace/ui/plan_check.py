@@ -122,12 +122,12 @@ def verdicts_on(compiled: Compiled, path: str) -> Verdicts:
     from headrace.checkpoint.savepoints.verdict import Verdict, judge, loses_state
 
     try:
-        found = find(path)
+        savepoint = find(path)
     except (UserError, ExternalError) as error:
         return Verdicts(path, unread=error.message)
-    judged = judge(found.manifest, compiled.physical, {})
+    judged = judge(savepoint.manifest, compiled.physical, {})
     return Verdicts(
-        found.url,
+        savepoint.url,
         lines=tuple(VerdictLine(each.node, str(each.verdict), each.text) for each in judged),
         unusable=any(each.verdict is Verdict.INCOMPATIBLE for each in judged),
         loses=loses_state(judged),

@@ -218,8 +218,8 @@ class EmbeddedBroker:
             raise
         died = not process.is_alive()
         self.kill()
-        said = "" if died else f"it did not answer within {self._config.start_seconds:.0f} s\n"
-        return said + _tail(self._log, log_start)
+        reason = "" if died else f"it did not answer within {self._config.start_seconds:.0f} s\n"
+        return reason + _tail(self._log, log_start)
 
     def _wait_answering(self, process: BrokerProcess, port: int, cluster: str) -> bool:
         """Waits until this broker, and not another one on that port, answers. Returns False if it died or took too
@@ -241,9 +241,9 @@ class EmbeddedBroker:
     def _ensure_formatted(self, java: _Runtime, settings: Path) -> str:
         """Formats a new data folder, once. Returns its cluster id."""
         identity = self._data / "logs" / "meta.properties"
-        known = _cluster_id(identity)
-        if known is not None:
-            return known
+        cluster_id = _cluster_id(identity)
+        if cluster_id is not None:
+            return cluster_id
         # the first byte is a letter: an id that begins with a dash would be parsed as an option
         cluster = base64.urlsafe_b64encode(b"H" + uuid.uuid4().bytes[1:]).decode().rstrip("=")
         classes = java.classes if self._config.writes_classes is None else ()

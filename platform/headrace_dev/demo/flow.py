@@ -284,13 +284,13 @@ def compare(expected: Expected, windows: pl.DataFrame, late: pl.DataFrame) -> Ch
 def _differences(what: str, expected: pl.DataFrame, actual: pl.DataFrame, columns: Sequence[str]) -> list[str]:
     """Compares both as multisets."""
     wanted, made = (side.group_by(columns).agg(pl.len().alias(_COPIES)) for side in (expected, actual))
-    found: list[str] = []
+    differences: list[str] = []
     for verdict, these, those in (("missing", wanted, made), ("not expected", made, wanted)):
         rows = these.join(those, on=[*columns, _COPIES], how="anti", nulls_equal=True).sort(columns)
         if rows.height:
             examples = "; ".join(_row_text(row) for row in rows.head(_SHOWN).iter_rows(named=True))
-            found.append(f"{rows.height:,} {what} rows {verdict}, such as {examples}")
-    return found
+            differences.append(f"{rows.height:,} {what} rows {verdict}, such as {examples}")
+    return differences
 
 
 def _row_text(row: dict[str, object]) -> str:

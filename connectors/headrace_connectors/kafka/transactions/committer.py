@@ -175,8 +175,8 @@ class KafkaCommitter(Audited):
         for name, each in answers.items():
             if isinstance(each, Undescribed) and not each.unknown:
                 self._fail(name, each.code)
-        known = [name for name, each in answers.items() if isinstance(each, Described)]
-        for name, code in self._admin.fence(known).items():
+        described = [name for name, each in answers.items() if isinstance(each, Described)]
+        for name, code in self._admin.fence(described).items():
             if answer_to(code) is not Answer.DONE:
                 self._fail(name, code)
 
@@ -329,5 +329,5 @@ class SinkLog:
                 )
 
     def _difference(self, before: str, now: str) -> str:
-        known = [Split(SplitId(self._config.topic, 0), 0, identity=before)]
-        return replaced_topics(known, {self._config.topic: now}, self._config.brokers).get(self._config.topic, "")
+        splits = [Split(SplitId(self._config.topic, 0), 0, identity=before)]
+        return replaced_topics(splits, {self._config.topic: now}, self._config.brokers).get(self._config.topic, "")

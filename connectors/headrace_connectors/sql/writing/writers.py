@@ -45,11 +45,11 @@ def put_by_halves(connection: sa.Connection, rows: pl.DataFrame, put: Put, what:
         try:
             put(connection, rows.slice(begin, length))
         except (DataError, *DatabaseErrors) as error:
-            told = error if isinstance(error, DataError) else translated(error, what)
-            if not isinstance(told, DataError):
+            data_error = error if isinstance(error, DataError) else translated(error, what)
+            if not isinstance(data_error, DataError):
                 raise
             savepoint.rollback()
-            return Refusal(told.message, told.remedy or "")
+            return Refusal(data_error.message, data_error.remedy or "")
         if keep:
             savepoint.commit()
         else:
@@ -249,8 +249,8 @@ class Trial:
         # a delete has only a key
         numbers = (~rows.get_column(DELETE)).arg_true()
         connection.exec_driver_sql(self._made_copy(connection))
-        found = put_by_halves(connection, rows[numbers], self._put_into_copy, self._what, keep=False)
-        return {numbers[row]: refusal for row, refusal in found.items()}
+        refusals = put_by_halves(connection, rows[numbers], self._put_into_copy, self._what, keep=False)
+        return {numbers[row]: refusal for row, refusal in refusals.items()}
 
     def _made_copy(self, connection: sa.Connection) -> str:
         names = connection.dialect.identifier_preparer

@@ -60,8 +60,8 @@ def run_alone_on_pods(
     """Makes a cluster that serves the job and ends with it. name: the pipeline's."""
     from headrace.deployment.kubernetes.work import job_work
 
-    own = keyed(request)
-    report_job(_start_on_pods(target, name, job_work(own)), own, wait=wait, as_json=as_json)
+    keyed_request = keyed(request)
+    report_job(_start_on_pods(target, name, job_work(keyed_request)), keyed_request, wait=wait, as_json=as_json)
 
 
 def run_application_on_pods(program: str, target: KubernetesTarget, *, wait: bool, as_json: bool) -> None:
@@ -108,8 +108,8 @@ def run_alone_on_yarn(request: SubmitRequest, target: YarnTarget, *, name: str, 
     """Makes a cluster that serves the job and ends with it. name: the pipeline's."""
     from headrace.deployment.yarn.work import job_work
 
-    own = keyed(request)
-    report_job(_start_on_yarn(target, name, job_work(own)), own, wait=wait, as_json=as_json)
+    keyed_request = keyed(request)
+    report_job(_start_on_yarn(target, name, job_work(keyed_request)), keyed_request, wait=wait, as_json=as_json)
 
 
 def run_application_on_yarn(program: str, target: YarnTarget, *, wait: bool, as_json: bool) -> None:
@@ -149,36 +149,36 @@ def run_alone(
     from headrace.local.cluster.attendant import attend, own_home
     from headrace.local.cluster.own_client import leader_client
 
-    own = own_home(Home.from_environment(), compiled.pipeline.name)
+    cluster_home = own_home(Home.from_environment(), compiled.pipeline.name)
     slots = max(task.parallelism for task in compiled.physical.tasks)
-    record, _ = start(own, 1, slots, election=election)
+    record, _ = start(cluster_home, 1, slots, election=election)
     try:
-        with leader_client(own, record) as client:
+        with leader_client(cluster_home, record) as client:
             job = client.submit(request if election is None else request.model_copy(update={"key": THE_JOB}))
             if not as_json:
                 typer.echo(job)
-            typer.echo(f"its cluster: --coordinator {record.url}, in {own.root}", err=True)
+            typer.echo(f"its cluster: --coordinator {record.url}, in {cluster_home.root}", err=True)
             if wait:
                 ended = follow(client, job)
             else:
                 require_opened(client, job, as_json=as_json)
     except KeyboardInterrupt:
-        attend(own, ["--job", job], Path.cwd())
+        attend(cluster_home, ["--job", job], Path.cwd())
         typer.echo("\nthe job goes on", err=True)
         raise typer.Exit(INTERRUPTED) from None
     except BaseException:
-        stop(own)
-        shutil.rmtree(own.root, ignore_errors=True)
+        stop(cluster_home)
+        shutil.rmtree(cluster_home.root, ignore_errors=True)
         raise
     if wait and compiled.physical.bounded:
-        stop(own)
+        stop(cluster_home)
     else:
         # also after an endless job that a user has stopped: if the stop belongs to an upgrade, the cluster continues
-        attend(own, ["--job", job], Path.cwd())
+        attend(cluster_home, ["--job", job], Path.cwd())
     if wait:
         print_end(ended, as_json=as_json)
     elif as_json:
-        print_json({"job_id": job, "coordinator": record.url, "home": str(own.root)})
+        print_json({"job_id": job, "coordinator": record.url, "home": str(cluster_home.root)})
 
 
 def run_application(file: str, slots: int | None, election: Election | None, *, wait: bool, as_json: bool) -> None:
@@ -194,21 +194,26 @@ def run_application(file: str, slots: int | None, election: Election | None, *, 
     program = Path(file).resolve()
     if program.suffix != ".py" or not program.is_file():
         raise UserError(f"{file} is no Python program", remedy="--mode application runs a .py file that submits jobs")
-    own = own_home(Home.from_environment(), program.stem)
-    record, _ = start(own, 1, slots or SLOTS, election=election)
+    cluster_home = own_home(Home.from_environment(), program.stem)
+    record, _ = start(cluster_home, 1, slots or SLOTS, election=election)
     if not as_json:
-        typer.echo(own.root.name)
-    typer.echo(f"its cluster: --coordinator {record.url}, in {own.root}", err=True)
-    document = {"job_id": None, "application": own.root.name, "coordinator": record.url, "home": str(own.root)}
+        typer.echo(cluster_home.root.name)
+    typer.echo(f"its cluster: --coordinator {record.url}, in {cluster_home.root}", err=True)
+    document = {
+        "job_id": None,
+        "application": cluster_home.root.name,
+        "coordinator": record.url,
+        "home": str(cluster_home.root),
+    }
     if not wait:
-        attend(own, ["--program", str(program)], Path.cwd())
+        attend(cluster_home, ["--program", str(program)], Path.cwd())
         if as_json:
             print_json(document)
         return
     try:
-        code = run_program(Attendant(HomePart(own), linger_s=0.0), own, [str(program)])
+        code = run_program(Attendant(HomePart(cluster_home), linger_s=0.0), cluster_home, [str(program)])
     except KeyboardInterrupt:
-        stop(own)
+        stop(cluster_home)
         raise typer.Exit(INTERRUPTED) from None
     if as_json:
         print_json({**document, "exit_code": code})

@@ -61,5 +61,5 @@ def new_writer(term: int) -> str:
 def is_of_earlier_term(writer: str | None, term: int) -> bool:
     """Whether a writer is a driver of a coordinator that led before. Others are not: `headrace run`, Spark, and
     coordinators with the same journal and another ledger, of which the one with the higher term goes on."""
-    found = None if writer is None else _NAME.match(writer)
-    return found is not None and int(found[1]) < term
+    match = None if writer is None else _NAME.match(writer)
+    return match is not None and int(match[1]) < term

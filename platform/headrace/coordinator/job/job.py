@@ -206,8 +206,8 @@ class Job:
     def identify_splits(self, splits: Splits) -> None:
         """Replaces known splits that the enumerator returns with another identity: their log was not known before, or
         the user has accepted another one in its place."""
-        for source, found in splits.items():
-            now = {(split.topic, split.partition): split for split in found if split.identity}
+        for source, identified in splits.items():
+            now = {(split.topic, split.partition): split for split in identified if split.identity}
             self.splits[source] = tuple(
                 _identified(split, now.get((split.topic, split.partition), split))
                 for split in self.splits.get(source, ())

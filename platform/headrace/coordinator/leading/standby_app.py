@@ -91,9 +91,9 @@ def _own_answer(request: Request, tokens: Tokens | None, leader: Leader | None, 
     """The answer of a standby itself; None: the leader's is wanted."""
     if tokens is None:
         return _unavailable(_waits("it has not read the cluster's tokens yet"))
-    found = refused(request, tokens)
-    if found is not None:
-        return found
+    refusal = refused(request, tokens)
+    if refusal is not None:
+        return refusal
     if request.url.path == _HEALTH and request.method in _READS:
         return JSONResponse(Health(status="standby", version=__version__).model_dump(mode="json"))
     # its own address is that of its last term; a standby that forwarded this to another one knows an old leader

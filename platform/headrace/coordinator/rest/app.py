@@ -124,11 +124,11 @@ def _jobs(service: ClusterService) -> APIRouter:
             return await service.job(job)
         # for those who look often: subtasks and partitions are most of the answer
         detailed = frozenset(node or ())
-        found = await service.job(job, detailed=detailed)
+        job_status = await service.job(job, detailed=detailed)
         # a job that has ended keeps its last status whole
         bare = {"subtasks": (), "partitions": ()}
-        nodes = (each if each.node in detailed else each.model_copy(update=bare) for each in found.nodes)
-        return found.model_copy(update={"nodes": tuple(nodes)})
+        nodes = (each if each.node in detailed else each.model_copy(update=bare) for each in job_status.nodes)
+        return job_status.model_copy(update={"nodes": tuple(nodes)})
 
     @router.get("/figures", operation_id="figures")
     async def figures() -> JobFiguresList:

@@ -209,8 +209,8 @@ def _idle(status: SubtaskStatus) -> float:
 
 
 def _sum(values: Iterable[int | None]) -> int | None:
-    known = [value for value in values if value is not None]
-    return sum(known) if known else None
+    present = [value for value in values if value is not None]
+    return sum(present) if present else None
 
 
 def _slot(slots: tuple[PooledSlot, ...], index: int) -> PooledSlot | None:

@@ -152,15 +152,15 @@ def earlier_jobs(root: Path, sealer: Sealer) -> tuple[list[_Earlier], list[Path]
         history.json  failures, attempts, rescales
     """
     changes: list[_Earlier] = []
-    found = []
+    folders = []
     for folder in _folders(root):
         try:
             changes += _changes(folder, sealer)
         except (OSError, ValidationError) as error:
             LOG.warning("job %s cannot be read and is left alone: %s", folder.name, error)
         else:
-            found.append(folder)
-    return changes, found
+            folders.append(folder)
+    return changes, folders
 
 
 def remove_earlier_files(folders: Iterable[Path]) -> None:
@@ -353,12 +353,12 @@ class JobStore:
                 self._store.require_own()
 
     def _identity_in(self, ledger: Ledger) -> StoredIdentity | None:
-        found = ledger.identity
-        if found is None:
+        identity = ledger.identity
+        if identity is None:
             return None
-        sealed = found.tokens
+        sealed = identity.tokens
         tokens = None if sealed is None else ClusterTokens.model_validate_json(self._sealer.unseal(sealed))
-        return StoredIdentity(found.cluster, tokens)
+        return StoredIdentity(identity.cluster, tokens)
 
     def _unsealed(self, job: LedgerJob) -> StoredJob:
         submission = JobSubmission.model_validate_json(self._sealer.unseal(job.sealed))

@@ -84,18 +84,18 @@ def main(arguments: list[str] | None = None) -> None:
     what = parser.add_mutually_exclusive_group(required=True)
     what.add_argument("--job")
     what.add_argument("--program", nargs=argparse.REMAINDER)
-    given = parser.parse_args(arguments)
-    os.environ["HEADRACE_HOME"] = str(given.home)
-    home = Home(given.home)
+    options = parser.parse_args(arguments)
+    os.environ["HEADRACE_HOME"] = str(options.home)
+    home = Home(options.home)
     # the home stays: only who waits for a job asks the cluster for its end
-    attendant = Attendant(HomePart(home), linger_s=LINGER_SECONDS if given.job else 0.0)
+    attendant = Attendant(HomePart(home), linger_s=LINGER_SECONDS if options.job else 0.0)
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: attendant.ask_to_end())
     try:
-        if given.job:
-            code = 0 if attendant.job(given.job) == "FINISHED" else 1
+        if options.job:
+            code = 0 if attendant.job(options.job) == "FINISHED" else 1
         else:
-            code = run_program(attendant, home, given.program)
+            code = run_program(attendant, home, options.program)
     except HeadraceError as error:
         sys.stderr.write(f"error: {error}\n")
         raise SystemExit(1) from error

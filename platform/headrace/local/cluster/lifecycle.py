@@ -193,12 +193,12 @@ def _start_missing(home: Home, plan: ClusterRecord, workers: int, started: list[
             _wait(partial(_is_ready, home, coordinator), [coordinator], "the coordinator to know its cluster")
     for number in range(1, workers + 1):
         name = record.worker_id(number)
-        known = {member.name: member for member in record.workers}
-        if name in known and known[name].process.is_alive():
+        members = {member.name: member for member in record.workers}
+        if name in members and members[name].process.is_alive():
             continue
-        known[name] = _begin(home, name, worker_command(home, name, record), worker_marks(home, name))
-        started.append(known[name])
-        record = record.model_copy(update={"workers": tuple(known.values())})
+        members[name] = _begin(home, name, worker_command(home, name, record), worker_marks(home, name))
+        started.append(members[name])
+        record = record.model_copy(update={"workers": tuple(members.values())})
         write_record(home, record)
     record = record.model_copy(update={"workers": record.workers[:workers]})
     write_record(home, record)

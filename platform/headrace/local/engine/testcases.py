@@ -88,15 +88,15 @@ def run_case(pipeline: Pipeline, case: PreparedCase) -> CaseResult:
         except HeadraceError as error:
             Concealment(pipeline.hidden).error(error)
             return CaseResult(case.name, (), error)
-        found = [
+        differences = [
             Mismatch(name, batch_rows, diff)
             for name, expected in case.outputs.items()
             for output in [run.outputs[name]]
             for diff in [diff_rows(expected, output.latest(), key=output.update_key)]
             if diff.differs
         ]
-        if found:
-            return CaseResult(case.name, tuple(found))
+        if differences:
+            return CaseResult(case.name, tuple(differences))
     return CaseResult(case.name, ())
 
 

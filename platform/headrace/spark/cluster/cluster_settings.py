@@ -125,8 +125,8 @@ def require_image(roles: tuple[str, ...], conf: Mapping[str, str]) -> None:
 
 def mounts(roles: tuple[str, ...], conf: Mapping[str, str]) -> tuple[str, ...]:
     """Returns the folders that are volumes of the pods of all these roles. conf: with defaults."""
-    found = {(match[1], conf[name]) for name in conf if (match := _MOUNT.fullmatch(name)) is not None}
-    return tuple(path for path in sorted({path for _, path in found}) if all((role, path) in found for role in roles))
+    pairs = {(match[1], conf[name]) for name in conf if (match := _MOUNT.fullmatch(name)) is not None}
+    return tuple(path for path in sorted({path for _, path in pairs}) if all((role, path) in pairs for role in roles))
 
 
 def pod_room(conf: Mapping[str, str]) -> dict[str, str]:

@@ -162,8 +162,8 @@ def _failures() -> Iterator[None]:
     try:
         yield
     except Py4JJavaError as cause:
-        said = cause.java_exception.toString().partition("\n")[0]
-        raise ExternalError(f"Kubernetes does not tell of its pods: {said[:500]}") from cause
+        message = cause.java_exception.toString().partition("\n")[0]
+        raise ExternalError(f"Kubernetes does not tell of its pods: {message[:500]}") from cause
     except Py4JError as cause:
         raise ExternalError(f"Kubernetes does not tell of its pods: {cause}") from cause
 

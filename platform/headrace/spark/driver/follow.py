@@ -160,10 +160,12 @@ class WatchedSources:
     def discover(self, splits: Splits, states: Mapping[str, SourceState]) -> Work | None:
         """Returns the work; None if there are no new rows, no floor of an idle partition rises, and not all sources
         have ended."""
-        found = self.sources.discover(dict(splits))
-        fresh, now_ms = found.fresh(states), self.clock.monotonic_ms()  # monotonic: the wall clock may be set
-        self.idle.seen(_keys(found), fresh, now_ms)
-        work = Work(found.splits, found.ranges, self.idle.raised(states, now_ms, found.ended), found.ended)
+        discovery = self.sources.discover(dict(splits))
+        fresh, now_ms = discovery.fresh(states), self.clock.monotonic_ms()  # monotonic: the wall clock may be set
+        self.idle.seen(_keys(discovery), fresh, now_ms)
+        work = Work(
+            discovery.splits, discovery.ranges, self.idle.raised(states, now_ms, discovery.ended), discovery.ended
+        )
         return work if fresh or work.sources != states or work.over else None
 
 

@@ -195,10 +195,10 @@ def give_up(job: str, store: ObjectStore, clock: Clock, *, open_folder: OpenFold
     first, giving up fails. Raises UserError if no run is unfinished, ExternalError.
     """
     journal = DriverJournal(store, job)
-    found = journal.load()
-    if not found.records or found.finished is not None:
+    loaded = journal.load()
+    if not loaded.records or loaded.finished is not None:
         raise UserError("no run of this command is unfinished", remedy="leave out --give-up")
-    decided, newest = found.uncommitted, found.checkpoints[-1] if found.checkpoints else None
+    decided, newest = loaded.uncommitted, loaded.checkpoints[-1] if loaded.checkpoints else None
     # first the record: from here on no driver can decide, so the staged rows have no owner
     journal.append(FinishedRecord(at_ms=clock.now_ms(), state="CANCELED"))
     store.delete(store.list(STAGED))

@@ -189,8 +189,8 @@ class _Grid:
         for sweep in range(_SWEEPS):
             near, order = (self.inputs, columns) if sweep % 2 == 0 else (readers, columns[::-1])
             for cells in order:
-                wanted = {cell: _mean([row[each] for each in near[cell]], row[cell]) for cell in cells}
-                cells.sort(key=wanted.__getitem__)
+                positions = {cell: _mean([row[each] for each in near[cell]], row[cell]) for cell in cells}
+                cells.sort(key=positions.__getitem__)
                 row.update({cell: _centred(index, len(cells)) for index, cell in enumerate(cells)})
         return row
 

@@ -200,12 +200,12 @@ def _checkpoint_row(each: CheckpointInfo) -> Row:
 
 def _complete(checkpoints: Sequence[CheckpointInfo]) -> list[tuple[int, CheckpointInfo]]:
     """(epoch ms, checkpoint), oldest first."""
-    found = [
+    complete = [
         (int(each.completed_at.timestamp() * 1000), each)
         for each in checkpoints
         if each.status in _COMPLETE and each.completed_at is not None
     ]
-    return sorted(found, key=lambda item: item[0])
+    return sorted(complete, key=lambda item: item[0])
 
 
 FAILURES_SHOWN = 20

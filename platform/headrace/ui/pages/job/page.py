@@ -201,9 +201,9 @@ class JobOverview:
 
     def _on_pick(self, node: str) -> None:
         self._pick(node)
-        found = self.status()
-        if found is not None:
-            self.show(found)
+        status = self.status()
+        if status is not None:
+            self.show(status)
 
     def _pick(self, node: str | None) -> None:
         before = self.status_want()
@@ -349,10 +349,10 @@ class JobLogTail:
 
     async def _read_on(self) -> None:
         try:
-            found = await self._access.poll(lambda client: client.log_lines(self._job, LINES_SHOWN, self._position))
+            log = await self._access.poll(lambda client: client.log_lines(self._job, LINES_SHOWN, self._position))
         except HeadraceError as error:
             self._wrong.text = str(error)
             return
-        self._position, self._wrong.text = found.position, ""
-        for line in found.lines[-LINES_SHOWN:]:
+        self._position, self._wrong.text = log.position, ""
+        for line in log.lines[-LINES_SHOWN:]:
             self._log.push(line)
