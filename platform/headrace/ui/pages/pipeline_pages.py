@@ -6,20 +6,22 @@ Both check the pipeline, show its plan (an upgrade: the verdict on each node), a
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
-from nicegui import ui
+from nicegui import events, ui
 
 from headrace.client.http import Client
 from headrace.client.requests import SubmitRequest
 from headrace.client.submission import file_form
 from headrace.client.upgrade import upgrade as upgrade_job
-from headrace.core.errors import HeadraceError
+from headrace.core.errors import HeadraceError, UserError
 from headrace.ui.pages.elements.frame import Frame
+from headrace.ui.pages.elements.graph import Graph
 from headrace.ui.pages.elements.live import Live
 from headrace.ui.pages.elements.panels import AskedTwice, Table, column, panel
-from headrace.ui.pages.elements.pipeline_form import EXAMPLE, PipelineForm
 from headrace.ui.pages.job.job_frame import JobFrame
-from headrace.ui.plan_check import Checked, Verdicts, verdicts_on
+from headrace.ui.plan_check import TEXT_BYTES_MAX, Checked, Verdicts, checked, verdicts_on
+from headrace.ui.polling.cluster_access import ClusterAccess
 from headrace.ui.polling.operations import Operations
 from headrace.ui.polling.poller import Poller
 from headrace.ui.polling.wanted import Topic, Want
@@ -172,3 +174,65 @@ class _UpgradeForm:
         await self._operations.run(self._job, "Upgrade", action)
         if new:
             ui.navigate.to(f"/jobs/{new[0]}")
+
+
+EXAMPLE = """\
+name: counting
+sources:
+  numbers:
+    generator: {rate: 100, columns: {n: {sequence: {}}}}
+    schema: {n: int64}
+sinks:
+  out:
+    from: numbers
+    print: {}
+    format: json
+"""
+
+
+class PipelineForm:
+    """The form for a pipeline: editor or file, overrides, mistakes with their lines, and the plan as a graph.
+
+    It is added to the current slot of the page.
+    """
+
+    def __init__(self, access: ClusterAccess, text: str = "") -> None:
+        """text: the first content of the editor."""
+        self._access = access
+        with panel("Pipeline"):
+            self._text = ui.codemirror(text, language="YAML", theme="basicLight").classes("editor")
+            with ui.row().classes("q-mt-sm").style("width:100%;gap:12px;align-items:flex-start"):
+                ui.upload(
+                    label="or a file", auto_upload=True, on_upload=self._uploaded, max_file_size=TEXT_BYTES_MAX
+                ).props("flat bordered accept=.yaml,.yml").style("width:240px;max-width:100%")
+                self._overrides = ui.textarea("Overrides, PATH=VALUE, one a line").props("outlined dense autogrow")
+                self._overrides.style("flex:1 1 260px")
+                self._parallelism = ui.number("Parallelism", min=1, precision=0).props("outlined dense")
+                self._parallelism.style("width:140px")
+            ui.button("Check", on_click=self.check).props("no-caps outline").classes("q-mt-sm")
+        with panel("Plan"):
+            self._result = ui.element("div")
+        with self._result:
+            ui.label("Not checked yet.").classes("dim")
+
+    async def check(self) -> Checked:
+        """Checks and plans the text, and shows the result."""
+        number = None if self._parallelism.value is None else int(self._parallelism.value)
+        text, overrides = self._text.value, self._overrides.value or ""
+        result = await self._access.compute(lambda: checked(text, overrides, number))
+        self._result.clear()
+        with self._result:
+            ui.label(result.summary).classes("wrong" if result.mistakes else "good")
+            for mistake in result.mistakes:
+                shown = ui.label(mistake.text).classes("problem")
+                if mistake.line is not None:
+                    shown.on("click", partial(self._text.reveal_line, mistake.line))
+            if result.inputs is not None:
+                Graph(result.inputs, {}, None)
+        return result
+
+    async def _uploaded(self, event: events.UploadEventArguments) -> None:
+        try:
+            self._text.value = (await event.file.read()).decode()
+        except UnicodeDecodeError:
+            ui.notify(str(UserError(f"{event.file.name} is no text")), type="negative")

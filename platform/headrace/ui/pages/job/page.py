@@ -120,7 +120,7 @@ _NO_SUBTASK = "No subtask of it runs."
 
 
 class JobOverview:
-    """Made in the current slot."""
+    """The overview of a job, in the current slot: its graph, the selected node, and the plots of the last 15 minutes."""
 
     def __init__(self, live: Live, job: str) -> None:
         self._live = live
@@ -248,7 +248,7 @@ _NOT_KNOWN = "Its subtasks are not known: it is older than this coordinator."
 
 
 class JobCheckpoints:
-    """Made in the current slot."""
+    """A job's checkpoints, in the current slot: plots, the history, and the subtasks of one checkpoint, slowest first."""
 
     def __init__(self) -> None:
         self._found: dict[int, CheckpointInfo] = {}
@@ -290,7 +290,7 @@ class JobCheckpoints:
 
 
 class JobExceptions:
-    """Made in the current slot."""
+    """A job's failures, in the current slot, newest first: message, the record's place, remedy, and the folded trace."""
 
     def __init__(self) -> None:
         self._shown: tuple[ExceptionView, ...] | None = None
@@ -331,7 +331,7 @@ LINES_SHOWN = 300
 
 
 class JobLogTail:
-    """Made in the current slot."""
+    """The newest log lines of a job's processes, in the current slot."""
 
     def __init__(self, access: ClusterAccess, job: str) -> None:
         self._access = access
