@@ -120,7 +120,7 @@ _NO_SUBTASK = "No subtask of it runs."
 
 
 class JobOverview:
-    """The overview of a job, in the current slot: its graph, the selected node, and the plots of the last 15 minutes."""
+    """The overview of a job, in the current slot: its graph, the selected node, and plots."""
 
     def __init__(self, live: Live, job: str) -> None:
         self._live = live
@@ -248,7 +248,7 @@ _NOT_KNOWN = "Its subtasks are not known: it is older than this coordinator."
 
 
 class JobCheckpoints:
-    """A job's checkpoints, in the current slot: plots, the history, and the subtasks of one checkpoint, slowest first."""
+    """A job's checkpoints, in the current slot: plots, the history, and the subtasks of one checkpoint."""
 
     def __init__(self) -> None:
         self._found: dict[int, CheckpointInfo] = {}
@@ -290,7 +290,7 @@ class JobCheckpoints:
 
 
 class JobExceptions:
-    """A job's failures, in the current slot, newest first: message, the record's place, remedy, and the folded trace."""
+    """A job's failures, in the current slot, newest first: message, the record's place, remedy, and the trace."""
 
     def __init__(self) -> None:
         self._shown: tuple[ExceptionView, ...] | None = None
