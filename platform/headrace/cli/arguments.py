@@ -70,7 +70,7 @@ OldProperties = Annotated[list[str] | None, typer.Option("--properties", hidden=
 
 
 def both_spellings(given: Sequence[str] | None, earlier: Sequence[str] | None) -> list[str]:
-    """Returns what an option and its earlier spelling were given."""
+    """Returns the values of an option and of its earlier spelling."""
     return [*(given or ()), *(earlier or ())]
 
 
@@ -89,7 +89,7 @@ def renames_of(given: Sequence[str] | None) -> dict[str, str]:
 
 
 def duration_ms(option: str, text: str) -> int:
-    """The duration that an option was given, in ms. Raises UserError, which names the option."""
+    """The duration that an option has, in ms. Raises UserError, which names the option."""
     from headrace.core.config import parse_duration_ms
     from headrace.core.errors import UserError
 

@@ -1,6 +1,6 @@
 """Selects the cluster: the named one, else the one in the environment, else the local one recorded in the home.
 
-What names a cluster is the URL of a coordinator, an election (`leadership.opening`), whose leader the client finds, or
+A cluster is named by the URL of a coordinator, by an election (`leadership.opening`), whose leader the client finds, or
 a cluster on Kubernetes or YARN.
 
     <home>/cluster/cluster.json      written by `headrace cluster start`: the processes of the local cluster

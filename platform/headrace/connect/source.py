@@ -263,7 +263,7 @@ class SourceConfig(Config):
     """Whether the engine may poll one batch ahead in a second thread while the chain works on the batch before. Worth
     it if a poll waits or works outside of the interpreter lock; the client must not be bound to one thread."""
     metadata_fields: ClassVar[tuple[str, ...]] = ()
-    """What `metadata:` may ask for."""
+    """The names that `metadata:` may request."""
 
     @property
     def bounded(self) -> bool:

@@ -13,7 +13,7 @@ from headrace.checkpoint.manifest import SUBTASK_DOCUMENTS, Manifest
 from headrace.coordinator.job import effects as do
 from headrace.coordinator.job import events as on
 from headrace.coordinator.job.config import Beginning
-from headrace.coordinator.job.effect_failures import failure_event
+from headrace.coordinator.job.effects import failure_event
 from headrace.coordinator.job.job_state import JobState
 from headrace.coordinator.job.journaling import WriteRecord, draft_of, journal_read
 from headrace.coordinator.job.machine import Machine

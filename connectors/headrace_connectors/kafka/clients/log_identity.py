@@ -1,4 +1,4 @@
-"""The identity of topics: cluster id and topic id, by which a log is told apart from another one of the same name.
+"""The identity of topics: cluster id and topic id, which distinguish a log from another one of the same name.
 
 Kafka has topic ids since 2.8. Where a broker names none, a topic has no identity, and is not checked.
 """

@@ -91,7 +91,7 @@ class TopicAudit:
         # a partition that is not in `begin` was added later: its output begins at offset 0
         asked = {split: offsets.get(split.partition, 0) for split in ids}
         doubts = self._reasons(config.topic, begin["topic"], asked, first, last)
-        # what begins in earlier versions has no identity
+        # committables of earlier versions have no identity
         if begin.get("log") and (now := self._ends.log()) and now != begin["log"]:
             doubts.append("the topic was created again, or is one of another cluster")
         self._doubts = tuple(doubts)

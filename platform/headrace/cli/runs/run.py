@@ -29,8 +29,7 @@ from headrace.cli.arguments import (
 )
 from headrace.cli.errors import reporting_errors
 from headrace.cli.runs.floors import read_floors
-from headrace.cli.runs.meter import Meter
-from headrace.cli.runs.run_result import Ran, print_summary, report_failure, require_savepoint
+from headrace.cli.runs.run_result import Meter, Ran, print_summary, report_failure, require_savepoint
 from headrace.cli.signals import handled, leaving_at_once, let_go_of_terminal, write_line
 from headrace.core.files.named_file import named_file
 from headrace.core.text.plural import plural
@@ -363,7 +362,7 @@ class _EndAsked:
     since_s: float = 0.0
 
     def __call__(self, number: int) -> None:
-        # a hang-up may come twice by itself: from the terminal and from the shell
+        # one hang-up may send two signals: from the terminal and from the shell
         if self.signals and number != signal.SIGHUP:
             os._exit(128 + number)
         self.since_s = time.monotonic()

@@ -166,7 +166,7 @@ def give_up_replay(pipeline: Pipeline, options: ReplayOptions, *, follow: bool, 
     from headrace.checkpoint.paths import job_url
     from headrace.checkpoint.stores.opening import open_store
     from headrace.core.clock import SystemClock
-    from headrace.spark.launch.give_up import give_up
+    from headrace.spark.launch.follow import give_up
 
     home = Home.from_environment()
     prepared = prepare_follow(pipeline, FollowOptions(options), home) if follow else prepare(pipeline, options, home)

@@ -1,6 +1,6 @@
 """Prepares a job for its driver: plans, origin, code in storage. Blocking.
 
-Planning imports the engine, which takes seconds on a busy host. A coordinator answers before that, so this module
+Planning imports the engine: seconds on a busy host. A coordinator answers before that, so this module
 imports the engine where it is first used: in `load_planning`, or for the first job.
 """
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from headrace.coordinator.job_registry.events import Stop
 
 LEFT_LEAST_MS = 1_000
-"""What a driver that comes late has at least."""
+"""Lower bound of the time of a driver that is late."""
 
 
 class StopsDue:

@@ -74,23 +74,23 @@ class Triggers:
             self._known.pop(next(iter(self._known)))
 
     def answer(self, trigger_id: str, path: str | None, failure: Failure | None, note: str | None = None) -> None:
-        """Marks an operation as completed or failed. note: what the user should know about the success. Ignores unknown
+        """Marks an operation as completed or failed. note: a remark on the success for the user. Ignores unknown
         ids, which were dropped beyond the bound."""
-        known = self._known.get(trigger_id)
-        if known is None:
+        operation = self._known.get(trigger_id)
+        if operation is None:
             return
         change: dict[str, object] = {"status": "completed", "path": path}
         error: dict[str, object] = {}
         if failure is not None:
             change, error = {"status": "failed"}, {"error": _error(failure)}
-        kept = None if known.kept is None else known.kept.model_copy(update={**change, "failure": failure})
+        kept = None if operation.kept is None else operation.kept.model_copy(update={**change, "failure": failure})
         update = {**change, **error, "progress": note}
-        self._known[trigger_id] = _Operation(known.trigger.model_copy(update=update), kept)
+        self._known[trigger_id] = _Operation(operation.trigger.model_copy(update=update), kept)
 
     def kept(self, trigger_id: str) -> TriggerKept | None:
         """Returns the operation as the ledger should have it; None: it is an audit, or was dropped."""
-        known = self._known.get(trigger_id)
-        return None if known is None else known.kept
+        operation = self._known.get(trigger_id)
+        return None if operation is None else operation.kept
 
     def forget(self, trigger_id: str) -> None:
         """Drops an operation that was refused: it never began."""
@@ -105,19 +105,19 @@ class Triggers:
         self._change(trigger_id, {"status": "completed", "audit": report})
 
     def _change(self, trigger_id: str, change: dict[str, object]) -> None:
-        known = self._known.get(trigger_id)
-        if known is not None:
-            self._known[trigger_id] = _Operation(known.trigger.model_copy(update=change), known.kept)
+        operation = self._known.get(trigger_id)
+        if operation is not None:
+            self._known[trigger_id] = _Operation(operation.trigger.model_copy(update=change), operation.kept)
 
     def get(self, job: str, trigger_id: str) -> Trigger:
         """Returns the current state of the operation. Raises JobNotFoundError."""
-        known = self._known.get(trigger_id)
-        if known is None or known.trigger.job_id != job:
+        operation = self._known.get(trigger_id)
+        if operation is None or operation.trigger.job_id != job:
             raise JobNotFoundError(
                 f"job {job} has no operation {trigger_id!r}",
                 remedy="it is an old one, or an audit that a restarted coordinator does not know: look at the job",
             )
-        return known.trigger
+        return operation.trigger
 
 
 def _error(failure: Failure) -> ErrorBody:

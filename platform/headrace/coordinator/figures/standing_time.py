@@ -16,8 +16,8 @@ from headrace.coordinator.figures.quiet_partitions import AHEAD_MS, QUIET_MS
 from headrace.coordinator.figures.watched_plan import WatchedPlan, WatchedSource
 from headrace.core.config import duration_text
 from headrace.core.signals import TIME_MIN
-from headrace.core.text.moment_text import moment_text
 from headrace.core.text.plural import plural
+from headrace.core.text.span_text import moment_text
 from headrace.rpc.figures import PartitionFigures
 from headrace.rpc.status import SlotStatus, SubtaskStatus
 

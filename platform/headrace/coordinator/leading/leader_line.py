@@ -118,7 +118,7 @@ class LeaderLine:
         except (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout) as error:
             return NotForwarded(_unreachable(leader, error), is_unheard=True)
         except httpx.HTTPError as error:
-            # it may have been handled: whoever sends it again has to know that
+            # it may have been handled: the client has to know that before it sends the request again
             return NotForwarded(_unreachable(leader, error), is_unheard=request.method in {"GET", "HEAD"})
         try:
             await _answered(response, send)

@@ -22,7 +22,7 @@ class ResourcesConfig:
 
     target          where
     provisioning    how many
-    worker_address  HOST:PORT at which they reach the control plane of whoever leads; None: as clients find the leader
+    worker_address  HOST:PORT at which they reach the control plane of the leader; None: as clients find the leader
     workers_file    what pods are made of (`resources.kubernetes.workers_file`)
     """
 

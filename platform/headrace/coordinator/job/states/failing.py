@@ -28,7 +28,7 @@ class Failing(Leaving):
         return super().enter(job, now_ms)
 
     def on(self, job: Job, event: Event, now_ms: int) -> Next:
-        """As all that leave; the cause of an outage between slots takes its place."""
+        """As all that leave; the cause of an outage between slots replaces it."""
         if isinstance(event, CauseFound) and self._failure.domain == Domain.EXTERNAL:
             self._failure = event.failure
             job.note(event.failure, "the cause of this failure", event.attempt)
