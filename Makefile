@@ -200,6 +200,7 @@ docs: $(READY)
 	$(BIN)/python -m headrace.spec.reference.step_page > docs/steps.md.new && mv docs/steps.md.new docs/steps.md
 	$(BIN)/python -m headrace.cli.reference.error_page > docs/errors.md.new && mv docs/errors.md.new docs/errors.md
 	$(BIN)/python -m headrace.coordinator.job.document > docs/job-states.md.new && mv docs/job-states.md.new docs/job-states.md
+	PYTHONPATH=tests $(BIN)/python -m tidy.pinned
 
 # To search, a browser needs it from a server: python -m http.server --bind 127.0.0.1 --directory build/site
 site: $(READY)

@@ -23,8 +23,7 @@ from headrace.coordinator.dispatch.accepted_job import Prepared, Request, Surrou
 from headrace.coordinator.dispatch.job_reference import new_job_id
 from headrace.coordinator.dispatch.known_job import KnownJob, running_status, savepoint_folder
 from headrace.coordinator.dispatch.preparation import earlier_origin, plans_at, ship_code, wished_origin
-from headrace.coordinator.dispatch.stops_due import StopsDue
-from headrace.coordinator.dispatch.triggers import Triggers, outcome, resumed
+from headrace.coordinator.dispatch.triggers import StopsDue, Triggers, outcome, resumed
 from headrace.coordinator.driver.driver import JobDriver, JobWatch
 from headrace.coordinator.driver.job_log import JobLog
 from headrace.coordinator.driver.job_setup import JobSetup, is_of_earlier_term

@@ -10,8 +10,9 @@ savepoint, rescale    failed, with `retry`: as when the attempt of the job fails
 
 from __future__ import annotations
 
+import asyncio
 import secrets
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
@@ -25,6 +26,8 @@ from headrace.rpc.failure import failure_of
 from headrace.rpc.messages import Failure
 
 TRIGGERS_MAX = 1_000
+STOP_LEFT_LEAST_MS = 1_000
+"""What the driver of a stop has at least if it comes late."""
 
 _ENDS = {"stop": "FINISHED", "cancel": "CANCELED"}
 """Operation -> the end of a job with which it has succeeded."""
@@ -118,6 +121,32 @@ class Triggers:
                 remedy="it is an old one, or an audit that a restarted coordinator does not know: look at the job",
             )
         return operation.trigger
+
+
+class StopsDue:
+    """The times of stops that wait for their job to get a driver: an entry for each, until its time is over."""
+
+    def __init__(self) -> None:
+        self._due_s: dict[str, float] = {}
+        """Request -> when its time is over, by the loop's clock."""
+
+    def watch(self, stop: on.Stop, on_due: Callable[[], None]) -> None:
+        """Begins the time of a stop. `on_due` is called when it is over."""
+        loop = asyncio.get_running_loop()
+        self._due_s[stop.request] = loop.time() + stop.within_ms / 1000
+
+        def due() -> None:
+            del self._due_s[stop.request]
+            on_due()
+
+        loop.call_at(self._due_s[stop.request], due)
+
+    def left_ms(self, stop: on.Stop) -> int:
+        """Returns what is left of the stop's time: all of it if it has not waited."""
+        due_s = self._due_s.get(stop.request)
+        if due_s is None:
+            return stop.within_ms
+        return max(round((due_s - asyncio.get_running_loop().time()) * 1000), STOP_LEFT_LEAST_MS)
 
 
 def _error(failure: Failure) -> ErrorBody:

@@ -88,12 +88,13 @@ class Step:
         return {MAIN: main, **timed, **bad}
 
     def planned(self, config: OperatorConfig, main: Stream, needs: InputNeeds | None = None) -> LogicalNode:
-        """The node of a step that can be spread as the user likes. needs: those of the config; None: it has none."""
+        """The node of a step that can be spread as the user likes. needs: those of the config, if they are computed
+        already."""
         partitioning = None
         with suppress(UnknownInputError):  # a wrong partition leaves the columns as they are
             partitioning = partitioning_of(self.node.partition, self.stream, self.path, self.problems)
         parallelism = self.node.parallelism or self.default_parallelism
-        return self.placed(config, main, needs or InputNeeds(), parallelism=parallelism, partitioning=partitioning)
+        return self.placed(config, main, needs or config.needs(), parallelism=parallelism, partitioning=partitioning)
 
     def placed(
         self,

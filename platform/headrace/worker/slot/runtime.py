@@ -75,7 +75,8 @@ from headrace.worker.slot.slice import Slice, SliceOptions
 from headrace.worker.slot.status_report import StatusReport, report_interval_ms
 from headrace.worker.slot.user_code import fetch_code, put_on_path
 from headrace.worker.state.restore import NodeStates, restored_states
-from headrace.worker.state.uploader import Uploader, UploadPlan
+from headrace.worker.state.snapshot_documents import UploadPlan
+from headrace.worker.state.uploader import Uploader
 
 _log = logging.getLogger(__name__)
 

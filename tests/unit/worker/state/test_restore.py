@@ -20,7 +20,8 @@ from headrace.rpc.messages import Acked, FromSlot
 from headrace.state.snapshot import Chunk, StateKind, StateSnapshot
 from headrace.worker.control import SubtaskSnapshot
 from headrace.worker.state.restore import restored_states
-from headrace.worker.state.uploader import Uploader, UploadPlan
+from headrace.worker.state.snapshot_documents import UploadPlan
+from headrace.worker.state.uploader import Uploader
 from support.processes.running import wait_until
 from support.storage.uploads import uploading
 from support.suite.properties import weighted
