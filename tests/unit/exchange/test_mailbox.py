@@ -21,7 +21,7 @@ def rows(*values: int) -> pl.DataFrame:
 
 
 def mailbox(channels: int = 1, rows_max: int = 100, merge: int = 1_000, *, aligned: bool = True) -> Mailbox:
-    return Mailbox(channels, ChannelBounds(rows_max=rows_max), merge_rows_max=merge, aligned=aligned)
+    return Mailbox((0,) * channels, ChannelBounds(rows_max=rows_max), merge_rows_max=merge, aligned=aligned)
 
 
 def values(element: object) -> list[int]:

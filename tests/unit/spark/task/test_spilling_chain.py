@@ -111,7 +111,7 @@ def test_shares_of_keys_come_to_the_same(tmp_path: Path, monkeypatch: pytest.Mon
     divided: list[int] = []
     divide = spilling_chain.SpillingChain._divide
 
-    def counted(self: spilling_chain.SpillingChain, keys: tuple[str, ...]) -> None:
+    def counted(self: spilling_chain.SpillingChain, keys: spilling_chain.Keys) -> None:
         divided.append(self._depth)
         divide(self, keys)
 
