@@ -104,7 +104,7 @@ class SidesOperator:
         """Keeps the rows."""
         if WM in batch.columns:
             lowest = batch.filter(pl.col(WM) > TIME_MIN).get_column(WM).min()
-            assert lowest is None or int(str(lowest)) >= self.watermark, f"{lowest} is below {self.watermark}"
+            assert not isinstance(lowest, int) or lowest >= self.watermark, f"{lowest!r} is below {self.watermark}"
         self._rows[number].append(batch.select(self._keys[number], "n", TS))
         self._count()
 
@@ -122,8 +122,8 @@ class SidesOperator:
         return watermark
 
     def _count(self) -> None:
-        times = [frame.get_column(TS).min() for frames in self._rows for frame in frames if frame.height]
-        self.next_end = min((int(str(each)) + 1 for each in times), default=None)
+        times = [frame.get_column(TS).min() for frames in self._rows for frame in frames]
+        self.next_end = min((time + 1 for time in times if isinstance(time, int)), default=None)
 
     def snapshot(self) -> list[StateSnapshot]:
         """The rows of each side, by its key."""
