@@ -14,7 +14,7 @@ Hidden columns (names begin with `__`, which user columns may not):
     __o_text  String   topic, or the made row's key as JSON
     __o_major Int64    partition, or the made row's window start
     __o_minor Int64    offset, or the made row's number
-    __o_index Int64    place within the source row after `explode`
+    __o_index Int64    place among the rows made from one source row: extended by `explode` and `union`
 """
 
 from __future__ import annotations

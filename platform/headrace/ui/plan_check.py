@@ -76,7 +76,7 @@ def plan_inputs(compiled: Compiled) -> dict[str, list[str]]:
     """The graph of a plan: node -> the nodes that it reads."""
     inputs: dict[str, list[str]] = {node.name: [] for node in compiled.logical.nodes}
     for node in compiled.logical.nodes:
-        inputs[node.name] = list(dict.fromkeys(source for source, _ in node.inputs))
+        inputs[node.name] = list(dict.fromkeys(read.source for read in node.inputs))
     return inputs
 
 

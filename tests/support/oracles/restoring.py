@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import polars as pl
 
-from headrace.operators.operator import Operator, OperatorConfig
+from headrace.operators.operator import MultiInputOperator, Operator, OperatorConfig
 from headrace.state.parquet import read_row_groups, write_chunks
 from headrace.state.redistribute import group_span, needed, share
 from headrace.state.snapshot import StateSnapshot
@@ -33,6 +33,7 @@ def restored(config: OperatorConfig, snapshots: Sequence[Sequence[StateSnapshot]
                     share(frame, state.kind, state.keys, subtask, parallelism, MAX_PARALLELISM) for frame in frames
                 ]
         operator = config.open()
+        assert not isinstance(operator, MultiInputOperator)
         operator.restore(states)
         made.append(operator)
     return made

@@ -21,7 +21,7 @@ from headrace.checkpoint.stores.opening import open_folder, read_url
 from headrace.checkpoint.stores.store import ObjectStore
 from headrace.checkpoint.unique_names import unique_part
 from headrace.operators.aggregation.deltas import DeltaOperator, Portion, Unit
-from headrace.operators.operator import Operator
+from headrace.operators.operator import OpenedStep
 from headrace.plan.physical import PhysicalPlan, Task
 from headrace.spark.levels.levels import reads_source
 from headrace.spark.task.order import JobOrder
@@ -74,7 +74,7 @@ class TaskStates:
         """Returns the state of operators that read all of it."""
         return self._whole([node for node in self._before if not self._goes_on(node)])
 
-    def resume(self, node: str, operator: Operator) -> bool:
+    def resume(self, node: str, operator: OpenedStep) -> bool:
         """Lets an operator continue with its units in place. Returns whether it did."""
         if not self._goes_on(node):
             return False
@@ -115,7 +115,7 @@ class TaskStates:
             whole.append((node, StateSnapshot(state.name, state.kind, state.keys, chunks)))
         return whole
 
-    def keep(self, given: Given, operators: Mapping[str, Operator]) -> None:
+    def keep(self, given: Given, operators: Mapping[str, OpenedStep]) -> None:
         """Writes a chain's state. given: its states at the barrier; operators: its operators by node."""
         if self._into is None:
             return

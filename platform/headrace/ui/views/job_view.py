@@ -29,7 +29,7 @@ PARTITIONS_SHOWN = 15
 class JobHead:
     """facts: (label, value); notes: (kind, text) of what a user should read.
 
-    kind    `alarm`, `failure`, `message` or `warning`
+    kind    `alarm`, `failure`, `message`, `warning` or `waiting`
     """
 
     name: str
@@ -42,6 +42,8 @@ class JobHead:
 def job_head(status: JobStatus) -> JobHead:
     """The head of a job's page."""
     checkpoint = status.checkpoint
+    # the warning about time that stands has the same text
+    warned = {each.node for each in status.warnings if each.kind == "standing-time"}
     facts = (
         ("Attempt", str(status.attempt)),
         ("Parallelism", str(status.parallelism)),
@@ -57,6 +59,7 @@ def job_head(status: JobStatus) -> JobHead:
         ("failure", status.failure),
         ("message", status.message),
         *(("warning", each.text) for each in status.warnings),
+        *(("waiting", f"{each.node} waits for {each.on}") for each in status.waiting if each.node not in warned),
     )
     return JobHead(
         name=status.name,

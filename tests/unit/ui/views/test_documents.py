@@ -18,6 +18,7 @@ from headrace.client.models import (
     SinkAudit,
     SubtaskState,
     TransactionState,
+    WaitingState,
     moment,
 )
 from headrace.client.output_models import DeadLetterInfo, DeadLetterList, TransactionInfo, TransactionList
@@ -96,6 +97,14 @@ def test_the_head_of_a_job_names_what_is_wrong() -> None:
 def test_the_head_of_a_job_warns_of_its_data() -> None:
     warning = DataWarningState(node="a", kind="null-column", text="column x is NULL", since=moment(0))
     assert job_head(status(warnings=(warning,))).notes == (("warning", "column x is NULL"),)
+
+
+def test_the_head_of_a_job_says_what_time_waits_for_unless_a_warning_does() -> None:
+    waiting = WaitingState(node="a", on="input 1 of named: the next row of source s", since=moment(0))
+    stands = DataWarningState(node="a", kind="standing-time", text="a: event time stands still", since=moment(0))
+    note = ("waiting", "a waits for input 1 of named: the next row of source s")
+    assert job_head(status(waiting=(waiting,))).notes == (note,)
+    assert job_head(status(waiting=(waiting,), warnings=(stands,))).notes == (("warning", stands.text),)
 
 
 def test_the_busiest_node_comes_first() -> None:
