@@ -19,10 +19,9 @@ from headrace.core.clock import SystemClock
 from headrace.core.signals import TIME_MIN, Watermark
 from headrace.execution.planning import JobPlans
 from headrace.local.engine.compile import compile_pipeline
-from headrace.local.engine.data_watch import LOOK_MS, SliceWatch
-from headrace.local.engine.job import JobOptions, open_linked, slices_of
-from headrace.local.engine.reports import Reports
+from headrace.local.engine.job import LOOK_MS, JobOptions, SliceWatch, open_linked, slices_of
 from headrace.local.engine.rows_run import run_on_rows
+from headrace.local.engine.subtask_epochs import Reports
 from headrace.plan.explain import explain_lines
 from headrace.plan.physical import PhysicalPlan
 from headrace.spark.driver.replay import Replay, ReplayWish
