@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from headrace.coordinator.job.events import CauseFound, Event
+from headrace.coordinator.job.events import CauseFound, Event, SlotFailed
 from headrace.coordinator.job.job import Job
 from headrace.coordinator.job.job_state import JobState
 from headrace.coordinator.job.states.shared.leaving import Leaving
@@ -29,9 +29,11 @@ class Failing(Leaving):
 
     def on(self, job: Job, event: Event, now_ms: int) -> Next:
         """As all that leave; the cause of an outage between slots takes its place."""
-        if isinstance(event, CauseFound) and self._failure.domain == Domain.EXTERNAL:
+        cause = isinstance(event, CauseFound | SlotFailed) and event.failure.domain != Domain.EXTERNAL
+        if cause and self._failure.domain == Domain.EXTERNAL:
             self._failure = event.failure
-            job.note(event.failure, "the cause of this failure", event.attempt)
+            attempt = event.attempt if isinstance(event, CauseFound) else job.attempt
+            job.note(event.failure, "the cause of this failure", attempt)
         return super().on(job, event, now_ms)
 
     def end(self) -> ToFailed:
