@@ -29,12 +29,19 @@ class Failing(Leaving):
 
     def on(self, job: Job, event: Event, now_ms: int) -> Next:
         """As all that leave; the cause of an outage between slots takes its place."""
-        cause = isinstance(event, CauseFound | SlotFailed) and event.failure.domain != Domain.EXTERNAL
-        if cause and self._failure.domain == Domain.EXTERNAL:
-            self._failure = event.failure
-            attempt = event.attempt if isinstance(event, CauseFound) else job.attempt
-            job.note(event.failure, "the cause of this failure", attempt)
+        match event:
+            case CauseFound(attempt, failure):
+                self._replace(job, failure, attempt)
+            case SlotFailed(_, failure):
+                self._replace(job, failure, job.attempt)
+            case _:
+                pass
         return super().on(job, event, now_ms)
+
+    def _replace(self, job: Job, cause: Failure, attempt: int) -> None:
+        if self._failure.domain == Domain.EXTERNAL and cause.domain != Domain.EXTERNAL:
+            self._failure = cause
+            job.note(cause, "the cause of this failure", attempt)
 
     def end(self) -> ToFailed:
         """Returns the transition to FAILED."""
