@@ -15,6 +15,10 @@ from sim.world import ViolationError, World
 
 _REPEATED = "the same failure"
 """How the error of a job begins that was ended for it."""
+CRASH = "killed by SIGSEGV"
+"""How a slot ends that reads the row."""
+_OUTAGES = ("is lost", "a peer is gone", "fenced", "a file is missing")
+"""What slots that somebody kills, and those beside them, report."""
 Positions = Mapping[int, int]
 
 
@@ -81,9 +85,18 @@ class PoisonAuditor:
         """The job is over, by the record of a coordinator."""
         if self._after is None or not error.startswith(_REPEATED):
             return
+        if any(outage in error for outage in _OUTAGES):
+            raise ViolationError(f"an outage has ended the job: {error}")
+        if CRASH not in error:
+            return
         last = self._crashes.get(coordinator, [])[-self._after :]
         if len(last) < self._after:
             raise ViolationError(f"{len(last)} crashes have ended the job, not {self._after}: {error}")
         for before, now in pairwise(last[1:]):
-            if (before.epoch or 0) < (now.epoch or 0) and before.positions != now.positions:
+            if (before.epoch or 0) < (now.epoch or 0) and _read(before) != _read(now):
                 raise ViolationError(f"the job was ended though it moved on from {before.positions} to {now.positions}")
+
+
+def _read(crash: _Crash) -> Positions:
+    """Partition -> rows that were read before; without those of which none was."""
+    return {partition: position for partition, position in crash.positions.items() if position}

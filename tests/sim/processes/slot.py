@@ -25,6 +25,7 @@ from headrace.worker.slot.attempt.events import (
     UploaderJoined,
 )
 from headrace.worker.slot.attempt.machine import AttemptMachine
+from sim.audit.poison import CRASH
 from sim.audit.slot import SlotAuditor
 from sim.external.outside import SOURCE
 from sim.processes.subtasks import TASKS, Deployment, Subtasks
@@ -39,7 +40,6 @@ GRACE_MS = 30_000
 REPORT_MS = 20_000
 """Rarer than in a real slot: reports decide nothing here."""
 HANGS_MS = 600_000
-CRASH = "killed by SIGSEGV"
 
 
 class Slot(Process):
