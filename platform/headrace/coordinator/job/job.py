@@ -305,6 +305,11 @@ class RepeatedFailures:
         if self._after is None:
             return None
         self._failed_ms = now_ms
+        if not self._positions <= positions:
+            # a checkpoint was recorded, and its attempt failed before the output was committed; a new partition alone
+            # is no progress
+            self._counts.clear()
+        self._positions = positions
         kind = failure.node, _VARIES.sub("", failure.message.partition("\n")[0])
         count = self._counts.pop(kind, 0) + 1
         self._counts[kind] = count

@@ -65,6 +65,23 @@ def test_progress_ends_the_count() -> None:
     assert repeated.on_failure(PANIC, FURTHER, 3) is None
 
 
+def test_a_checkpoint_that_only_the_next_attempt_commits_is_progress() -> None:
+    """An attempt that fails between record and commit does not report it."""
+    repeated = RepeatedFailures(3)
+    repeated.on_checkpoint(AT, 0)
+    assert repeated.on_failure(PANIC, AT, 1) is None
+    assert repeated.on_failure(PANIC, AT, 2) is None
+    assert repeated.on_failure(PANIC, FURTHER, 3) is None
+    assert repeated.on_failure(PANIC, FURTHER, 4) is None
+    assert repeated.on_failure(PANIC, FURTHER, 5) is not None
+
+
+def test_a_new_partition_is_no_progress() -> None:
+    repeated = RepeatedFailures(2)
+    assert repeated.on_failure(PANIC, AT, 0) is None
+    assert repeated.on_failure(PANIC, AT | {Position("flights", "flights", 2, 0)}, 1) is not None
+
+
 def test_a_checkpoint_that_has_not_moved_proves_nothing_at_once() -> None:
     repeated = RepeatedFailures(3)
     repeated.on_checkpoint(AT, 0)
