@@ -13,6 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import polars as pl
 import pytest
 
 from headrace.core.errors import DataError
@@ -33,7 +34,7 @@ from support.flows.poisoned_sinks import (
     physical_rows,
     sql_sinks,
 )
-from support.kafka.broker import Broker, Record, consume_all
+from support.kafka.broker import Broker, Record, consume_all, create_topic, produce, unique_topic
 from support.oracles.json_messages import oracle
 
 pytestmark = pytest.mark.broker
@@ -188,3 +189,36 @@ def test_where_a_row_fails_the_job_sink_and_row_are_named(name: str, broker: Emb
     assert caught.value.remedy
     shown = f"'n': {rows[refused]['n']}," if sink.reads != "texts" else repr(str(rows[refused]["s"])[:50])[1:-1]
     assert shown in str(caught.value)
+
+
+METADATA = {name: name for name in ("topic", "partition", "offset", "timestamp", "key", "headers")}
+
+
+@pytest.mark.parametrize("count", [60, pytest.param(10_000, marks=pytest.mark.full)])
+def test_an_archive_keeps_hostile_records_as_they_are(count: int, broker: EmbeddedBroker, tmp_path: Path) -> None:
+    """Also tombstones, keys that are no text, and headers without a value."""
+    topic = create_topic(broker, unique_topic("hostile"), 2)
+    messages = poisoned_json(count, count).messages
+    values = [None if number % 7 == 3 else message for number, message in enumerate(messages)]
+    keys = [None if number % 5 == 1 else b"\xff\0" + message[:number] for number, message in enumerate(messages)]
+    headers: list[list[tuple[str, str | bytes | None]]] = [
+        [("h", None), ("h", message[:9]), ("", b"")][: number % 4] for number, message in enumerate(messages)
+    ]
+    produce(broker, topic, values, keys=keys, headers=headers, partition=[number % 2 for number in range(count)])
+    kafka = {"brokers": broker.bootstrap, "topic": topic, "stop": "latest", "metadata": METADATA}
+    source = {"kafka": kafka, "format": {"raw": {"tombstones": "keep"}}, "schema": {"value": "binary"}}
+    names = ("offset", "timestamp", "key", "value")
+    right = [
+        {name: getattr(record, name) for name in names} | {"headers": list(record.headers)}
+        for record in consume_all(broker, topic)
+    ]
+    for way in WAYS[:2]:
+        kept = tmp_path / way.engine
+        sink = {"from": "s", "archive": {"path": str(kept)}}
+        run({"name": "archive", "parallelism": 2, "sources": {"s": source}, "sinks": {"out": sink}}, way, tmp_path)
+        archived = [row for file in kept.rglob("*.parquet") for row in pl.read_parquet(file).to_dicts()]
+        assert frozen_rows([row | {"headers": pairs(row["headers"])} for row in archived]) == frozen_rows(right)
+
+
+def pairs(headers: list[dict[str, Any]] | None) -> list[tuple[str, bytes | None]]:
+    return [(header["key"], header["value"]) for header in headers or ()]
