@@ -201,9 +201,8 @@ def test_an_archive_keeps_hostile_records_as_they_are(count: int, broker: Embedd
     messages = poisoned_json(count, count).messages
     values = [None if number % 7 == 3 else message for number, message in enumerate(messages)]
     keys = [None if number % 5 == 1 else b"\xff\0" + message[:number] for number, message in enumerate(messages)]
-    headers: list[list[tuple[str, str | bytes | None]]] = [
-        [("h", None), ("h", message[:9]), ("", b"")][: number % 4] for number, message in enumerate(messages)
-    ]
+    three: list[list[tuple[str, str | bytes | None]]] = [[("h", None), ("h", each[:9]), ("", b"")] for each in messages]
+    headers = [found[: number % 4] for number, found in enumerate(three)]
     produce(broker, topic, values, keys=keys, headers=headers, partition=[number % 2 for number in range(count)])
     kafka = {"brokers": broker.bootstrap, "topic": topic, "stop": "latest", "metadata": METADATA}
     source = {"kafka": kafka, "format": {"raw": {"tombstones": "keep"}}, "schema": {"value": "binary"}}
