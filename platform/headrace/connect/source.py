@@ -97,12 +97,14 @@ class RowBatch:
     """n rows that the connector itself returns as columns of the node's schema (generator, memory, Parquet files).
 
     `timestamps` as in MessageBatch. A frame that lacks a nullable column of the schema reads as NULL there.
+    `bad`: number of a row that cannot be read -> reason; the source's `on_error` decides about it.
     """
 
     rows: pl.DataFrame
     positions: Offsets
     runs: tuple[Run, ...]
     timestamps: Offsets | None = None
+    bad: Mapping[int, str] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.positions)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from headrace.coordinator.job.job import Job
-from headrace.coordinator.job.poison import RepeatedFailures
+from headrace.coordinator.job.job import Job, RepeatedFailures
 from headrace.coordinator.job.states import restarting
 from headrace.coordinator.job.states.shared import any_event
 from headrace.coordinator.job.states.transitions import STAY

@@ -19,6 +19,7 @@ from headrace.cli.spark.driver import SentReplay
 from headrace.cli.spark.replay_options import Comparison, Following, History, SparkTarget, Work
 from headrace.cli.spark.settings import BEGINS_ANEW, Teller, interruptible, quiet_driver, settings_of, travelling
 from headrace.client.submission import file_form
+from headrace.core.concealing import conceal_error
 from headrace.core.errors import ExternalError, UnreachableError, UserError
 from headrace.core.files.named_file import named_file
 from headrace.core.settings import Home
@@ -130,6 +131,7 @@ class ReplayCommand:
         try:
             yield
         except (UserError, ExternalError) as error:
+            conceal_error(error)
             if self.as_json:
                 rows = dict.fromkeys(("rows_in", "rows_out", "late", "bad"), 0)
                 ended = {"seconds": round(self._seconds(), 3), "savepoint": None, "error": str(error)}

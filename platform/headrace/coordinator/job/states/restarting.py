@@ -11,8 +11,7 @@ from typing import ClassVar
 from headrace.coordinator.job.events import CauseFound, Event, JournalFailed, SlotFailed, StopAsked, Tick
 from headrace.coordinator.job.job import Job
 from headrace.coordinator.job.job_state import JobState
-from headrace.coordinator.job.states.shared.after_failure import after_cause
-from headrace.coordinator.job.states.shared.any_event import on_any
+from headrace.coordinator.job.states.shared.any_event import after_cause, on_any
 from headrace.coordinator.job.states.transitions import STAY, Next, ToEndingEarly, ToScheduling
 from headrace.core.errors import Domain
 from headrace.rpc.messages import Failure
