@@ -33,6 +33,7 @@ from headrace.operators.operator import OperatorConfig
 from headrace.plan.physical import PhysicalPlan, SourceSpec, StepSpec
 from headrace.state.parquet import checksum, write_chunks
 from headrace.state.redistribute import group_span
+from headrace.state.row_groups import key_order
 from headrace.state.snapshot import Chunk, StateKind, StateSnapshot
 
 EPOCH = ATTEMPT = 1
@@ -275,7 +276,7 @@ def _placed(source: str, splits: Sequence[Split], positions: Mapping[str, Mappin
 def _written(state: StateSnapshot, share: Share, store: ObjectStore) -> StateHandle:
     first, last = group_span(share.subtask, share.of, share.max_parallelism)
     parts, columns = [], dict[str, str]()
-    for file in write_chunks(state.chunks):
+    for file in write_chunks(state.chunks, key_order(state, share.max_parallelism)):
         path = state_path(ATTEMPT, EPOCH, share.node, share.subtask, unique_part())
         store.write(path, file.data)
         groups = tuple(range(len(file.rows)))

@@ -145,7 +145,7 @@ class TaskStates:
             into.write(path, data)
             return path
 
-        files, columns = write_whole(state.chunks, write)
+        files, columns = write_whole(state, self._max_parallelism, write=write)
         kept.files += [part.model_copy(update={"portion": mark}) for part in files]
         kept.columns |= columns
 

@@ -150,12 +150,12 @@ class Uploader:
         return document, size
 
     def _incremental(self, snapshot: SubtaskSnapshot, node: str, state: StateSnapshot, write: Write) -> StateHandle:
-        files = self._files.setdefault((snapshot.task, node, state.name), StateFiles())
+        files = self._files.setdefault((snapshot.task, node, state.name), StateFiles(self._plan.max_parallelism))
         files.bring(state, write)
         return self._handle(snapshot, node, state, files.parts(), files.columns())
 
     def _whole(self, snapshot: SubtaskSnapshot, node: str, state: StateSnapshot, write: Write) -> StateHandle:
-        parts, columns = write_whole(state.chunks, write)
+        parts, columns = write_whole(state, self._plan.max_parallelism, write=write)
         return self._handle(snapshot, node, state, parts, columns)
 
     def _handle(
