@@ -25,6 +25,7 @@ from headrace.checkpoint.stores.store import ObjectStore
 from headrace.checkpoint.unique_names import unique_part
 from headrace.connect.source import Split, SplitId
 from headrace.core.errors import UserError, did_you_mean
+from headrace.core.group_ranges import group_span
 from headrace.core.keygroups import key_groups
 from headrace.core.signals import TIME_MIN
 from headrace.core.source_state import SourceState, SplitState
@@ -32,7 +33,6 @@ from headrace.operators.bootstrap.state import GivenState
 from headrace.operators.operator import OperatorConfig
 from headrace.plan.physical import PhysicalPlan, SourceSpec, StepSpec
 from headrace.state.parquet import checksum, write_chunks
-from headrace.state.redistribute import group_span
 from headrace.state.row_groups import key_order
 from headrace.state.snapshot import Chunk, StateKind, StateSnapshot
 

@@ -20,12 +20,12 @@ from headrace.checkpoint.paths import state_path
 from headrace.checkpoint.stores.opening import open_folder, read_url_range
 from headrace.checkpoint.stores.store import ObjectStore
 from headrace.checkpoint.unique_names import unique_part
+from headrace.core.group_ranges import group_span
 from headrace.operators.aggregation.deltas import DeltaOperator, Portion, Unit
 from headrace.operators.operator import Operator
 from headrace.plan.physical import PhysicalPlan, Task
 from headrace.spark.levels.levels import reads_source
 from headrace.spark.task.order import JobOrder
-from headrace.state.redistribute import group_span
 from headrace.state.snapshot import Chunk, RestoredStates, StateSnapshot
 from headrace.worker.state.restore import NodeStates, ReadRange, checked_rows, restored_states
 from headrace.worker.state.state_files import write_whole

@@ -18,9 +18,11 @@ import numpy as np
 import polars as pl
 
 from headrace.checkpoint.manifest import FilePart, StateHandle
+from headrace.checkpoint.own_handles import can_hold
 from headrace.core.errors import ExternalError, InternalError
+from headrace.core.group_ranges import group_span
 from headrace.state.parquet import checksum, footer_bytes, read_row_groups, row_groups_of
-from headrace.state.redistribute import group_span, needed, share
+from headrace.state.redistribute import share
 from headrace.state.row_groups import RowGroup, RowGroups
 from headrace.state.snapshot import StateKind
 
@@ -80,17 +82,6 @@ class _Owner:
     of: int
     max_parallelism: int
 
-    def can_own(self, handle: StateHandle) -> bool:
-        """Whether rows of this handle can belong to it."""
-        return needed(
-            StateKind(handle.kind),
-            handle.keys,
-            (handle.first_group, handle.last_group),
-            subtask=self.subtask,
-            parallelism=self.of,
-            max_parallelism=self.max_parallelism,
-        )
-
     def share(self, frame: pl.DataFrame, handle: StateHandle, first_row: int = 0) -> pl.DataFrame:
         """Its rows of a frame. first_row: rows of the state before this frame, where rows are spread by number."""
         kind = StateKind(handle.kind)
@@ -104,7 +95,7 @@ def _frames(handles: list[StateHandle], owner: _Owner, read: ReadRange) -> list[
     frames: list[pl.DataFrame] = []
     rows_before = 0
     for handle in handles:
-        if not owner.can_own(handle):
+        if not can_hold(handle, owner.subtask, of=owner.of, max_parallelism=owner.max_parallelism):
             continue
         for part in handle.files:
             opened = _OpenPart(part, read, f" of state {handle.state!r} of node {handle.node!r}")

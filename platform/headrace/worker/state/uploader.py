@@ -18,10 +18,10 @@ from headrace.checkpoint.paths import state_path
 from headrace.checkpoint.stores.store import ObjectStore
 from headrace.checkpoint.unique_names import unique_part
 from headrace.core.errors import ExternalError, HeadraceError
+from headrace.core.group_ranges import group_span
 from headrace.rpc.failure import failure_of
 from headrace.rpc.figures import SUBTASK_BARRIERS, SubtaskBarrier
 from headrace.rpc.messages import Acked, Declined
-from headrace.state.redistribute import group_span
 from headrace.state.snapshot import StateSnapshot
 from headrace.worker.control import SubtaskSnapshot
 from headrace.worker.slot.attempt.epochs import EPOCHS_MAX, SlotEpochs, Upload

@@ -16,7 +16,8 @@ from headrace.checkpoint.paths import joined
 from headrace.checkpoint.stores.file import FileStore
 from headrace.checkpoint.stores.opening import read_url_range
 from headrace.core.errors import ExternalError
-from headrace.core.keygroups import key_groups, subtask_of
+from headrace.core.group_ranges import subtask_of
+from headrace.core.keygroups import key_groups
 from headrace.rpc.messages import Acked, FromSlot
 from headrace.state import redistribute
 from headrace.state.parquet import checksum, row_groups_of
