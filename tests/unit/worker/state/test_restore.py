@@ -12,12 +12,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headrace.checkpoint.manifest import SUBTASK_DOCUMENTS, FilePart, StateHandle
+from headrace.checkpoint.own_handles import own_handles
 from headrace.checkpoint.paths import joined
 from headrace.checkpoint.stores.file import FileStore
 from headrace.checkpoint.stores.opening import read_url_range
 from headrace.core.errors import ExternalError
 from headrace.core.group_ranges import subtask_of
 from headrace.core.keygroups import key_groups
+from headrace.execution.origin import rehashed
 from headrace.rpc.messages import Acked, FromSlot
 from headrace.state import redistribute
 from headrace.state.parquet import checksum, row_groups_of
@@ -26,6 +28,7 @@ from headrace.worker.control import SubtaskSnapshot
 from headrace.worker.state.restore import restored_states
 from headrace.worker.state.uploader import Uploader, UploadPlan
 from support.processes.running import wait_until
+from support.storage.checkpoints import manifest
 from support.storage.uploads import uploading
 from support.suite.properties import weighted
 
@@ -206,9 +209,22 @@ def test_files_of_earlier_versions_are_read_whole(tmp_path: Path, *, altered: bo
     assert frame.equals(owned(list(range(100)), 1, 3))
 
 
-def test_row_groups_of_another_max_parallelism_are_all_read(large: list[StateHandle]) -> None:
-    found = restored_states(large, ["t"], 0, of=1, max_parallelism=GROUPS + 1, read=read_url_range)["t"]["sums"]
-    assert sum(frame.height for frame in found) == ROWS
+@pytest.mark.parametrize("groups", [5, 64])
+def test_state_of_another_max_parallelism_is_hashed_anew(large: list[StateHandle], groups: int) -> None:
+    before = manifest(1).model_copy(update={"states": tuple(large), "max_parallelism": GROUPS})
+    now = rehashed(before, groups)
+    assert now.max_parallelism == groups
+    found: list[int] = []
+    for subtask in range(3):
+        own = own_handles(now.states, subtask, parallelism={"t": 3}, max_parallelism=groups)
+        (frames,) = restored_states(own, ["t"], subtask, of=3, max_parallelism=groups, read=read_url_range)[
+            "t"
+        ].values()
+        rows = pl.concat(frames)
+        owners = {subtask_of(int(group), 3, groups) for group in key_groups(rows, ["k"], groups)}
+        assert owners == {subtask}
+        found += rows["k"].to_list()
+    assert sorted(found) == list(range(ROWS))
 
 
 def test_states_of_other_nodes_are_not_looked_at() -> None:
