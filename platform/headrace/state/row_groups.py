@@ -3,9 +3,9 @@
     headrace.row_groups = {"max_parallelism": 128, "groups": [{"chunk": 0, "rows": 8000, "offset": 4, "bytes": 90125,
                            "checksum": "xxh64:..", "first": [0, 17], "last": [3, 5]}, ..]}
 
-The rows of a keyed chunk are sorted by (key group, hash of the key), and `first` and `last` are those of its first and
-last row. So a reader that has the footer knows which byte ranges can hold a key group or a key, and can verify each
-range alone. Rows without a key keep their order, and have neither.
+The rows of a keyed chunk are sorted by (key group, upper 48 bits of the key's hash), and `first` and `last` are those
+of the first and the last row. So a reader that has the footer knows which byte ranges can hold a key group or a key,
+and can verify each range alone. Rows without a key keep their order, and have neither.
 
 This module must not know Parquet.
 """
@@ -21,7 +21,6 @@ import numpy.typing as npt
 import polars as pl
 from pydantic import TypeAdapter
 
-from headrace.core.keygroups import Hashes
 from headrace.kernels.group.key_hash import key_hash
 from headrace.state.snapshot import StateKind, StateSnapshot
 
@@ -29,7 +28,9 @@ ROW_GROUP_ROWS_MAX = 8192
 """Rows of a row group: few enough that a key group of a large state takes few others along."""
 
 KeyPlace = tuple[int, int]
-"""(key group, hash) of a row's key: the order of rows in a keyed chunk."""
+"""(key group, hash >> 16) of a row's key: the order of rows in a keyed chunk."""
+_HASH_BITS = 48
+"""Bits of the hash in a place: with those of the key group it makes 64, which are sorted at once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +96,7 @@ ROW_GROUPS = TypeAdapter(RowGroups)
 
 @dataclass(frozen=True, slots=True)
 class KeyOrder:
-    """The order of a keyed state's rows in its files: by key group, then by the hash of the key columns."""
+    """The order of a keyed state's rows in its files: by key group, then by the upper bits of the key columns' hash."""
 
     keys: tuple[str, ...]
     max_parallelism: int
@@ -103,24 +104,25 @@ class KeyOrder:
     def sort(self, frame: pl.DataFrame) -> SortedRows:
         """Returns the rows in this order. Raises UserError for a column that cannot be a key."""
         hashes = key_hash(frame, self.keys)
-        # a sort by hash, then a stable one by key group: the latter is a radix sort, since groups have 16 bits
-        order = pl.Series(hashes).arg_sort().to_numpy()
-        groups = (hashes % np.uint64(self.max_parallelism)).astype(np.uint16)
-        order = order[np.argsort(groups[order], kind="stable")]
-        return SortedRows(frame[order], groups[order], hashes[order])
+        places = hashes % np.uint64(self.max_parallelism) << np.uint64(_HASH_BITS)
+        places |= hashes >> np.uint64(64 - _HASH_BITS)
+        if (places[1:] >= places[:-1]).all():
+            return SortedRows(frame, places)
+        order = pl.Series(places).arg_sort()
+        return SortedRows(frame[order], places[order.to_numpy()])
 
 
 @dataclass(frozen=True, slots=True)
 class SortedRows:
-    """Rows in the order of a `KeyOrder`, with key group and hash of each."""
+    """Rows in the order of a `KeyOrder`, with the place of each as one number."""
 
     frame: pl.DataFrame
-    groups: npt.NDArray[np.uint16]
-    hashes: Hashes
+    places: npt.NDArray[np.uint64]
 
     def place(self, row: int) -> KeyPlace:
-        """Key group and hash of a row."""
-        return int(self.groups[row]), int(self.hashes[row])
+        """The place of a row."""
+        group, upper_hash = divmod(int(self.places[row]), 1 << _HASH_BITS)
+        return group, upper_hash
 
 
 def key_order(state: StateSnapshot, max_parallelism: int) -> KeyOrder | None:

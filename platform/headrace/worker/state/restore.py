@@ -21,7 +21,7 @@ from headrace.checkpoint.manifest import FilePart, StateHandle
 from headrace.checkpoint.own_handles import can_hold
 from headrace.core.errors import ExternalError, InternalError
 from headrace.core.group_ranges import group_span
-from headrace.state.parquet import checksum, footer_bytes, read_row_groups, row_groups_of
+from headrace.state.parquet import checksum, checksums, footer_bytes, read_row_groups, row_groups_of
 from headrace.state.redistribute import share
 from headrace.state.row_groups import RowGroup, RowGroups
 from headrace.state.snapshot import StateKind
@@ -165,8 +165,7 @@ class _OpenPart:
             members = [(number, self.groups.groups[number]) for number in row_groups]
             for begin, end in _ranges(member for _, member in members):
                 self._load(begin, min(end, self._end))
-            for number, member in members:
-                self._verify(number, member)
+            self._verify(members)
         try:
             return read_row_groups(self._data, row_groups)
         except InternalError as error:
@@ -187,9 +186,11 @@ class _OpenPart:
         if checksum(bytes(self._data)) != self._part.checksum:
             raise self._damaged(f"its checksum is not {self._part.checksum}, which was written")
 
-    def _verify(self, number: int, group: RowGroup) -> None:
-        if checksum(bytes(self._data[group.offset : group.offset + group.bytes])) != group.checksum:
-            raise self._damaged(f"row group {number}, {group.describe()}, is altered")
+    def _verify(self, members: Sequence[tuple[int, RowGroup]]) -> None:
+        found = checksums([bytes(self._data[group.offset : group.offset + group.bytes]) for _, group in members])
+        for (number, group), actual in zip(members, found, strict=True):
+            if actual != group.checksum:
+                raise self._damaged(f"row group {number}, {group.describe()}, is altered")
 
     def _damaged(self, reason: str) -> ExternalError:
         return ExternalError(
