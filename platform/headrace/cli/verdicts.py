@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def tell_verdicts(
-    compiled: Compiled, path: str, renames: Mapping[str, str], *, allow_dropped_state: bool
+    compiled: Compiled, path: str, renames: Mapping[str, str], *, allow_dropped_state: bool, rehashes: bool
 ) -> tuple[NodeVerdict, ...]:
     """Prints the verdicts to stderr. Raises UserError if state would be lost against the user's will.
 
@@ -29,7 +29,7 @@ def tell_verdicts(
     except (UserError, ExternalError) as error:
         typer.echo(f"{path}: this host cannot read it ({error.message}); the coordinator judges it", err=True)
         return ()
-    verdicts = judge(savepoint.manifest, compiled.physical, renames)
+    verdicts = judge(savepoint.manifest, compiled.physical, renames, rehashes=rehashes)
     typer.echo(f"from {savepoint.url}:", err=True)
     for line in verdict_lines(verdicts):
         typer.echo(f"  {line}", err=True)

@@ -56,6 +56,15 @@ class HdfsStore:
         except HdfsError as error:
             self._raise("read", path, error)
 
+    def read_range(self, path: str, offset: int, *, length: int) -> bytes:
+        """A part of the file."""
+        try:
+            # a DataNode refuses an offset past the end
+            length = min(length, self._files.status(self._path(path)).bytes - offset)
+            return self._files.read(self._path(path), offset=offset, length=length) if length > 0 else b""
+        except HdfsError as error:
+            self._raise("read", path, error)
+
     def list(self, prefix: str) -> list[str]:
         """Files below the folder, without temporary ones."""
         return sorted(each.path for each in self._walk(prefix) if not _is_temporary(each.path))

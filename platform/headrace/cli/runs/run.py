@@ -24,9 +24,11 @@ from headrace.cli.arguments import (
     AllowLostOutput,
     File,
     Json,
+    MaxParallelism,
     OldFinal,
     Rename,
     Set,
+    overrides_of,
     renames_of,
 )
 from headrace.cli.errors import reporting_errors
@@ -87,6 +89,7 @@ def run(
     allow_lost_output: AllowLostOutput = False,
     accept_new_topic: AcceptNewTopic = None,
     rename: Rename = None,
+    max_parallelism: MaxParallelism = None,
     threads: Annotated[bool, typer.Option("--threads", help="Run all subtasks as threads of this process.")] = False,
     metrics_port: Annotated[
         int | None,
@@ -106,10 +109,12 @@ def run(
     from headrace.local.pipeline_file import load_file
 
     accepted = tuple(sorted(set(accept_new_topic or ())))
-    allowed = Allowed(renames_of(rename), allow_dropped_state, allow_drained, allow_lost_output, accepted)
+    allowed = Allowed(
+        renames_of(rename), allow_dropped_state, allow_drained, allow_lost_output, accepted, max_parallelism
+    )
     wish = _Wish(file, from_savepoint, resume, allowed, savepoint, final or old_final, metrics_port, ui)
     _require_fitting(wish, threads=threads)
-    overrides = [*(set_ or []), *([] if name is None else [f"name={json.dumps(name)}"])]
+    overrides = overrides_of(set_, max_parallelism) + ([] if name is None else [f"name={json.dumps(name)}"])
     compiled = compile_loaded(load_file(file, overrides, parallelism))
     if floors is not None:
         wish = replace(wish, floors=read_floors(floors))

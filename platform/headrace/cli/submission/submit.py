@@ -21,12 +21,14 @@ from headrace.cli.arguments import (
     Coordinator,
     File,
     Json,
+    MaxParallelism,
     OldArchive,
     PyFiles,
     Rename,
     Set,
     both_spellings,
     given_option,
+    overrides_of,
 )
 from headrace.cli.cluster.cluster_target import ClusterConfig, ClusterName, Namespace
 from headrace.cli.cluster.election_options import Ha, Host, KeyFile, Ledger, election_of
@@ -162,6 +164,7 @@ def submit(
     claim: Claim = False,
     take_over: TakeOver = False,
     allow_dropped_state: AllowDroppedState = False,
+    max_parallelism: MaxParallelism = None,
     allow_drained: AllowDrained = False,
     allow_lost_output: AllowLostOutput = False,
     accept_new_topic: AcceptNewTopic = None,
@@ -194,7 +197,9 @@ def submit(
         allow_drained=allow_drained,
         allow_lost_output=allow_lost_output,
         accept_new_topic=accept_new_topic,
+        max_parallelism=max_parallelism,
     )
+    set_ = overrides_of(set_, max_parallelism)
     if target is Target.SPARK:
         on_spark = SparkTarget(master, conf=conf, py_files=py_files, archives=both_spellings(archives, old_archive))
         _follow_on_spark(file, set_, origin, on_spark, parallelism=parallelism, as_json=as_json)
@@ -209,7 +214,13 @@ def submit(
     loaded = load_to_submit(file, set_, parallelism)
     plan = LocalPlan(loaded)
     if from_savepoint is not None:
-        tell_verdicts(plan.compiled, from_savepoint, origin.renames, allow_dropped_state=allow_dropped_state)
+        tell_verdicts(
+            plan.compiled,
+            from_savepoint,
+            origin.renames,
+            allow_dropped_state=allow_dropped_state,
+            rehashes=max_parallelism is not None,
+        )
     code = travelling_code(loaded, file, py_files=py_files, archives=both_spellings(archives, old_archive))
     request = _request(loaded, origin).model_copy(
         update={"code": code, "claim": claim, "take_over": take_over, "allow_duplicate": allow_duplicate}
@@ -322,4 +333,5 @@ def _request(loaded: Loaded, origin: OriginOptions) -> SubmitRequest:
         allow_drained=origin.allow_drained,
         allow_lost_output=origin.allow_lost_output,
         accepted_topics=origin.accepted_topics,
+        max_parallelism=origin.max_parallelism,
     )

@@ -63,6 +63,7 @@ def wished_origin(request: SubmitRequest, plans: JobPlans, parallelism: int, now
         allow_drained=request.allow_drained,
         take_over=request.take_over,
         allow_lost_output=request.allow_lost_output,
+        max_parallelism=request.max_parallelism,
     )
     return find_origin(wish, plans, parallelism, now_ms)
 

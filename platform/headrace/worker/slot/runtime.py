@@ -21,7 +21,7 @@ from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import assert_never
 
-from headrace.checkpoint.stores.opening import open_folder, open_store, read_url
+from headrace.checkpoint.stores.opening import open_folder, open_store, read_url, read_url_range
 from headrace.core.clock import SystemClock
 from headrace.core.errors import ExternalError
 from headrace.exchange.mailbox import TaskCancelledError
@@ -359,7 +359,7 @@ class SlotRuntime:
             self._running.index,
             of=task.parallelism,
             max_parallelism=self._running.plan.max_parallelism,
-            read=read_url,
+            read=read_url_range,
         )
 
     # ---- leaving -----------------------------------------------------------------------------------------------------

@@ -44,7 +44,7 @@ class SnapshotDocuments:
         savepoint: tuple[StateHandle, ...] = ()
         if whole is not None:
             savepoint = tuple(
-                self._handle(snapshot, node, state, *write_whole(state.chunks, whole))
+                self._handle(snapshot, node, state, *write_whole(state, self._plan.max_parallelism, write=whole))
                 for node, state in snapshot.states
             )
         return SubtaskDocument(
@@ -58,7 +58,7 @@ class SnapshotDocuments:
         )
 
     def _incremental(self, snapshot: SubtaskSnapshot, node: str, state: StateSnapshot, write: Write) -> StateHandle:
-        files = self._files.setdefault((snapshot.task, node, state.name), StateFiles())
+        files = self._files.setdefault((snapshot.task, node, state.name), StateFiles(self._plan.max_parallelism))
         files.bring(state, write)
         return self._handle(snapshot, node, state, files.parts(), files.columns())
 
