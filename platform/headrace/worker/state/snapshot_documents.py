@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from headrace.checkpoint.manifest import CommittableDocument, FilePart, StateHandle, SubtaskDocument
-from headrace.state.redistribute import group_span
+from headrace.core.group_ranges import group_span
 from headrace.state.snapshot import StateSnapshot
 from headrace.worker.control import SubtaskSnapshot
 from headrace.worker.state.state_files import StateFiles, Write, write_whole
