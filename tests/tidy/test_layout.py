@@ -36,6 +36,17 @@ def _names(path: Path) -> list[str]:
     return [*path.parts[:-1], path.stem]
 
 
+def test_a_module_that_is_run_ends_with_its_call() -> None:
+    """What comes after the call does not exist yet where the module runs, although it does where it is imported."""
+    early = [
+        path
+        for path in source_modules()
+        for statement in ast.parse((ROOT / path).read_text()).body[:-1]
+        if isinstance(statement, ast.If) and "__name__" in ast.unparse(statement.test)
+    ]
+    assert early == []
+
+
 def test_every_package_has_content() -> None:
     modules = Counter(path.parent for path in source_modules())
     inner = {path.parent.parent for path in source_modules()}

@@ -76,36 +76,6 @@ def run_program(attendant: Attendant, home: Home, command: Sequence[str]) -> int
     return code
 
 
-def main(arguments: list[str] | None = None) -> None:
-    """The process's entry point."""
-    parser = argparse.ArgumentParser(prog="headrace.local.cluster.attendant")
-    parser.add_argument("role", choices=[ROLE], help="marks the process in lists of processes")
-    parser.add_argument("--home", type=Path, required=True)
-    what = parser.add_mutually_exclusive_group(required=True)
-    what.add_argument("--job")
-    what.add_argument("--program", nargs=argparse.REMAINDER)
-    options = parser.parse_args(arguments)
-    os.environ["HEADRACE_HOME"] = str(options.home)
-    home = Home(options.home)
-    # the home stays: only who waits for a job asks the cluster for its end
-    attendant = Attendant(HomePart(home), linger_s=LINGER_SECONDS if options.job else 0.0)
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: attendant.ask_to_end())
-    try:
-        if options.job:
-            code = 0 if attendant.job(options.job) == "FINISHED" else 1
-        else:
-            code = run_program(attendant, home, options.program)
-    except HeadraceError as error:
-        sys.stderr.write(f"error: {error}\n")
-        raise SystemExit(1) from error
-    raise SystemExit(code)
-
-
-if __name__ == "__main__":
-    main()
-
-
 RESTARTS_MAX = 100
 """Greatest number of restarts of dead processes; then the cluster ends."""
 
@@ -163,3 +133,33 @@ class HomePart:
         if record is None:
             raise UserError(f"the cluster in {self._home.root} was stopped")
         return record
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """The process's entry point."""
+    parser = argparse.ArgumentParser(prog="headrace.local.cluster.attendant")
+    parser.add_argument("role", choices=[ROLE], help="marks the process in lists of processes")
+    parser.add_argument("--home", type=Path, required=True)
+    what = parser.add_mutually_exclusive_group(required=True)
+    what.add_argument("--job")
+    what.add_argument("--program", nargs=argparse.REMAINDER)
+    options = parser.parse_args(arguments)
+    os.environ["HEADRACE_HOME"] = str(options.home)
+    home = Home(options.home)
+    # the home stays: only who waits for a job asks the cluster for its end
+    attendant = Attendant(HomePart(home), linger_s=LINGER_SECONDS if options.job else 0.0)
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: attendant.ask_to_end())
+    try:
+        if options.job:
+            code = 0 if attendant.job(options.job) == "FINISHED" else 1
+        else:
+            code = run_program(attendant, home, options.program)
+    except HeadraceError as error:
+        sys.stderr.write(f"error: {error}\n")
+        raise SystemExit(1) from error
+    raise SystemExit(code)
+
+
+if __name__ == "__main__":
+    main()
