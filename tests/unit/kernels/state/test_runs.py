@@ -91,6 +91,12 @@ def test_texts_of_a_megabyte_are_keys() -> None:
     assert gathered.equals(state.asked.select("n", "k"))
 
 
+def test_keys_may_differ_in_their_upper_half() -> None:
+    frame = pl.DataFrame({"k": pl.Series([5, 5 + 2**64, 5 - 2**64], dtype=pl.Int128)})
+    run = RunColumns(frame, ["k"], words_of(7, 7, 7))
+    assert find([run], words_of(7, 7, 7), frame[::-1])[1].tolist() == [2, 1, 0]
+
+
 def test_matches_beyond_the_first_room_are_found() -> None:
     frame = pl.DataFrame({"k": [1] * 100})
     run = RunColumns(frame, ["k"], np.full(100, 3, np.uint64))
