@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import numpy as np
 import polars as pl
 
 from headrace.core.keygroups import Hashes
 from headrace.kernels.group.key_hash import key_hash
 from headrace.kernels.state import runs as kernel
+from headrace.kernels.state.key_index import sorted_order
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -36,7 +36,7 @@ def sealed(number: int, frame: pl.DataFrame, keys: Sequence[str]) -> Run:
     if not keys or not kernel.fits(frame.schema, keys):
         return Run(number, frame, None)
     hashes = key_hash(frame, keys)
-    order = kernel.sorted_order(hashes)
+    order = sorted_order(hashes)
     ordered = frame[pl.Series(order)]
     return Run(number, ordered, kernel.RunColumns(ordered, keys, hashes[order]))
 
@@ -46,9 +46,8 @@ def rows_of(runs: Sequence[Run], asked: pl.DataFrame, keys: Sequence[str]) -> li
     if not runs or (keys and not asked.height):
         return []
     found = [_joined(run.frame, asked, keys) for run in runs if run.columns is None]
-    indexed = [run for run in runs if run.columns is not None]
-    if indexed:
-        found += _searched(indexed, asked, keys)
+    if len(found) < len(runs):
+        found += _searched(runs, asked, keys)
     return [frame for frame in found if frame.height]
 
 
@@ -57,19 +56,19 @@ def _joined(frame: pl.DataFrame, asked: pl.DataFrame, keys: Sequence[str]) -> pl
 
 
 def _searched(runs: Sequence[Run], asked: pl.DataFrame, keys: Sequence[str]) -> list[pl.DataFrame]:
-    columns = [run.columns for run in runs if run.columns is not None]
-    _, run, row = kernel.find_all(columns, key_hash(asked, keys), asked)
+    hashes = key_hash(asked, keys)
     found: list[pl.DataFrame] = []
-    # runs with the same columns are gathered at once
-    for names, members in _alike(runs).items():
-        chosen = np.isin(run, members) if len(members) < len(runs) else slice(None)
-        if run[chosen].size:
-            found.append(kernel.gather(columns, run[chosen], row[chosen], names))
+    # runs with the same columns are searched and gathered at once
+    for names, alike in _alike(runs).items():
+        _, run, row = kernel.find_all(alike, hashes, asked)
+        if run.size:
+            found.append(kernel.gather(alike, run, row, names))
     return found
 
 
-def _alike(runs: Sequence[Run]) -> dict[tuple[str, ...], list[int]]:
-    alike: dict[tuple[str, ...], list[int]] = {}
-    for index, run in enumerate(runs):
-        alike.setdefault(tuple(run.frame.columns), []).append(index)
+def _alike(runs: Sequence[Run]) -> dict[tuple[str, ...], list[kernel.RunColumns]]:
+    alike: dict[tuple[str, ...], list[kernel.RunColumns]] = {}
+    for run in runs:
+        if run.columns is not None:
+            alike.setdefault(tuple(run.frame.columns), []).append(run.columns)
     return alike

@@ -124,7 +124,13 @@ def test_without_keys_all_rows_belong_together() -> None:
 
 def test_recent_rows_are_bounded_in_frames_and_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(table, "ROWS_RECENT_MAX", 10)
+    one = pl.DataFrame({"k": [1], "n": [1]})
     kept = Table(["k"], lambda frames: pl.concat(frames).group_by("k").sum())
-    for number in range(table.FRAMES_RECENT_MAX - 1):
-        kept.add(pl.DataFrame({"k": [number], "n": [1]}), frames_max=1000 if number < 9 else table.FRAMES_RECENT_MAX)
-        assert kept.runs == (number + 1) // 10
+    for _ in range(9):
+        kept.add(one)
+    assert (kept.runs, kept.rows) == (0, 9)
+    kept.add(one)
+    assert (kept.runs, kept.rows) == (1, 1), "ten rows are sealed"
+    for _ in range(3):
+        kept.add(one, frames_max=3)
+    assert (kept.runs, kept.rows) == (2, 2), "three frames are sealed"
