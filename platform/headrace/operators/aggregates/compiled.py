@@ -118,8 +118,8 @@ class Totals:
 
     def forget(self) -> None:
         """Empties the cache. `earlier` must know all rows from now on."""
-        if self._table is not None:
-            self._table.clear()
+        # an emptied table would keep its memory
+        self._table, self._schema = None, {}
 
     def updated(self, frame: pl.DataFrame) -> pl.DataFrame | None:
         """Adds partial rows of distinct keys, and returns the totals of these keys, in the same order."""
