@@ -145,6 +145,7 @@ sim: $(READY)
 	PYTHONPATH=tests $(BIN)/python -m sim.leaders.run --seeds $(SEEDS) --from $(FROM)
 	PYTHONPATH=tests $(BIN)/python -m sim.run --seeds $(SEEDS) --from $(FROM)
 	PYTHONPATH=tests $(BIN)/python -m sim.drained.run --seeds $(SEEDS) --from $(FROM)
+	PYTHONPATH=tests $(BIN)/python -m sim.poisoned.run --seeds $(SEEDS) --from $(FROM)
 
 # Seven fuzzers, each with and without sanitizers: fourteen minutes. New seeds each day; a finding names its own.
 fuzz: SEED = $(shell date +%Y%m%d)
@@ -193,13 +194,14 @@ docs: $(READY)
 	$(BIN)/python -m headrace.kernels.powers_of_five > powers.new && mv powers.new platform/headrace/kernels/c/text/powers_of_five.h
 	$(BIN)/python -m headrace.rpc.generate
 	$(BIN)/python -m headrace.coordinator.rest.openapi
-	$(BIN)/python -m headrace.kubernetes_operator.definitions.render
+	$(BIN)/python -m headrace.kubernetes_operator.definitions
 	$(BIN)/python -m headrace.expr.document > docs/expressions.md.new && mv docs/expressions.md.new docs/expressions.md
 	$(BIN)/python -m headrace.coordinator.monitoring.document > docs/metrics.md.new && mv docs/metrics.md.new docs/metrics.md
 	$(BIN)/python -m headrace.spec.reference.connector_page > docs/connectors.md.new && mv docs/connectors.md.new docs/connectors.md
 	$(BIN)/python -m headrace.spec.reference.step_page > docs/steps.md.new && mv docs/steps.md.new docs/steps.md
 	$(BIN)/python -m headrace.cli.reference.error_page > docs/errors.md.new && mv docs/errors.md.new docs/errors.md
 	$(BIN)/python -m headrace.coordinator.job.document > docs/job-states.md.new && mv docs/job-states.md.new docs/job-states.md
+	PYTHONPATH=tests $(BIN)/python -m tidy.pinned
 
 # To search, a browser needs it from a server: python -m http.server --bind 127.0.0.1 --directory build/site
 site: $(READY)

@@ -31,8 +31,9 @@ from headrace.operators.chain import Link
 from headrace.operators.window.definitions import Tumbling
 from headrace.rpc.messages import Acked, Declined
 from headrace.worker.control import SubtaskSnapshot
+from headrace.worker.state.snapshot_documents import UploadPlan
 from headrace.worker.state.snapshots import SubtaskSnapshots
-from headrace.worker.state.uploader import Uploader, UploadPlan
+from headrace.worker.state.uploader import Uploader
 
 KEYS, EPOCHS, BATCH_ROWS, BATCHES_PER_EPOCH = 1_000_000, 30, 32_768, 8
 INPUT = schema_of({"k": "int64 not null", "v": "float64"})

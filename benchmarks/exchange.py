@@ -76,7 +76,7 @@ def receive(kind: str, folder: str) -> None:
     own = Path(folder) / "receiver"
     own.mkdir()
     listener = Listener("127.0.0.1", own if kind == "unix" else None, encryption=encryption(kind, folder))
-    mailbox = Mailbox(CHANNELS, ChannelBounds(), merge_rows_max=MERGE_ROWS)
+    mailbox = Mailbox((0,) * CHANNELS, ChannelBounds(), merge_rows_max=MERGE_ROWS)
     listener.serve(Identity("bench", 1, TOKEN, 1), {TASK: mailbox}, lambda loss: sys.exit(str(loss)))
     _say(listener.address)
     rows, watch = 0, None

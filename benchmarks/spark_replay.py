@@ -38,7 +38,7 @@ from workloads.data import fill
 from workloads.pipelines import windowed
 
 from headrace.checkpoint.savepoints.savepoint import find
-from headrace.checkpoint.stores.opening import read_url
+from headrace.checkpoint.stores.opening import read_url_range
 from headrace.core.clock import SystemClock
 from headrace.execution.planning import JobPlans
 from headrace.local.topics.topics import create_topic
@@ -181,7 +181,7 @@ def restored_rows_per_cpu_s(path: str) -> float:
     rows = sum(handle.rows for handle in found.states if handle.state == "windows")
     begun = time.process_time()
     for subtask in range(2):
-        states = restored_states(found.states, ["sums"], subtask, of=2, max_parallelism=128, read=read_url)
+        states = restored_states(found.states, ["sums"], subtask, of=2, max_parallelism=128, read=read_url_range)
         step.config.open().restore(states["sums"])
     return rows / (time.process_time() - begun)
 

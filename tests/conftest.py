@@ -23,6 +23,7 @@ pytest_plugins = [
     "support.suite.tally",
     "support.suite.tiers",
     "support.suite.traces",
+    "support.suite.watermarks",
 ]
 
 

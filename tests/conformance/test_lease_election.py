@@ -12,13 +12,11 @@ from pathlib import Path
 import pytest
 
 from headrace.core.errors import ExternalError
-from headrace.kubernetes.collection import Collection
-from headrace.kubernetes.documents import Document, Json, metadata_of, value_at
+from headrace.kubernetes.documents import Collection, Document, Json, metadata_of, value_at
 from headrace.kubernetes.refusals import ConflictError, ForbiddenError, NotFoundError
 from headrace.leadership.elector import Elected, InDoubt, Lost
 from headrace.leadership.kubernetes_election import KubernetesElector, KubernetesLocator, LeaseAddress
-from headrace.leadership.lease_owner import OWNER_VARIABLE, OwnerOfLease
-from headrace.leadership.lease_record import LEADER, LeaseRecord, new_lease
+from headrace.leadership.lease_record import LEADER, OWNER_VARIABLE, LeaseRecord, OwnerOfLease, new_lease
 from headrace.leadership.opening import LEASE_VARIABLE
 from support.clusters.session import frozen
 from support.leadership.candidate import PUBLISHED, REFUSED

@@ -11,7 +11,7 @@ import pytest
 
 from headrace.checkpoint.job_folder.journal_store import JournalStore
 from headrace.checkpoint.journal.journal import JournalReplaced, Written
-from headrace.checkpoint.stores.opening import open_store, read_url
+from headrace.checkpoint.stores.opening import open_store, read_url, read_url_range
 from headrace.checkpoint.stores.store import ObjectNotFoundError
 from support.processes.running import WAIT_SECONDS
 from support.storage.checkpoints import attempt, checkpoint, committed
@@ -137,6 +137,8 @@ def test_it_lists_by_prefix_and_deletes(folder: str) -> None:
     store.delete([])
     with pytest.raises(ObjectNotFoundError, match="state/a is not there"):
         store.read("state/a")
+    with pytest.raises(ObjectNotFoundError, match="state/a is not there"):
+        store.read_range("state/a", 1, length=2)
 
 
 @pytest.mark.parametrize("size", [0, 1, 5_000_001])
@@ -147,6 +149,9 @@ def test_content_of_every_size_comes_back(folder: str, size: int) -> None:
     store.write(path, bytearray(data[:size]))
     assert store.read(path) == data[:size]
     assert [each.bytes for each in store.objects(path)] == [size]
+    for offset, length in [(0, 1), (size // 2, 100), (max(0, size - 8), 8), (size, 1), (size + 10, 5)]:
+        assert store.read_range(path, offset, length=length) == data[:size][offset : offset + length]
+    assert read_url_range(f"{store.url}/{path}", 1, length=size + 1) == data[1:size]
 
 
 def test_names_with_signs_of_urls_come_back(folder: str) -> None:

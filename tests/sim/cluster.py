@@ -11,7 +11,9 @@ from headrace.coordinator.job import events as on
 from headrace.coordinator.job.config import JobConfig
 from headrace.coordinator.job.job_state import JobState
 from headrace.execution.plan_facts import PlanFacts
+from headrace.spec.settings import NoRestart
 from sim.audit.cluster import Auditor
+from sim.audit.poison import Poison, PoisonAuditor
 from sim.audit.transactions import TransactionAuditor
 from sim.external.outside import SINK, SOURCE, Appended, Ledger, Source
 from sim.external.storage import Storage, StorageFaults
@@ -40,7 +42,9 @@ class Cluster:
         faults = StorageFaults(story.refused, story.unanswered, story.refused_for_good)
         self.storage = Storage(world, faults, self._on_written)
         held = self.storage.objects.held
-        self.auditor = Auditor(world, self.ledger if story.commits else None, self.appended, self.source, held)
+        after = None if isinstance(story.restart, NoRestart) else story.restart.poison_after
+        committed = self.ledger if story.commits else None
+        self.auditor = Auditor(world, committed, self.appended, self.source, held, PoisonAuditor(world, after))
         self.brokers: Brokers | None = None
         if story.transactional:
             self.auditor.transactions = TransactionAuditor(self.auditor, self.ledger)
@@ -62,6 +66,8 @@ class Cluster:
             stop_timeout_ms=STOP_MS if leaving >= STOP_SHORT_MS else STOP_SHORT_MS,
             names=partial(names_of_attempt, story),
         )
+        self.poison: Poison | None = None
+        """A row at which slots crash."""
         self.result: JobState | None = None
         """The end, as the job store keeps it."""
         self.endpoint: Coordinator | None = None

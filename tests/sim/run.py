@@ -46,7 +46,12 @@ def play_story(world: World, seed: int, *, drained_every_ms: int | None = None) 
     the stories that they told before there was such a thing."""
     story = story_of(world.chance)
     world.tell(str(story))
-    cluster = Cluster(world, story)
+    return play_cluster(Cluster(world, story), seed, drained_every_ms=drained_every_ms)
+
+
+def play_cluster(cluster: Cluster, seed: int, *, drained_every_ms: int | None = None) -> Outcome:
+    """The same, in a cluster. A row that crashes slots is mended when the job has had its time to end for it."""
+    world, story = cluster.world, cluster.story
     if story.faults:
         befall = partial(_befall, world, cluster)
         world.again_and_again(story.pause_ms, befall, lambda: cluster.result is not None)
@@ -54,6 +59,8 @@ def play_story(world: World, seed: int, *, drained_every_ms: int | None = None) 
         world.again_and_again(drained_every_ms, cluster.drain_worker, lambda: cluster.result is not None)
     world.run(story.chaos_ms, lambda: cluster.result is not None)
     cluster.heal()
+    if cluster.poison is not None:
+        _require_poison_ends(world, cluster)
     if cluster.result is None and None in story.stops:
         _require_running(world, cluster)
         cluster.stop()
@@ -72,6 +79,16 @@ def play_story(world: World, seed: int, *, drained_every_ms: int | None = None) 
 
 def _befall(world: World, cluster: Cluster) -> None:
     cluster.befall(world.chance.choice(cluster.story.faults))
+
+
+def _require_poison_ends(world: World, cluster: Cluster) -> None:
+    """A job with an end reads the row or is at its end. One without may move on elsewhere between any two crashes."""
+    if (
+        not world.run(world.now_ms + PATIENCE_MS, lambda: cluster.result is not None)
+        and None not in cluster.story.stops
+    ):
+        raise ViolationError(f"nothing but a row is wrong, but the job does not end: {_standing(cluster)}")
+    cluster.poison = None
 
 
 def _require_running(world: World, cluster: Cluster) -> None:

@@ -34,9 +34,9 @@ from headrace.worker.slot.attempt.events import Connected
 from headrace.worker.slot.attempt.events import Event as SlotEvent
 from headrace.worker.slot.attempt.machine import AttemptMachine
 from headrace_connectors.kafka.clients.transaction_names import TransactionName, names_of
+from headrace_connectors.kafka.sink.transactional_writer import TransactionLanes
 from headrace_connectors.kafka.transactions import committer
 from headrace_connectors.kafka.transactions.rules import Fate
-from headrace_connectors.kafka.transactions.transactional_ids import TransactionLanes
 from sim.finds import Breaks, each_of, require_found
 from sim.run import play
 

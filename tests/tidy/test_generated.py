@@ -9,7 +9,7 @@ import pytest
 
 from headrace.cli.reference import error_page
 from headrace.coordinator.monitoring.document import metrics_page
-from headrace.kubernetes_operator.definitions.render import FOLDERS, rendered
+from headrace.kubernetes_operator.definitions import FOLDERS, rendered
 from headrace.rpc.generate import generate
 from headrace.spec.reference import connector_page, step_page
 from support.repository import ROOT

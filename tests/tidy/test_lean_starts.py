@@ -169,7 +169,7 @@ def test_a_cluster_serves_before_it_loads_the_engine(role: str) -> None:
 
 
 ELECTION_IN_A_POD = """
-from headrace.kubernetes import pod, transport
+from headrace.kubernetes import access, transport
 from headrace.leadership.kubernetes_election import KubernetesElector
 import urllib3
 """

@@ -21,7 +21,7 @@ ACTS = frozenset(["open", "input", "print", "exec", "eval"])
 """Builtins that do I/O or run code."""
 READS_THE_CLOCK = frozenset(["now", "today", "utcnow"])
 """Class methods of `date` and `datetime`."""
-TEXT_ONLY = frozenset(["urllib.parse.urlsplit", "pathlib.PurePosixPath"])
+TEXT_ONLY = frozenset(["urllib.parse.quote", "urllib.parse.urlsplit", "pathlib.PurePosixPath"])
 """Parts of forbidden packages that compute on text."""
 
 

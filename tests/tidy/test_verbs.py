@@ -10,7 +10,7 @@ from tidy.house import classes_asked, config_tests, verb_names
 
 NAMING = {"headrace.api", "headrace.api.builder", "headrace.core.text.synonyms"}
 """Modules that offer verbs to users by name: the builder's methods, and what other tools call a verb."""
-OTHER_WORDS = {"headrace.deployment.kubernetes.containers drop", "headrace.state.snapshot union"}
+OTHER_WORDS = {"headrace.deployment.kubernetes.manifests drop", "headrace.state.snapshot union"}
 """Words of other vocabularies: capabilities of Linux, kinds of state."""
 
 

@@ -1,6 +1,6 @@
 """The settings of the archive sink: location and size of files, and the required columns.
 
-Pure. The live half takes these settings; `connector` opens it.
+Pure. The live half receives these settings; `connector` opens it.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The archive sink's config: the settings, with the methods that open the live half.
 
 The live half is imported only when it is opened, so that validating a pipeline stays cheap. Only the package's
-`__init__` imports this module: the live half takes the settings of `config`.
+`__init__` imports this module: the live half receives the settings of `config`.
 """
 
 from __future__ import annotations

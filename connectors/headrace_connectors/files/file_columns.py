@@ -14,7 +14,7 @@ OTHER_DELIMITERS = (";", "\t", "|", ",")
 
 
 def remark_on_columns(path: Path, names: Sequence[str], schema: Schema) -> str | None:
-    """What users should know of a file with these columns; None if it has all of the schema.
+    """A remark for users on a file with these columns; None if it has all of the schema.
 
     Raises UserError if it has none of them, or lacks one that is not null.
     """

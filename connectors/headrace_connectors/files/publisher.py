@@ -25,10 +25,10 @@ from headrace.connect.publisher import Share
 from headrace.connect.share_marker import ShareMarker
 from headrace.connect.sink import SinkBatch, SinkContext
 from headrace_connectors.files.config import FilesSinkSettings
-from headrace_connectors.files.parts.final_names import give_name
 from headrace_connectors.files.parts.folder import hidden_files, make_folder, refused_by, sync
 from headrace_connectors.files.parts.part_files import EpochFiles, WrittenFile
 from headrace_connectors.files.parts.part_names import WriterName, open_name, published_name, staged_name
+from headrace_connectors.files.parts.publication import give_name
 
 
 class FilesPublisher:

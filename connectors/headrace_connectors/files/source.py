@@ -135,7 +135,7 @@ class _Partition:
         self._context = context
         self._current: TextRows | ParquetRows | None = None
         self.remarks: list[str] = []
-        """What users should know of its files, until the next poll."""
+        """Remarks for users on its files, until the next poll."""
 
     @property
     def done(self) -> bool:

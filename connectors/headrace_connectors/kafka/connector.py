@@ -112,7 +112,7 @@ class KafkaSinkConfig(KafkaSinkSettings, SinkConfig):
             from headrace_connectors.kafka.sink.transactional_writer import TransactionalWriter
 
             return TransactionalWriter(self, context)
-        from headrace_connectors.kafka.sink.writer import KafkaWriter
+        from headrace_connectors.kafka.sink.producers import KafkaWriter
 
         return KafkaWriter(self, context)
 

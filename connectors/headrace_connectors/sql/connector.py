@@ -26,10 +26,10 @@ class SqlSinkConfig(SqlSinkSettings, SinkConfig):
         """Opens a writer into the table, or into its staging table."""
         database = _open_database(self, context)
         if self.exactly_once:
-            from headrace_connectors.sql.writing.staging_writer import StagingWriter
+            from headrace_connectors.sql.writing.writers import StagingWriter
 
             return StagingWriter(self, context, database)
-        from headrace_connectors.sql.writing.direct_writer import DirectWriter
+        from headrace_connectors.sql.writing.writers import DirectWriter
 
         return DirectWriter(self, context, database)
 

@@ -24,8 +24,8 @@ from headrace_connectors.sql.client import Database
 from headrace_connectors.sql.config import SqlSinkSettings
 from headrace_connectors.sql.failures import is_duplicate, is_transient
 from headrace_connectors.sql.tables.target import Target
-from headrace_connectors.sql.writing.direct_writer import DirectWriter
 from headrace_connectors.sql.writing.row_buffer import with_keys
+from headrace_connectors.sql.writing.writers import DirectWriter
 
 PUBLISHED_TABLE = "headrace_published"
 

@@ -21,9 +21,8 @@ if TYPE_CHECKING:
     import polars as pl
     from pyspark.sql import SparkSession
 
-    from headrace.api.spark.bound import Bound
     from headrace.api.spark.replay_result import ReplayResult
-    from headrace.api.spark.replaying import ReplaySettings
+    from headrace.api.spark.replaying import Bound, ReplaySettings
     from headrace.local.engine.job import Progress
     from headrace.spec.pipeline import Pipeline as PipelineModel
 

@@ -25,6 +25,7 @@ def submit(  # noqa: PLR0913 - the options of `headrace submit`
     pipeline: Pipeline | PipelineModel | str | PathLike[str],
     *,
     parallelism: int | None = None,
+    max_parallelism: int | None = None,
     from_savepoint: str | PathLike[str] | None = None,
     claim: bool = False,
     take_over: bool = False,
@@ -51,8 +52,9 @@ def submit(  # noqa: PLR0913 - the options of `headrace submit`
     from headrace.spec.reading.read import pipeline_from_dict
 
     model, folder = _model_and_folder(pipeline)
-    if parallelism is not None:
-        model = pipeline_from_dict({**model.to_dict(), "parallelism": parallelism})
+    asked = {"parallelism": parallelism, "max_parallelism": max_parallelism}
+    if changed := {name: value for name, value in asked.items() if value is not None}:
+        model = pipeline_from_dict({**model.to_dict(), **changed})
     compile_pipeline(model)
     request = SubmitRequest(
         pipeline=file_form(model),
@@ -66,6 +68,7 @@ def submit(  # noqa: PLR0913 - the options of `headrace submit`
         allow_drained=allow_drained,
         allow_lost_output=allow_lost_output,
         accepted_topics=tuple(accepted_topics),
+        max_parallelism=max_parallelism,
         allow_duplicate=allow_duplicate,
         renames=dict(renames or {}),
         key=application_key(model.name),

@@ -39,6 +39,16 @@ Rename = Annotated[
 AllowDroppedState = Annotated[
     bool, typer.Option("--allow-dropped-state", help="Start even if state in it fits no node and is lost.")
 ]
+MaxParallelism = Annotated[
+    int | None,
+    typer.Option(
+        "--max-parallelism",
+        min=1,
+        metavar="N",
+        help="Number of key groups instead of the pipeline's; may differ from the savepoint's: all state is read.",
+        show_default=False,
+    ),
+]
 AllowDrained = Annotated[
     bool,
     typer.Option("--allow-drained", help="Start even if it was taken after time had gone to its end (stop --drain)."),
@@ -70,8 +80,13 @@ OldProperties = Annotated[list[str] | None, typer.Option("--properties", hidden=
 
 
 def both_spellings(given: Sequence[str] | None, earlier: Sequence[str] | None) -> list[str]:
-    """Returns what an option and its earlier spelling were given."""
+    """Returns the values of an option and of its earlier spelling."""
     return [*(given or ()), *(earlier or ())]
+
+
+def overrides_of(set_: Sequence[str] | None, max_parallelism: int | None) -> list[str]:
+    """Returns the texts of --set, with that of --max-parallelism."""
+    return [*(set_ or ()), *([] if max_parallelism is None else [f"max_parallelism={max_parallelism}"])]
 
 
 def renames_of(given: Sequence[str] | None) -> dict[str, str]:
@@ -89,7 +104,7 @@ def renames_of(given: Sequence[str] | None) -> dict[str, str]:
 
 
 def duration_ms(option: str, text: str) -> int:
-    """The duration that an option was given, in ms. Raises UserError, which names the option."""
+    """The duration that an option has, in ms. Raises UserError, which names the option."""
     from headrace.core.config import parse_duration_ms
     from headrace.core.errors import UserError
 

@@ -30,7 +30,7 @@ Result = TypeVar("Result")
 
 
 class _Reporting:
-    """Around a command: prints a headrace error and exits with its code. as_json: the command was given --json."""
+    """Around a command: prints a headrace error and exits with its code. as_json: the command has --json."""
 
     def __init__(self, *, as_json: bool) -> None:
         self._as_json = as_json

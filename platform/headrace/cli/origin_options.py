@@ -21,6 +21,7 @@ class OriginOptions:
     allow_drained         start although time had advanced to its end before it was taken
     allow_lost_output     start although its last output may not be visible
     accept_new_topic      topics that may be other ones than it has positions in; None: none
+    max_parallelism       number of key groups, another one than in the savepoint or the same; None: the pipeline's
     """
 
     path: str | None
@@ -29,6 +30,7 @@ class OriginOptions:
     allow_drained: bool
     allow_lost_output: bool
     accept_new_topic: list[str] | None = None
+    max_parallelism: int | None = None
 
     @property
     def accepted_topics(self) -> tuple[str, ...]:
@@ -53,4 +55,5 @@ class OriginOptions:
             self.allow_drained,
             allow_lost_output=self.allow_lost_output,
             accepted_topics=self.accepted_topics,
+            max_parallelism=self.max_parallelism,
         )

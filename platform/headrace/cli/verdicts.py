@@ -1,4 +1,4 @@
-"""Prints the verdict on each node before a restore: what the pipeline would do with a savepoint's state."""
+"""Prints the verdict on each node before a restore: the effect of the pipeline on a savepoint's state."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def tell_verdicts(
-    compiled: Compiled, path: str, renames: Mapping[str, str], *, allow_dropped_state: bool
+    compiled: Compiled, path: str, renames: Mapping[str, str], *, allow_dropped_state: bool, rehashes: bool
 ) -> tuple[NodeVerdict, ...]:
     """Prints the verdicts to stderr. Raises UserError if state would be lost against the user's will.
 
@@ -25,15 +25,15 @@ def tell_verdicts(
     from headrace.core.errors import ExternalError, UserError
 
     try:
-        found = find(path)
+        savepoint = find(path)
     except (UserError, ExternalError) as error:
         typer.echo(f"{path}: this host cannot read it ({error.message}); the coordinator judges it", err=True)
         return ()
-    verdicts = judge(found.manifest, compiled.physical, renames)
-    typer.echo(f"from {found.url}:", err=True)
+    verdicts = judge(savepoint.manifest, compiled.physical, renames, rehashes=rehashes)
+    typer.echo(f"from {savepoint.url}:", err=True)
     for line in verdict_lines(verdicts):
         typer.echo(f"  {line}", err=True)
-    require_state_kept(found, verdicts, allow_dropped_state=allow_dropped_state)
+    require_state_kept(savepoint, verdicts, allow_dropped_state=allow_dropped_state)
     return verdicts
 
 

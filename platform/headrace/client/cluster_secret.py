@@ -1,9 +1,9 @@
-"""What a client of a cluster on Kubernetes needs: the token and the authority, in the Secrets of its name.
+"""The access of a client to a cluster on Kubernetes: the token and the authority, in the Secrets of its name.
 
     NAME-headrace  token; of a cluster of an earlier version: NAME
     NAME-tls       ca.crt; a cluster without TLS has none
 
-Clients without rights to Secrets may use a cluster, too, if they are given both.
+Clients without rights to Secrets may use a cluster, too, if the user names both.
 """
 
 from __future__ import annotations
@@ -14,18 +14,17 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from headrace.core.errors import ExternalError
-from headrace.kubernetes.collection import Collection
 from headrace.kubernetes.connection import Connection, open_connection
-from headrace.kubernetes.documents import text_at
+from headrace.kubernetes.documents import Collection, text_at
 from headrace.kubernetes.ownership import Claim
 from headrace.kubernetes.refusals import ForbiddenError, NotFoundError
 from headrace.leadership.kubernetes_election import LeaseAddress
-from headrace.tls.named_server import NamedServer
+from headrace.tls.files import NamedServer
 
 
 @dataclass(frozen=True, slots=True)
 class ClusterAccess:
-    """What is known of a cluster. token: None: no token; authority: None: no TLS, or an authority of the system."""
+    """The known access to a cluster. token: None: no token; authority: None: no TLS, or an authority of the system."""
 
     token: str | None
     authority: Path | NamedServer | None
@@ -71,10 +70,10 @@ def with_secrets(address: str, given: ClusterAccess, otherwise: ClusterAccess) -
 def in_secrets(connection: Connection, name: str, namespace: str) -> ClusterAccess:
     """The access to a cluster by its Secrets alone. Raises HeadraceError."""
     secrets = _Secrets(connection, name, namespace)
-    found = ClusterAccess(secrets.token(), secrets.server())
+    access = ClusterAccess(secrets.token(), secrets.server())
     if secrets.refusal is not None:
         raise secrets.refusal
-    return found
+    return access
 
 
 class _Secrets:
@@ -94,8 +93,8 @@ class _Secrets:
 
     def server(self) -> NamedServer | None:
         """Its coordinators; None: they speak no TLS."""
-        found = self._field(tls_secret(self._name), "ca.crt")
-        return None if found is None else NamedServer(found, server_name(self._name, self._namespace))
+        authority = self._field(tls_secret(self._name), "ca.crt")
+        return None if authority is None else NamedServer(authority, server_name(self._name, self._namespace))
 
     def _field(self, secret: str, name: str, claim: Claim | None = None) -> str | None:
         """A field; None: there is no such Secret, no right to it, or it is not what `claim` takes. Raises
@@ -109,5 +108,5 @@ class _Secrets:
             return None
         if claim is not None and claim.other_owner(document):
             return None
-        found = text_at(document, "data", name)
-        return None if found is None else base64.b64decode(found).decode().strip()
+        text = text_at(document, "data", name)
+        return None if text is None else base64.b64decode(text).decode().strip()

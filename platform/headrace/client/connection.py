@@ -22,16 +22,15 @@ from headrace.core.network.hosts import is_loopback
 from headrace.core.retry import Backoff, Retries
 from headrace.leadership.elector import Locator
 from headrace.leadership.leader import LEADER_HEADER
+from headrace.tls.checks import is_plain_answer, speaks_tls
 from headrace.tls.contexts import client_context
-from headrace.tls.diagnosis import is_plain_answer, speaks_tls
-from headrace.tls.files import CA_VARIABLE
-from headrace.tls.named_server import NamedServer
+from headrace.tls.files import CA_VARIABLE, NamedServer
 
 CONNECT_SECONDS = 5.0
 LEADERS_MAX = 4
 """How often one request is sent on to another coordinator."""
 ELECTION_SECONDS_MAX = 60.0
-"""How long a request waits for a leader: a lease, and the time in which the next coordinator takes over."""
+"""How long a request waits for a leader: a lease, and the time until the next coordinator leads."""
 ELECTED_ANSWER_SECONDS = 5.0
 """How long a GET waits for the answer of a leader that was elected: another one may lead by then."""
 _ELECTION_BACKOFF = Backoff(first_s=0.1, max_s=1.0)
@@ -114,7 +113,7 @@ class Connection:
         return httpx.Timeout(answer_s, connect=CONNECT_SECONDS)
 
     def _may_find_another(self, retries: Retries) -> bool:
-        """Whether the request should be sent again, to whoever leads then."""
+        """Whether the request should be sent again, to the leader of that time."""
         if self._locator is None or not retries.pause():
             return False
         if self._http is not None:
@@ -124,12 +123,12 @@ class Connection:
 
     def _located(self) -> httpx.Client:
         """A client of the leader. Raises ExternalError."""
-        found = None if self._locator is None else self._locator.find()
-        if found is None:
+        leader = None if self._locator is None else self._locator.find()
+        if leader is None:
             raise UnreachableError(
                 "no coordinator leads this cluster", remedy="headrace coordinator --ha URL starts one"
             )
-        return self._move(found.url)
+        return self._move(leader.url)
 
     def _move(self, url: str) -> httpx.Client:
         """Sends further requests to another coordinator."""
@@ -146,7 +145,7 @@ class Connection:
             base_url=self.url,
             headers={} if self._token is None else {"Authorization": f"Bearer {self._token}"},
             trust_env=not is_loopback(address.host),  # a proxy cannot reach this host's loopback
-            # loading the system's certificates takes longer than most requests, and plain HTTP needs none
+            # loading the system's certificates costs more time than most requests, and plain HTTP needs none
             verify=client_context(self._authority)
             if address.scheme == "https"
             else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT),

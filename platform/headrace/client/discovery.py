@@ -1,6 +1,6 @@
 """Selects the cluster: the named one, else the one in the environment, else the local one recorded in the home.
 
-What names a cluster is the URL of a coordinator, an election (`leadership.opening`), whose leader the client finds, or
+A cluster is named by the URL of a coordinator, by an election (`leadership.opening`), whose leader the client finds, or
 a cluster on Kubernetes or YARN.
 
     <home>/cluster/cluster.json      written by `headrace cluster start`: the processes of the local cluster
@@ -27,8 +27,7 @@ from headrace.client.token_files import given_token, read_token
 from headrace.core.errors import UnreachableError
 from headrace.core.settings import Home
 from headrace.leadership.opening import is_election, open_locator
-from headrace.tls.files import tls_authority
-from headrace.tls.named_server import named_authority
+from headrace.tls.files import named_authority, tls_authority
 
 if TYPE_CHECKING:
     from headrace.client.http import Client

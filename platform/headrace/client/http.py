@@ -48,7 +48,7 @@ from headrace.client.requests import RescaleRequest, ResubmitRequest, SavepointR
 from headrace.core.errors import ExternalError, UnreachableError, UserError
 from headrace.core.retry import Backoff, Retries
 from headrace.leadership.elector import Locator
-from headrace.tls.named_server import NamedServer
+from headrace.tls.files import NamedServer
 
 ANSWER_SECONDS = 120.0
 _POLL_BACKOFF = Backoff(first_s=0.05, max_s=1.0, growth=1.5)

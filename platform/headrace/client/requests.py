@@ -63,6 +63,7 @@ class SubmitRequest(Request):
     allow_drained        start although time had advanced to its end before it was taken
     allow_lost_output    start although its last output may not be visible
     accepted_topics      topics that may be other ones than it has positions in: they begin as new ones
+    max_parallelism      replaces the pipeline's own; state written with another one is read whole and hashed anew
     renames              node of the savepoint -> node of this pipeline
     floors               floors of an earlier run, to produce the same rows again
     python_path          folders of the cluster's hosts, on the import path after `code`
@@ -81,6 +82,7 @@ class SubmitRequest(Request):
     allow_drained: bool = False
     allow_lost_output: bool = False
     accepted_topics: tuple[str, ...] = ()
+    max_parallelism: int | None = Field(default=None, ge=1)
     renames: dict[str, str] = {}
     floors: tuple[AppliedFloor, ...] = ()
     python_path: tuple[str, ...] = ()
@@ -89,8 +91,9 @@ class SubmitRequest(Request):
     key: str | None = Field(default=None, min_length=1, max_length=200)
 
     def file_form(self) -> dict[str, Any]:
-        """The pipeline to run, with the requested parallelism."""
-        return self.pipeline if self.parallelism is None else {**self.pipeline, "parallelism": self.parallelism}
+        """The pipeline to run, with the requested parallelism and number of key groups."""
+        asked = {"parallelism": self.parallelism, "max_parallelism": self.max_parallelism}
+        return {**self.pipeline, **{name: value for name, value in asked.items() if value is not None}}
 
 
 class ResubmitRequest(Request):

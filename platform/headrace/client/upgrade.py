@@ -60,7 +60,7 @@ def _held(client: Client) -> Iterator[None]:
     try:
         yield
     finally:
-        # the hold ends by itself
+        # the hold expires
         with suppress(HeadraceError):
             client.hold(0)
 

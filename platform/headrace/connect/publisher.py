@@ -40,7 +40,7 @@ class Share:
             raise self.error(rows)
 
     def error(self, rows: int) -> InternalError:
-        """The error of a publisher that was given another number of rows than the share has."""
+        """The error of a publisher that has received another number of rows than the share has."""
         return InternalError(
             f"a share of epoch {self.epoch} has {self.rows:,} rows, and its publisher was given {rows:,}",
             remedy="the share does not count as published, and its staged rows are kept; please report this",

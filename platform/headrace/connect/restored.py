@@ -23,7 +23,7 @@ def restored(
 ) -> Enumerator:
     """The enumerator of node `source`, continuing from `known`, as `RestorableEnumerator.restore` specifies.
 
-    accepted   topics that may be other ones than `known` says: they begin as new ones. Raises UserError for the others
+    accepted   topics that may differ from those of `known`: they begin as new ones. Raises UserError for the others
     """
     if isinstance(enumerator, IdentifyingEnumerator):
         others = enumerator.replaced(known)

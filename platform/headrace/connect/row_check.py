@@ -42,7 +42,7 @@ class Refusal:
 Refused = Mapping[int, Refusal]
 """Number of a row within its frame -> why it cannot be written."""
 Refuse: TypeAlias = "Callable[[pl.DataFrame, Refused], None]"
-"""Takes rows that a sink leaves out: a frame, and the refused ones of its rows."""
+"""Receives rows that a sink leaves out: a frame, and the refused ones of its rows."""
 
 
 class RowCheck(Protocol):
@@ -110,7 +110,7 @@ def failing_rows(count: int, tried: Callable[[int, int], _Failure | None]) -> di
     tried   (first row, number of rows) -> how they fail together, None: they do not. It is called again for both
             halves of rows that fail, the first half first; no row is tried again after it was part of a success
     """
-    found: dict[int, _Failure] = {}
+    failures: dict[int, _Failure] = {}
     waiting = [(0, count)] if count else []
     while waiting:
         begin, length = waiting.pop()
@@ -118,19 +118,19 @@ def failing_rows(count: int, tried: Callable[[int, int], _Failure | None]) -> di
         if failure is None:
             continue
         if length == 1:
-            found[begin] = failure
+            failures[begin] = failure
             continue
         half = length // 2
         waiting += [(begin + half, length - half), (begin, half)]
-    return found
+    return failures
 
 
 def first_of(several: Iterable[Refused]) -> Refused:
     """All refused rows, each with the first refusal that it has."""
-    found: dict[int, Refusal] = {}
+    refusals: dict[int, Refusal] = {}
     for refused in several:
-        found |= {row: refusal for row, refusal in refused.items() if row not in found}
-    return found
+        refusals |= {row: refusal for row, refusal in refused.items() if row not in refusals}
+    return refusals
 
 
 def raise_refused(node: str, rows: pl.DataFrame, refused: Refused, *, also: str = "") -> None:
@@ -160,7 +160,7 @@ def _shown(column: pl.Series) -> object:
 
 
 def columns_holding(schema: Schema, kind: Callable[[DataType], bool]) -> tuple[str, ...]:
-    """Columns whose type is of a kind, or contains such a type."""
+    """Columns whose type is of a kind, or contains one."""
     return tuple(field.name for field in schema if _holds(field.type, kind))
 
 

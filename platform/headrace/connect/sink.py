@@ -60,7 +60,7 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class Committable:
-    """What a writer prepared at a barrier and its committer makes visible; plain JSON values only.
+    """Output that a writer prepared at a barrier and its committer makes visible; plain JSON values only.
 
     epoch       the epoch at whose barrier it was prepared
     payload     the connector's own data; `describe` may add to it
@@ -109,7 +109,7 @@ class SinkContext:
     format           name of the format beside the connector, or None; `format_options` its options
     attempt          number of the job's (re)start that this writer belongs to; 0: none yet
     checkpoint       checkpoint settings; None: the sink is opened without an engine
-    refuse           takes the rows that a writer leaves out; None: the first one fails the job
+    refuse           receives the rows that a writer leaves out; None: the first one fails the job
     """
 
     job: str
@@ -355,7 +355,7 @@ class SinkConfig(Config):
 
     @property
     def refusals_depend_on(self) -> str | None:
-        """What decides beside the rows which of them are refused: a sink with `on_error` is then not replayable. None:
+        """The facts beside the rows that decide on refusals: a sink with `on_error` is then not replayable. None:
         `open_check` finds all of these rows."""
         return None
 

@@ -97,12 +97,14 @@ class RowBatch:
     """n rows that the connector itself returns as columns of the node's schema (generator, memory, Parquet files).
 
     `timestamps` as in MessageBatch. A frame that lacks a nullable column of the schema reads as NULL there.
+    `bad`: number of a row that cannot be read -> reason; the source's `on_error` decides about it.
     """
 
     rows: pl.DataFrame
     positions: Offsets
     runs: tuple[Run, ...]
     timestamps: Offsets | None = None
+    bad: Mapping[int, str] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.positions)
@@ -263,7 +265,7 @@ class SourceConfig(Config):
     """Whether the engine may poll one batch ahead in a second thread while the chain works on the batch before. Worth
     it if a poll waits or works outside of the interpreter lock; the client must not be bound to one thread."""
     metadata_fields: ClassVar[tuple[str, ...]] = ()
-    """What `metadata:` may ask for."""
+    """The names that `metadata:` may request."""
 
     @property
     def bounded(self) -> bool:

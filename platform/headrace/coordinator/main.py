@@ -22,11 +22,11 @@ from headrace.coordinator.store.shared_ledger import shared_ledger
 from headrace.core.errors import ExternalError, UserError
 from headrace.core.files.private_files import make_private_folder
 from headrace.core.network.hosts import LOOPBACK
-from headrace.resources.target import ResourceTarget
+from headrace.resources.driver import ResourceTarget
 from headrace.tls.checks import checked_files
 
 if TYPE_CHECKING:
-    from headrace.coordinator.leading.hosting import Hosting
+    from headrace.coordinator.leading.config import Hosting
     from headrace.processes.spawning import Starter
 
 LOG = logging.getLogger("headrace.coordinator")
@@ -78,7 +78,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--worker-idle-ms", type=int, default=60_000)
     for name in ("cert", "key", "ca"):
         parser.add_argument(f"--tls-{name}", type=Path)
-    given = parser.parse_args(arguments)
+    options = parser.parse_args(arguments)
     from headrace.coordinator.connector_host.connector_host import HOST_PROGRAMS
     from headrace.processes.template.client import own_starter
 
@@ -87,7 +87,7 @@ def main(arguments: list[str] | None = None) -> None:
         # the template is forked before this process has threads, because a fork copies locks that other threads hold
         starter = own_starter(HOST_PROGRAMS)
         try:
-            is_standby_next = asyncio.run(serve(_config(given), starter=starter))
+            is_standby_next = asyncio.run(serve(_config(options), starter=starter))
         finally:
             starter.close()
     except (UserError, ExternalError) as error:

@@ -4,7 +4,7 @@ Hidden columns (names begin with `__`, which user columns may not):
 
     __ts      Int64    event time in epoch ms; NULL where the source has no time
     __wm      Int64    watermark of the row's own source partition just after the row; absent from a batch in which
-                       every row has __wm < __ts (such a row is never late)
+                       every row has __wm < __ts (so it is never late)
     __op      Boolean  True marks a delete of an updating edge; absent where no row is one
     __kg      Int32    key group, after a keyed split that needs it
     __headers List     headers of the record, in bad records on their way to a dead letter topic only
@@ -14,7 +14,7 @@ Hidden columns (names begin with `__`, which user columns may not):
     __o_text  String   topic, or the made row's key as JSON
     __o_major Int64    partition, or the made row's window start
     __o_minor Int64    offset, or the made row's number
-    __o_index Int64    place within the source row after `explode`
+    __o_index Int64    place among the rows made from one source row: extended by `explode` and `union`
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def concat_batches(batches: Sequence[pl.DataFrame]) -> pl.DataFrame:
         batches = _aligned(batches)
     if len(batches) > _STACKED_MAX:
         return pl.concat(batches, rechunk=False)
-    # a few small batches: `concat` takes 10 us before it begins
+    # a few small batches: `concat` has a fixed cost of 10 us
     whole = batches[0].clone()
     for batch in batches[1:]:
         whole.vstack(batch, in_place=True)

@@ -1,4 +1,4 @@
-"""What this process hides in the texts that it prints, logs and reports: values of the variables of its pipeline.
+"""Hides values of the pipeline's variables in the texts that this process prints, logs and reports.
 
 For processes that work on one pipeline: a command, a slot, a connector host, a task on Spark. A coordinator, which has
 many jobs, hides the values of each in the texts of that job alone (`core.text.concealment`).

@@ -10,7 +10,7 @@ change. The module must not know channels or state. XXH64 (seed 42) of each key 
     NULL                            not hashed: its hash is 42
     further columns                 h = XXH64(8 bytes little-endian of the column's hash, seed h)
 
-    key group = h mod max_parallelism        subtask = group * parallelism // max_parallelism
+    key group = h mod max_parallelism        (`group_ranges`: its subtask)
 """
 
 from __future__ import annotations
@@ -59,20 +59,6 @@ def key_groups(frame: pl.DataFrame, keys: Sequence[str], max_parallelism: int) -
     else:
         hashes %= np.uint64(max_parallelism)
     return hashes.astype(np.int32)
-
-
-def subtask_of(group: int, parallelism: int, max_parallelism: int) -> int:
-    """The subtask that owns a key group. The C kernel of the split (`kernels/c/group/key_hash.c`) repeats this formula:
-    change both."""
-    return group * parallelism // max_parallelism
-
-
-def group_range(subtask: int, parallelism: int, max_parallelism: int) -> range:
-    """The key groups that a subtask owns; the ranges of all subtasks cover [0, max_parallelism) without overlap."""
-    # ceilings: the inverse of `subtask_of`
-    begin = -(-subtask * max_parallelism // parallelism)
-    end = -(-(subtask + 1) * max_parallelism // parallelism)
-    return range(begin, end)
 
 
 def _column_hash(column: pl.Series) -> Hashes:

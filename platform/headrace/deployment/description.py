@@ -11,7 +11,7 @@ from headrace.spec.model import FileModel
 from headrace.spec.wording import read_model
 
 BYTES_MAX = 1 << 20
-"""The largest file: Kubernetes takes no larger object."""
+"""The largest file: Kubernetes accepts no larger object."""
 
 Description = TypeVar("Description", bound=FileModel)
 

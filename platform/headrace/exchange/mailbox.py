@@ -4,6 +4,9 @@ A full channel blocks its producer: that is the backpressure. A signal is queued
 decides which channels may be read and which signals pass; `adaptive_bounds` decides the capacity; this shell only
 stores elements and waits.
 
+A channel belongs to one numbered input of the subtask. Signals are of all inputs, a batch is of one: rows of different
+inputs are never merged.
+
 The sender of a channel may be in another process. It then keeps within the bounds that each credit carries
 (`feed_remotely`), and `put` never waits.
 """
@@ -14,7 +17,7 @@ import bisect
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import polars as pl
@@ -37,9 +40,10 @@ class TaskCancelledError(Exception):
 
 @dataclass(slots=True)
 class _Queue:
-    """One channel: elements with their size in bytes, which is 0 for a signal."""
+    """One channel of an input: elements with their size in bytes, which is 0 for a signal."""
 
     channel: int
+    input: int
     bounds: AdaptiveBounds
     elements: deque[tuple[Element, int]] = field(default_factory=deque)
     rows: int = 0
@@ -79,9 +83,13 @@ class _Served:
 class Mailbox:
     """The input queues of one subtask. Producers call `put`, the subtask's thread calls `take`."""
 
-    def __init__(self, channels: int, bounds: ChannelBounds, *, merge_rows_max: int, aligned: bool = True) -> None:
-        self._gate = Gate(channels, aligned=aligned)
-        self._queues = [_Queue(channel, AdaptiveBounds(bounds)) for channel in range(channels)]
+    def __init__(
+        self, inputs: Sequence[int], bounds: ChannelBounds, *, merge_rows_max: int, aligned: bool = True
+    ) -> None:
+        """`inputs`: for each channel, the number of the input that it belongs to."""
+        self._gate = Gate(len(inputs), aligned=aligned)
+        self._queues = [_Queue(channel, number, AdaptiveBounds(bounds)) for channel, number in enumerate(inputs)]
+        self._several = len(set(inputs)) > 1
         self._filled_channels: set[int] = set()
         """Channels that are not empty: `take` scans only these, because a subtask may have many channels."""
         self._rows = 0
@@ -99,6 +107,8 @@ class Mailbox:
         """The epoch that is aligned, and when its first barrier arrived (monotonic, in s)."""
         self.aligned_ms = 0
         """How long the gate aligned the last barrier that it passed on, in ms. Read by the subtask's thread."""
+        self.input_taken = 0
+        """Number of the input of the batch that `take` returned last. Read by the subtask's thread."""
         self.bytes_taken = 0
         """Bytes of all rows that the subtask has taken so far, as their senders count them."""
         self.rows_queued_max = 0
@@ -170,8 +180,8 @@ class Mailbox:
     # ---- the consumer ------------------------------------------------------------------------------------------------
 
     def take(self) -> list[Element]:
-        """Waits for input and returns it in order: one batch, merged from queued ones, or the signals that the gate
-        passes on. Returns an empty list after `wake`, if there is no input.
+        """Waits for input and returns it in order: one batch, merged from queued ones of one input (`input_taken`), or
+        the signals that the gate passes on. Returns an empty list after `wake`, if there is no input.
 
         Rows and signals alternate, and channels take turns, so that none starves. Raises TaskCancelledError once the
         attempt is torn down.
@@ -224,15 +234,16 @@ class Mailbox:
             self._drained.notify_all()
 
     def _take_batches(self) -> list[pl.DataFrame]:
-        """Batches at the heads of readable channels, up to the merge limit; channels take turns to be first."""
+        """Batches at the heads of readable channels of one input, up to the merge limit; channels take turns to be
+        first, and the first one with rows decides the input."""
         batches: list[pl.DataFrame] = []
         rows, blocked = 0, self._gate.blocked
         for channel in self._in_turn():
-            if channel in blocked:
+            queue = self._queues[channel]
+            if channel in blocked or (batches and queue.input != self.input_taken):
                 continue
             if rows >= self._merge_rows_max:
                 break
-            queue = self._queues[channel]
             rows_before, bytes_before = queue.rows, queue.bytes
             while queue.elements and rows < self._merge_rows_max:
                 head = queue.elements[0][0]
@@ -242,6 +253,7 @@ class Mailbox:
                 rows += head.height
                 batches.append(head)
             if queue.rows < rows_before or queue.bytes < bytes_before:
+                self.input_taken = queue.input
                 self._served.append(_Served(channel, rows_before - queue.rows, bytes_before - queue.bytes))
                 self.bytes_taken += bytes_before - queue.bytes
         if self._served:
@@ -299,6 +311,15 @@ class Mailbox:
     def watermark(self) -> int:
         """The last watermark that the gate passed on (epoch ms)."""
         return self._gate.watermark
+
+    @property
+    def waits_for_input(self) -> int | None:
+        """Number of an input that holds time back: one of its channels has the lowest watermark. None: there is one
+        input."""
+        if not self._several:
+            return None
+        with self._lock:
+            return self._queues[self._gate.lowest_channel].input
 
     def waited_ms(self, channel: int) -> float:
         """How long the local sender of a channel has waited for room so far, in ms."""

@@ -30,7 +30,7 @@ class OpenRequest(Document):
     pipeline   file form, with secrets
     known      source -> splits resolved before; foreign: by another job
     sinks      whether sinks are opened: False if nothing will be written
-    accepted   topics that may be other ones than `known` says
+    accepted   topics that may differ from those of `known`
     """
 
     do: Literal["open"] = "open"

@@ -66,7 +66,7 @@ class _Source:
 
 @dataclass(frozen=True, slots=True)
 class _Before:
-    """Splits resolved before, as `JobConnectors.open` takes them."""
+    """Splits resolved before, in the form that `JobConnectors.open` accepts."""
 
     splits: Mapping[str, Sequence[Split]]
     foreign: bool
@@ -98,7 +98,7 @@ class JobConnectors:
 
         known     source -> splits resolved before; foreign: by another job
         sinks     whether sinks are prepared and committers opened
-        accepted  topics that may be other ones than `known` says: they begin as new ones
+        accepted  topics that may differ from those of `known`: they begin as new ones
         """
         self.close_all()
         try:
@@ -147,7 +147,7 @@ class JobConnectors:
 
     def _open_source(self, plan: PhysicalPlan, spec: SourceSpec, before: _Before) -> DiscoveredSource:
         enumerator = spec.config.open_enumerator(source_context(spec, plan.pipeline, plan.batch_rows_max))
-        # before it can refuse: what is refused is closed, too
+        # before it can refuse: a refused one is closed, too
         self._sources[spec.node] = _Source(enumerator)
         if own := before.splits.get(spec.node):
             enumerator = restored(enumerator, spec.node, own, foreign=before.foreign, accepted=before.accepted)

@@ -13,12 +13,13 @@ from headrace.checkpoint.journal.records import AttemptRecord, FinishedRecord
 from headrace.checkpoint.journal.resolve import require_claimable
 from headrace.checkpoint.manifest import Manifest
 from headrace.checkpoint.savepoints.savepoint import Found, find
-from headrace.checkpoint.savepoints.verdict import NodeVerdict, Verdict, judge, loses_state
+from headrace.checkpoint.savepoints.verdict import NodeVerdict, Verdict, is_hashed, judge, loses_state
 from headrace.checkpoint.stores.opening import open_store
 from headrace.core.errors import UserError
 
 if TYPE_CHECKING:
     from headrace.execution.planning import JobPlans
+    from headrace.plan.physical import PhysicalPlan
     from headrace.spec.pipeline import Pipeline
 
 
@@ -27,6 +28,7 @@ class OriginWish:
     """The user's choice of an origin: a path or URL, and the differences that are allowed.
 
     accepted_topics   topics that may be other ones than it has positions in: they begin as new ones
+    max_parallelism   the number of key groups, even if the state was written with another one; None: that one
     """
 
     path: str
@@ -36,6 +38,7 @@ class OriginWish:
     take_over: bool = False
     allow_lost_output: bool = False
     accepted_topics: tuple[str, ...] = ()
+    max_parallelism: int | None = None
 
     @property
     def key(self) -> str:
@@ -64,11 +67,15 @@ def find_origin(wish: OriginWish, plans: JobPlans, parallelism: int, now_ms: int
     """
     found = find(wish.path)
     _require_startable(wish, found, plans.model(parallelism), now_ms)
-    verdicts = judge(found.manifest, plans.plan(parallelism), wish.renames)
+    plan = plans.plan(parallelism)
+    rehashes = wish.max_parallelism == plan.max_parallelism
+    verdicts = judge(found.manifest, plan, wish.renames, rehashes=rehashes)
+    if not rehashes:
+        _require_key_groups(found, plan, wish.renames)
     _require_kept(wish, found, verdicts)
     if found.journal is not None:
         claim(found, secrets.token_hex(8), now_ms)
-    return _origin(found, wish.renames, verdicts)
+    return _origin(found, wish.renames, verdicts, plan.max_parallelism)
 
 
 def origin_again(url: str, renames: Mapping[str, str], plans: JobPlans, parallelism: int) -> Origin:
@@ -77,14 +84,17 @@ def origin_again(url: str, renames: Mapping[str, str], plans: JobPlans, parallel
     Raises UserError if it no longer exists, ExternalError.
     """
     found = find(url)
-    verdicts = judge(found.manifest, plans.plan(parallelism), renames)
-    return _origin(found, renames, verdicts)
+    plan = plans.plan(parallelism)
+    # another max_parallelism was allowed when the job was accepted: without that it was refused
+    verdicts = judge(found.manifest, plan, renames, rehashes=True)
+    return _origin(found, renames, verdicts, plan.max_parallelism)
 
 
-def _origin(found: Found, renames: Mapping[str, str], verdicts: Sequence[NodeVerdict]) -> Origin:
+def _origin(found: Found, renames: Mapping[str, str], verdicts: Sequence[NodeVerdict], max_parallelism: int) -> Origin:
     left = {} if found.journal is None else found.journal.transactions
     names = {renames.get(sink, sink): own for sink, own in left.items()}
-    return Origin(found.url, _fitted(renamed(found.manifest, renames), verdicts), names)
+    manifest = rehashed(_fitted(renamed(found.manifest, renames), verdicts), max_parallelism)
+    return Origin(found.url, manifest, names)
 
 
 def _require_startable(wish: OriginWish, found: Found, model: Pipeline, now_ms: int) -> None:
@@ -117,6 +127,19 @@ def _require_visible(found: Found) -> None:
     )
 
 
+def _require_key_groups(found: Found, plan: PhysicalPlan, renames: Mapping[str, str]) -> None:
+    before, now = found.manifest.max_parallelism, plan.max_parallelism
+    kept = {node.node for task in plan.tasks for node in task.nodes}
+    if before == now or not any(
+        is_hashed(handle) and renames.get(handle.node, handle.node) in kept for handle in found.manifest.states
+    ):
+        return
+    raise UserError(
+        f"{found.url} was written with max_parallelism {before}, and the pipeline has {now}",
+        remedy=f"set max_parallelism: {before}; or give --max-parallelism {now}: all state is read and hashed anew",
+    )
+
+
 def _require_kept(wish: OriginWish, found: Found, verdicts: Sequence[NodeVerdict]) -> None:
     if not loses_state(verdicts) or wish.allow_dropped_state:
         return
@@ -139,6 +162,16 @@ def _fitted(manifest: Manifest, verdicts: Sequence[NodeVerdict]) -> Manifest:
             "splits": {name: splits for name, splits in manifest.splits.items() if name not in unusable},
         }
     )
+
+
+def rehashed(manifest: Manifest, max_parallelism: int) -> Manifest:
+    """Returns the manifest for that number of key groups: rows of any of them can be in every handle of a keyed state
+    that was written with another one."""
+    if manifest.max_parallelism == max_parallelism:
+        return manifest
+    spans = {"first_group": 0, "last_group": max_parallelism - 1}
+    states = tuple(each.model_copy(update=spans) if is_hashed(each) else each for each in manifest.states)
+    return manifest.model_copy(update={"states": states, "max_parallelism": max_parallelism})
 
 
 def renamed(manifest: Manifest, renames: Mapping[str, str]) -> Manifest:

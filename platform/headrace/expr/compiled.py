@@ -16,7 +16,8 @@ from headrace.expr.aggregates.function import AggregateFunction
 class CompiledScalar:
     """A scalar expression over a schema's columns.
 
-    value        polars expression; its result has exactly the polars type of `type`
+    value        polars expression; its result has exactly the polars type of `type`. Evaluate it with `with_columns`:
+                 `select` yields one row for an expression that reads no column
     fails        boolean polars expression, True for rows in which the expression fails (a cast that does not fit, an
                  overflow), where `value` is arbitrary. None if it cannot fail
     columns      visible columns that it reads

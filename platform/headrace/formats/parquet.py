@@ -10,7 +10,7 @@ from headrace.connect.format import Decoder, Encoder, FormatConfig
 from headrace.connect.registry import Format
 from headrace.connect.row_check import RowCheck
 from headrace.core.errors import DataError, UserError
-from headrace.core.types import DataType, Field, ListOf, Schema, Struct, polars_type
+from headrace.core.types import Field, Schema, polars_type
 
 
 class ParquetFormat(FormatConfig):
@@ -42,9 +42,10 @@ class ParquetFormat(FormatConfig):
 def fit_to_schema(frame: pl.DataFrame, schema: Schema, *, place: str) -> pl.DataFrame:
     """The columns of a Parquet frame as exactly those of `schema`; others are dropped, missing ones NULL.
 
-    Converts only without loss: from a narrower integer or float, another time unit or zone. Raises UserError if a
-    column has another type, DataError if a `not null` column holds NULL or is missing; `place` names the file in the
-    message.
+    Converts only without loss: from a narrower integer or float, another time unit or zone. A time beyond 64 bits of
+    microseconds becomes the furthest one, which is no time of a row either; NULL in a `not null` column stays. A source
+    refuses such rows. Raises UserError if a column has another type, DataError if a `not null` column is missing;
+    `place` names the file in the message.
     """
     columns = [_fit_column(frame, item, place) for item in schema]
     return pl.DataFrame(columns, height=frame.height)
@@ -62,8 +63,6 @@ def _fit_column(frame: pl.DataFrame, item: Field, place: str) -> pl.Series:
             f'{place}: field "{item.name}" is {item.type} in the schema but {column.dtype} in the file',
             remedy="declare the type that the file has, and cast in a step",
         )
-    if _holds_forbidden_null(column, item.type, nullable=item.nullable):
-        raise DataError(f'{place}: field "{item.name}" is {item.type_text} but holds NULL')
     if column.dtype == wanted:
         return column
     return column.to_frame().select(_converted(pl.col(item.name), column.dtype, wanted).alias(item.name)).to_series()
@@ -71,6 +70,7 @@ def _fit_column(frame: pl.DataFrame, item: Field, place: str) -> pl.Series:
 
 _INTEGERS = (pl.Int8, pl.Int16, pl.Int32, pl.Int64)
 _UNSIGNED = (pl.UInt8, pl.UInt16, pl.UInt32)
+_MS_MAX = (2**63 - 1) // 1_000
 
 
 def _widens(found: pl.DataType, wanted: pl.DataType) -> bool:
@@ -109,6 +109,9 @@ def _converted(value: pl.Expr, found: pl.DataType, wanted: pl.DataType) -> pl.Ex
             for item in wanted.fields
         ]
         return pl.when(value.is_not_null()).then(pl.struct(fields))
+    if isinstance(found, pl.Datetime) and found.time_unit == "ms":
+        # polars panics where the product exceeds 64 bits
+        return (value.cast(pl.Int64).clip(-_MS_MAX, _MS_MAX) * 1_000).cast(wanted)
     return value if found == wanted else value.cast(wanted)
 
 
@@ -125,26 +128,6 @@ def _widens_fields(found: pl.Struct, wanted: pl.Struct) -> bool:
 def _instance(dtype: object) -> pl.DataType:
     assert isinstance(dtype, pl.DataType), "types of a frame are instances"
     return dtype
-
-
-def _holds_forbidden_null(column: pl.Series, dtype: DataType, *, nullable: bool) -> bool:
-    if not nullable and column.null_count():
-        return True
-    if isinstance(column.dtype, pl.Null):
-        return False
-    match dtype:
-        case ListOf(inner, inner_nullable):
-            items = column.drop_nulls()
-            items = items.filter(items.list.len() > 0).explode()
-            return _holds_forbidden_null(items, inner, nullable=inner_nullable)
-        case Struct(fields):
-            present = column.drop_nulls()
-            return any(
-                _holds_forbidden_null(present.struct.field(item.name), item.type, nullable=item.nullable)
-                for item in fields
-            )
-        case _:
-            return False
 
 
 def _only_for_files() -> UserError:

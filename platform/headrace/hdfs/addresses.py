@@ -86,13 +86,13 @@ def _listed(addresses: str) -> tuple[str, ...]:
 
 
 def _suffixes(service: str, settings: Mapping[str, str]) -> list[str]:
-    """What the names of the settings of a name service's NameNodes end in."""
+    """The suffixes of the settings' names, one for each NameNode of a name service."""
     nodes = _words(settings.get(f"dfs.ha.namenodes.{service}", ""))
     return [f".{service}.{node}" for node in nodes] or [f".{service}"]
 
 
 def _suffix_of(authority: str, settings: Mapping[str, str]) -> str | None:
-    """What the settings of the NameNode with this RPC address end in; None: no setting describes it."""
+    """The suffix of the settings' names for the NameNode with this RPC address; None: no setting describes it."""
     name = "dfs.namenode.rpc-address"
     for key, value in settings.items():
         if key.startswith(name) and _rpc(value) == _rpc(authority):
@@ -108,7 +108,7 @@ def _of_node(authority: str, suffix: str | None, settings: Mapping[str, str], pr
     if address is None:
         return f"{protocol}://{_with_port(own_host, protocol)}"
     host, _, port = address.rpartition(":")
-    # a wildcard says where the NameNode listens, not where it is
+    # a wildcard is an address to listen at, not one to dial
     return f"{protocol}://{own_host if host in _ANY_HOST else host}:{port}"
 
 

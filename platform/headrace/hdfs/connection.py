@@ -12,6 +12,7 @@ from __future__ import annotations
 import atexit
 import json
 import logging
+import os
 import random
 import socket
 import ssl
@@ -28,12 +29,14 @@ import httpx
 
 from headrace.core.errors import InternalError
 from headrace.core.retry import Backoff, Retries
-from headrace.hdfs.login import Login
+from headrace.hdfs.addresses import locate
+from headrace.hdfs.hadoop_settings import hadoop_settings
+from headrace.hdfs.login import Login, login_from_environment
 from headrace.hdfs.refusals import HdfsError, Kind, refusal
 
 _BACKOFF = Backoff(first_s=0.1, max_s=2.0, jitter=0.5)
 _PATIENCE_S = 15.0
-"""How long a request is repeated: longer than a fail-over that ZooKeeper triggers usually takes."""
+"""How long a request is repeated: longer than a fail-over that ZooKeeper triggers usually lasts."""
 _PASSING = (None, Kind.STANDBY, Kind.STARTING, Kind.NO_DATA_NODE)
 """Failures after which a request is repeated; None: no answer."""
 _TIMEOUT = httpx.Timeout(20.0, connect=5.0)
@@ -85,7 +88,7 @@ class HdfsConnection:
             ),
             timeout=_TIMEOUT,
             trust_env=False,
-            # a NameNode's cookie holds a login for hours, whatever a later request says
+            # a NameNode's cookie holds a login for hours, whatever login a later request has
             cookies=CookieJar(DefaultCookiePolicy(allowed_domains=[])),
         )
 
@@ -163,7 +166,7 @@ class HdfsConnection:
             except HdfsError as error:
                 if error.kind is Kind.EXISTS:
                     return False
-                # the file has gone and the target is there: an earlier try succeeded, or somebody else deleted the file
+                # the file is gone and the target exists: an earlier try succeeded, or another client deleted the file
                 if error.kind is Kind.MISSING and tries > 1 and self._exists(target):
                     return None
                 raise
@@ -306,3 +309,15 @@ def _entry(status: dict[str, object]) -> Entry:
     if not isinstance(size, int) or not isinstance(modified, int):
         raise InternalError(f"a file status has no numbers: {status}")
     return Entry(str(status["pathSuffix"]), status["type"] == "DIRECTORY", size, modified)
+
+
+ADDRESSES = "HEADRACE_WEBHDFS"
+
+
+def open_hdfs(url: str) -> tuple[HdfsConnection, str]:
+    """The file system of a URL, and the folder in it: absolute, without a trailing slash. Sends nothing.
+
+    Raises UserError.
+    """
+    folder = locate(url, hadoop_settings(), os.environ.get(ADDRESSES))
+    return shared_connection(folder.name_nodes, login_from_environment()), folder.path

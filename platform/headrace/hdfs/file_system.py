@@ -1,4 +1,4 @@
-"""HDFS as a file system of fsspec, for code that takes one: listing, ranged reads, whole writes. Wraps fsspec."""
+"""HDFS as a file system of fsspec, for code that needs one: listing, ranged reads, whole writes. Wraps fsspec."""
 
 from __future__ import annotations
 
@@ -10,8 +10,7 @@ from typing import Any, TypeVar
 
 from fsspec.spec import AbstractBufferedFile, AbstractFileSystem
 
-from headrace.hdfs.connection import Entry, HdfsConnection
-from headrace.hdfs.opening import open_hdfs
+from headrace.hdfs.connection import Entry, HdfsConnection, open_hdfs
 from headrace.hdfs.refusals import HdfsError, Kind
 
 _ERRNO = {Kind.MISSING: errno.ENOENT, Kind.DENIED: errno.EACCES, Kind.QUOTA: errno.EDQUOT}

@@ -1,4 +1,4 @@
-"""What a refusal of a NameNode or DataNode means for the caller. Pure.
+"""The errors that refusals of a NameNode or DataNode become. Pure.
 
 A server answers a failed request with a document that names a Java exception:
 `{"RemoteException": {"exception": "AccessControlException", "javaClassName": .., "message": ..}}`
@@ -90,7 +90,7 @@ def refusal(status: int, body: bytes) -> HdfsError:
     if kind is Kind.OTHER and any(each in message for each in _NO_DATA_NODE):
         kind = Kind.NO_DATA_NODE
     reason = message or f"status {status}"
-    # the exception's name says more than messages such as "/a/b"
+    # the exception's name explains more than messages such as "/a/b"
     text = f"{exception}: {reason}" if exception else reason
     return HdfsError(text, kind=kind, remedy=_REMEDIES.get(kind))
 

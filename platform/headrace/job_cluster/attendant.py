@@ -1,34 +1,124 @@
 """Waits for the job of a cluster, or runs its program, and stops this part of the cluster at the end.
 
-    job          waits until the job has ended
+    job          submits the job and waits until it has ended
     program      runs it beside the coordinator that leads, as a child; the jobs that it submits run on that cluster
-    application  waits until the program has ended that another attendant of this part runs, which may not stop it
+    application  waits for a program that another attendant of this part runs, which may not stop the part
 
 A cluster may have several parts, each with an attendant: the program runs beside the coordinator that leads, and is
-started again beside the next one. Each attendant stops its part when it sees the end. A request to end that comes
-before ends job or program, unless another part has the cluster go on.
+started again beside the next one. Each attendant stops its part when it sees the end. An earlier request to end ends
+the job or program, unless another part continues the cluster.
 """
 
 from __future__ import annotations
 
+import subprocess
 import sys
-from collections.abc import Sequence
+import time
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from headrace.client.models import FINAL_STATES
 from headrace.core.errors import ExternalError, HeadraceError
-from headrace.job_cluster.program import Program
 from headrace.processes.end_request import EndRequest
+from headrace.processes.marked_process import MarkedProcess
 
 if TYPE_CHECKING:
-    from headrace.job_cluster.part import Part
+    from headrace.client.http import Client
+    from headrace.client.requests import SubmitRequest
+
+
+class Part(Protocol):
+    """The processes of one host, or of one pod, in a cluster. A client is used as a context manager."""
+
+    @property
+    def has_others(self) -> bool:
+        """Whether the cluster continues elsewhere when this part ends."""
+        ...
+
+    def keep_alive(self) -> None:
+        """Restarts processes that have died, unless the system does. Raises HeadraceError for a part that is over."""
+        ...
+
+    def coordinator(self) -> Client:
+        """Opens a client of this part's coordinator, which leads or is a standby."""
+        ...
+
+    def leader(self) -> Client:
+        """Opens a client of the coordinator that leads."""
+        ...
+
+    def environment(self) -> Mapping[str, str]:
+        """Returns the environment of the program, whose submissions go to this cluster."""
+        ...
+
+    def stop(self, *, is_done: bool) -> None:
+        """Ends this part. is_done: the job or program of the cluster has ended, so the other parts end, too."""
+        ...
+
+
+_END_SECONDS = 30.0
+"""How long the program has after SIGTERM."""
+
+
+class Program:
+    """The program of an application, a child of the attendant. It runs while its coordinator leads. Blocking."""
+
+    def __init__(self, command: Sequence[str], environment: Mapping[str, str]) -> None:
+        """command: the file and its arguments."""
+        self._command = command
+        self._environment = environment
+        self._child: subprocess.Popen[bytes] | None = None
+
+    @property
+    def has_started(self) -> bool:
+        """Whether it runs, or has ended without a call of `end`."""
+        return self._child is not None
+
+    @property
+    def exit_code(self) -> int | None:
+        """Its exit code; None while it runs, and before it was started."""
+        return None if self._child is None else self._child.poll()
+
+    def start(self) -> None:
+        """Starts it."""
+        self._child = subprocess.Popen([sys.executable, *self._command], env=self._environment)
+
+    def end(self) -> int | None:
+        """Ends it if it runs; returns its exit code, None if it was not started. It may be started again."""
+        child, self._child = self._child, None
+        if child is None:
+            return None
+        MarkedProcess(child.pid, (), child).terminate(patience_seconds=_END_SECONDS)
+        return child.wait()
+
+
+RETRY_SECONDS = 1.0
+TRIES_MAX = 600
+"""Tries to submit, while coordinators start."""
+
+
+def submitted(part: Part, request: SubmitRequest) -> str:
+    """Submits the job and returns its id. The key of the request makes repeated submissions one.
+
+    Raises UserError for a job that the coordinator refuses, ExternalError if none answers.
+    """
+    for tried in range(1, TRIES_MAX + 1):
+        try:
+            with part.leader() as client:
+                return client.submit(request)
+        except ExternalError:
+            if tried == TRIES_MAX:
+                raise
+            time.sleep(RETRY_SECONDS)
+    raise AssertionError  # the last try returns or raises
+
 
 THE_JOB = "per-job"
 """Key of the only submission of a cluster that serves one job and may have several parts."""
 LOOK_SECONDS = 1.0
 LINGER_SECONDS = 3.0
-"""How long a cluster is there after the end of its job: a command that waits for the job reads its end."""
+"""How long a cluster lives after the end of its job, so that a command that waits for the job reads its end."""
 _CANCEL_SECONDS = 30.0
 
 
@@ -52,7 +142,7 @@ class Attendant:
         self._asked_to_end.set()
 
     def job(self, job: str) -> str:
-        """Waits until the job has ended, and whatever has followed it: an upgrade stops it and submits the next one.
+        """Waits until the job has ended, and each job that follows: an upgrade stops a job and submits the next one.
 
         Returns the state that the last of them was seen in; empty: in none.
         """

@@ -17,11 +17,18 @@ from typing import Literal
 
 from headrace.core.errors import InternalError
 from headrace.kubernetes.access import Access, find_access
-from headrace.kubernetes.collection import Collection
-from headrace.kubernetes.documents import Document, Json, Listing, WatchEvent, documents_at, number_at, text_at
+from headrace.kubernetes.documents import (
+    Collection,
+    Document,
+    Json,
+    Listing,
+    WatchEvent,
+    documents_at,
+    number_at,
+    text_at,
+)
 from headrace.kubernetes.refusals import Operation, refusal
-from headrace.kubernetes.stream import LineStream
-from headrace.kubernetes.transport import Answer, Request, Transport
+from headrace.kubernetes.transport import Answer, LineStream, Request, Transport
 
 REQUEST_SECONDS = 15.0
 WATCH_SECONDS = 240.0
@@ -127,8 +134,8 @@ class Connection:
         timeout_s: float = REQUEST_SECONDS,
     ) -> Document:
         """Creates the object, or gives it the fields of `document`, which has `apiVersion` and `kind` (server-side
-        apply). manager: owns them; fields that it owned and that are missing now are removed. force: takes over fields
-        of other managers; without it they raise ConflictError."""
+        apply). manager: owns them; fields that it owned and that are missing now are removed. force: owns fields of
+        other managers, too; without it they raise ConflictError."""
         query = {"fieldManager": manager, "force": "true" if force else "false"}
         # JSON is YAML
         request = Request("PATCH", collection.path(name), query, document, "application/apply-patch+yaml")
@@ -147,8 +154,8 @@ class Connection:
     ) -> None:
         """Begins the deletion. Raises NotFoundError, and ConflictError if the object has another uid or version.
 
-        propagation: what becomes of objects that it owns; grace_s: how long a pod may take to end (0: it is forgotten
-        at once, and may still run). None: the kind's default.
+        propagation: of the deletion to objects that it owns; grace_s: the time in which a pod must end (0: its object
+        is deleted at once, and the pod may still run). None: the kind's default.
         """
         conditions = _named(uid=uid or "", resourceVersion=resource_version or "")
         options: dict[str, object] = {"apiVersion": "v1", "kind": "DeleteOptions"}
@@ -269,7 +276,7 @@ class Watch(Iterator[WatchEvent]):
 def open_connection(
     environment: Mapping[str, str], *, kubeconfig: Path | None = None, context: str | None = None
 ) -> Connection:
-    """A connection with the access that kubectl would use: kubeconfig (given, KUBECONFIG, ~/.kube/config), else the
+    """A connection with the access that kubectl would use: kubeconfig (argument, KUBECONFIG, ~/.kube/config), else the
     pod's service account. Connects with the first request. Raises UserError, also if the client is not installed."""
     return Connection(find_access(environment, kubeconfig=kubeconfig, context=context))
 

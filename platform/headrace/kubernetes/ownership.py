@@ -20,7 +20,7 @@ _RELEASE = "meta.helm.sh/release-name"
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """What is taken for ours.
+    """The condition under which an object belongs to a cluster.
 
     cluster     whose label the object must have
     controller  uid of the resource that may control it, besides nobody; "": none may; None: any may
@@ -48,7 +48,7 @@ class Claim:
         return f"an earlier cluster {self.cluster}" if is_older else ""
 
     def _is_own_lease(self, document: Document) -> bool:
-        """Candidates write it, for the cluster whose Deployment it belongs to; there are other elections of ours."""
+        """Candidates write it, for the cluster whose Deployment it belongs to; Headrace has other elections, too."""
         is_of_cluster = any(
             text_at(each, "kind") == "Deployment" and text_at(each, "name") == self.cluster
             for each in documents_at(document, "metadata", "ownerReferences")
@@ -57,7 +57,7 @@ class Claim:
 
 
 def owner_of(document: Document) -> str:
-    """Names the owner of an object, as far as the object says."""
+    """The name of an object's owner, as far as its metadata names one."""
     metadata = metadata_of(document)
     for each in _controllers(document):
         return f"{text_at(each, 'kind')} {text_at(each, 'name')}"
@@ -83,8 +83,8 @@ def belongs_to_deployment(document: Document) -> bool:
 
 def labelled(document: Document) -> Document:
     """The object with the label of what is ours."""
-    found = value_at(document, "metadata")
-    metadata: dict[str, Json] = dict(found) if isinstance(found, dict) else {}
+    value = value_at(document, "metadata")
+    metadata: dict[str, Json] = dict(value) if isinstance(value, dict) else {}
     labels = value_at(metadata, "labels")
     others: dict[str, Json] = dict(labels) if isinstance(labels, dict) else {}
     return document | {"metadata": metadata | {"labels": others | {MANAGED_BY: MANAGER}}}

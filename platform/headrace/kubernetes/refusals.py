@@ -1,4 +1,4 @@
-"""What an API server's status means for the caller. Pure.
+"""The errors that the statuses of an API server become. Pure.
 
     ApiError                  (ExternalError) the server answered with a failure; retry: 429 and 5xx
     ├── NotFoundError         404: there is no such object
@@ -11,7 +11,7 @@
 
 An API server that has just started may answer 403 until it has read the roles, seen for 50 ms.
 
-No answer is `core.errors.UnreachableError`. The server may have done then what was asked.
+No answer is `core.errors.UnreachableError`. The server may have executed the request nevertheless.
 """
 
 from __future__ import annotations
@@ -19,8 +19,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from headrace.core.errors import ExternalError, HeadraceError, UserError
-from headrace.kubernetes.collection import Collection
-from headrace.kubernetes.documents import Json, text_at
+from headrace.kubernetes.documents import Collection, Json, text_at
 
 _TEXT_MAX = 500
 """Characters of an answer that is no document (a proxy's page) that a message quotes."""
@@ -60,7 +59,7 @@ class RejectedError(UserError):
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """What was asked, for messages. verb: as in a Role: get, list, watch, create, update, patch, delete."""
+    """A request, for messages. verb: as in a Role: get, list, watch, create, update, patch, delete."""
 
     verb: str
     collection: Collection

@@ -1,10 +1,10 @@
-"""A round: observe an object, record what follows, or else take the step that the record asks for.
+"""A round observes an object, and records its new status or executes the step that the status requires.
 
-    decide ──> the status differs ──> record it; the step comes with the next round
-          └──> it does not ────────> take the step; the next round sees its result
+    decide ──> the status differs ──> record it; the next round executes the step
+          └──> it does not ────────> execute the step; the next round sees its result
 
-So each step is recorded before it is taken. The object's version that was read guards the record: of two operators that
-believe they lead, one records.
+So each step is recorded before it is executed. The record names the object's version that was read: of two operators
+that believe they lead, one can write it.
 """
 
 from __future__ import annotations
@@ -13,8 +13,7 @@ from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
 
 from headrace.core.errors import ExternalError, UserError
-from headrace.kubernetes_operator.decisions.results import Delayed, Result
-from headrace.kubernetes_operator.decisions.steps import Step, Wait
+from headrace.kubernetes_operator.decisions.steps import Delayed, Result, Step, Wait
 
 DELAYED_SECONDS = 2.0
 """Before a step is repeated that did not succeed."""
@@ -57,7 +56,7 @@ class World(Protocol[Status, AStep]):
         ...
 
     def act(self, step: AStep) -> Result | None:
-        """Takes a step, once. Raises ExternalError, UserError: it is to be repeated."""
+        """Executes a step once. Raises ExternalError or UserError if the step has to be repeated."""
         ...
 
 

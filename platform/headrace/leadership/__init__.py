@@ -1,1 +1,1 @@
-"""Who leads a cluster: electors, which say which coordinator may try, and locators, by which others find it."""
+"""Leadership of a cluster: electors select the coordinator that may lead, locators find the one that leads."""

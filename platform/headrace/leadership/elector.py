@@ -1,4 +1,4 @@
-"""The contracts of leadership: an elector says which coordinator may try to lead, a locator says which one leads.
+"""The contracts of leadership: an elector selects the coordinator that may try to lead, a locator finds the leader.
 
              Elected                InDoubt
     waiting ────────> may lead ──────────────> in doubt
@@ -87,3 +87,35 @@ class Elector(Locator, Protocol):
     def close(self) -> None:
         """Gives up the candidacy: another coordinator is elected at once. Idempotent."""
         ...
+
+
+class SoleElector:
+    """The elector of a coordinator without an election: it leads at once. Another coordinator with its ledger replaces
+    it nevertheless."""
+
+    def __init__(self) -> None:
+        self._leader: Leader | None = None
+
+    @property
+    def lease_ms(self) -> int:
+        """0: no candidate waits for this one."""
+        return 0
+
+    def campaign(self, on_event: Callable[[ElectorEvent], None]) -> None:
+        """Is elected at once."""
+        on_event(Elected())
+
+    def is_elected(self) -> bool:
+        """Always."""
+        return True
+
+    def announce(self, leader: Leader) -> None:
+        """Keeps the address."""
+        self._leader = leader
+
+    def find(self) -> Leader | None:
+        """This coordinator, once it leads."""
+        return self._leader
+
+    def close(self) -> None:
+        """Does nothing: there is no candidacy."""

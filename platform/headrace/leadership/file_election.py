@@ -5,7 +5,7 @@
 
     waiting ── locked ───────────────────────────────────> elected ── the name has another file ──> lost
        └────── the beat is the same for a whole lease:        ^
-               a new file is locked and takes the name ───────┘
+               a new file is locked and gets the name  ───────┘
 
 The system releases the lock when its process dies, so the next candidate is elected within half a second. A process
 that is suspended, or whose host is cut off, keeps its lock; after a lease without a beat a candidate puts a locked file
@@ -28,7 +28,7 @@ from pathlib import Path
 from headrace.core.errors import ExternalError
 from headrace.core.files.private_files import PRIVATE_FILE, make_private_folder
 from headrace.core.files.replaced_file import replace_file
-from headrace.leadership.candidacy.lease_watch import LeaseWatch
+from headrace.leadership.candidacy.candidacy import LeaseWatch
 from headrace.leadership.elector import Elected, ElectorEvent, InDoubt, Lost, not_elected
 from headrace.leadership.leader import Leader
 

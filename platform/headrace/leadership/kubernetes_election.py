@@ -32,9 +32,8 @@ from datetime import UTC, datetime
 from enum import Enum, auto
 
 from headrace.core.errors import ExternalError, HeadraceError, UserError
-from headrace.kubernetes.collection import Collection
 from headrace.kubernetes.connection import Connection, open_connection
-from headrace.kubernetes.documents import Document, Json
+from headrace.kubernetes.documents import Collection, Document, Json
 from headrace.kubernetes.ownership import MANAGED_BY, MANAGER, labelled
 from headrace.kubernetes.refusals import (
     AlreadyExistsError,
@@ -43,11 +42,10 @@ from headrace.kubernetes.refusals import (
     NotFoundError,
     UnauthorizedError,
 )
-from headrace.leadership.candidacy.lease_watch import LeaseWatch
+from headrace.leadership.candidacy.candidacy import LeaseWatch
 from headrace.leadership.elector import Elected, ElectorEvent, InDoubt, Lost, not_elected
 from headrace.leadership.leader import Leader
-from headrace.leadership.lease_owner import OwnerOfLease
-from headrace.leadership.lease_record import API, PLURAL, LeaseRecord, new_lease, other_owner_of_lease
+from headrace.leadership.lease_record import API, PLURAL, LeaseRecord, OwnerOfLease, new_lease, other_owner_of_lease
 
 LOG = logging.getLogger("headrace.leadership")
 SCHEME = "kubernetes://"
@@ -131,7 +129,7 @@ class _Lease:
         record = self.read()
         if record is not None:
             self._require_own(record.document)
-        # rights come first: what exists is a conflict afterwards
+        # rights are checked first: an existing object is a conflict after that
         with contextlib.suppress(AlreadyExistsError):
             connection.create(self._leases, document, dry_run=True, timeout_s=limit_s)
         metadata: dict[str, Json] = {"name": self.name, "resourceVersion": "1"}
@@ -268,7 +266,7 @@ class KubernetesElector:
                     trouble = str(error)
                     LOG.warning("the election cannot be reached: %s", trouble)
             self._closing.wait(min(pause_s, LOOK_SECONDS) if self._phase is _Phase.WAITING else pause_s)
-        # the API may have stood still, and the Lease still name a candidate that has given up
+        # the API may have stood still, and the Lease may still name a candidate that has released it
         with contextlib.suppress(HeadraceError):
             self._release()
 

@@ -1,4 +1,4 @@
-"""The Lease of an election, as candidates read and write it. Pure.
+"""The Lease of an election, as candidates read and write it, and the object that owns it.
 
 kind: Lease                         of coordination.k8s.io/v1
 metadata:
@@ -7,7 +7,7 @@ metadata:
   annotations:
     headrace/leader: '{"url": ..}'  address of the coordinator that leads, or of the one that led before
 spec:
-  holderIdentity: coordinator-0-5f2c..   the candidate that was elected; empty: it has given up
+  holderIdentity: coordinator-0-5f2c..   the candidate that was elected; empty: it has released the Lease
   leaseDurationSeconds: 10          how long it may be silent
   renewTime: 2026-11-26T10:00:00.000000Z   changes with each renewal; nobody compares it with a clock
   acquireTime, leaseTransitions     for readers: since when, and how many changes of the holder
@@ -16,9 +16,12 @@ spec:
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 
-from headrace.kubernetes.documents import Document, Json, metadata_of, number_at, text_at, value_at
+from headrace.core.errors import ExternalError, UserError
+from headrace.kubernetes.connection import Connection
+from headrace.kubernetes.documents import Collection, Document, Json, metadata_of, number_at, text_at, value_at
 from headrace.kubernetes.ownership import MANAGED_BY, MANAGER, is_ours, owner_of
 from headrace.leadership.leader import Leader
 
@@ -115,3 +118,54 @@ def _annotated(metadata: Json, leader: Leader) -> Json:
 def _seconds(lease_ms: int) -> int:
     # whole seconds are what the API has: others never wait for less than the holder lives by
     return -(-lease_ms // 1_000)
+
+
+OWNER_VARIABLE = "HEADRACE_LEASE_OWNER"
+
+
+@dataclass(frozen=True, slots=True)
+class OwnerOfLease:
+    """An object in the Lease's namespace, such as apps/v1, deployments, flights. The Lease is deleted with it.
+
+    A candidate names the owner when it creates the Lease. So a Lease that is created while the cluster is being deleted
+    is deleted too: the garbage collector deletes objects whose owner is gone.
+    """
+
+    api_version: str
+    plural: str
+    name: str
+
+    @property
+    def text(self) -> str:
+        """As in the environment: apps/v1/deployments/flights."""
+        return f"{self.api_version}/{self.plural}/{self.name}"
+
+    @staticmethod
+    def of(environment: Mapping[str, str]) -> OwnerOfLease | None:
+        """The owner that the environment names; None: it names none. Raises UserError."""
+        text = environment.get(OWNER_VARIABLE)
+        if not text:
+            return None
+        collection, _, name = text.rpartition("/")
+        api_version, _, plural = collection.rpartition("/")
+        if not api_version or not plural or not name:
+            raise UserError(
+                f"{OWNER_VARIABLE}={text} names no object",
+                remedy="write API-VERSION/PLURAL/NAME: apps/v1/deployments/x",
+            )
+        return OwnerOfLease(api_version, plural, name)
+
+    def own(self, connection: Connection, namespace: str, lease: Document, *, timeout_s: float) -> Document:
+        """The Lease with this owner. Raises ExternalError if the owner is gone or is being deleted."""
+        owner = connection.get(Collection(self.api_version, self.plural, namespace), self.name, timeout_s=timeout_s)
+        metadata = metadata_of(owner)
+        if metadata.is_deleted:
+            raise ExternalError(f"{self.plural} {self.name}, to which the Lease belongs, is being deleted")
+        reference: Document = {
+            "apiVersion": self.api_version,
+            "kind": text_at(owner, "kind") or "",
+            "name": self.name,
+            "uid": metadata.uid,
+        }
+        own = lease["metadata"]
+        return lease | {"metadata": {**(own if isinstance(own, dict) else {}), "ownerReferences": [reference]}}

@@ -12,15 +12,45 @@ Security is passed through to kazoo by environment variables, because addresses 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+import socket
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from headrace.core.errors import ExternalError, UserError
-from headrace.leadership.zookeeper_connecting import connecting_handler, repeated
 
 if TYPE_CHECKING:
     from kazoo.client import KazooClient
+    from kazoo.handlers.threading import SequentialThreadingHandler
+
+
+# kazoo waits for one server's TCP connection for the whole session timeout, and for its handshake for that time divided
+# by the number of servers. A host that drops packets, or a server that does not answer a handshake while it starts,
+# would cost the session although other servers are reachable. So connects have a timeout of their own.
+
+TRIES_MIN = 3
+"""How many tries the time of a session is enough for."""
+
+
+def connecting_handler(connect_s: float) -> SequentialThreadingHandler:
+    """kazoo's threads, with a limit of their own for each TCP connection instead of the time of the session."""
+    from kazoo.handlers.threading import SequentialThreadingHandler
+
+    handler = SequentialThreadingHandler()
+    connect: Callable[..., socket.socket] = handler.create_connection
+
+    def create_connection(*args: object, **options: object) -> socket.socket:
+        return connect(*args, **{**options, "timeout": connect_s})
+
+    handler.create_connection = create_connection
+    return handler
+
+
+def repeated(hosts: str) -> list[str]:
+    """The hosts, named again until there are `TRIES_MIN`: kazoo divides the time of a session by their number."""
+    named = hosts.split(",")
+    return named * -(-TRIES_MIN // len(named))
+
 
 SCHEME = "zookeeper://"
 _PORT = 2181

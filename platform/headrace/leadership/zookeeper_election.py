@@ -9,7 +9,7 @@
 
 kazoo's own election is not used: it does not interrupt a leader whose session has ended. kazoo calls the listener in a
 thread of its own, which must not block; calls to ZooKeeper are made in the elector's thread. `_epoch` counts lost
-sessions: what a call found before one counts for nothing after it.
+sessions: a result from before a loss is ignored after it.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ START_SECONDS = 15.0
 ANSWER_SECONDS = 5.0
 """How long a request of another thread waits for ZooKeeper."""
 LOOK_SECONDS = 1.0
-"""How often the elector's thread looks at its nodes even if no watch has fired."""
+"""Interval at which the elector's thread reads its nodes if no watch has fired."""
 
 
 class _Phase(Enum):
@@ -210,7 +210,7 @@ class ZooKeeperElector:
                     trouble = str(error)
                     LOG.warning("the election cannot be reached: %s", trouble or type(error).__name__)
             self._changed.wait(LOOK_SECONDS)
-        # the servers may have stood still, and kept the session of a candidate that has given it up: it must end
+        # the servers may have stood still, and kept the session of a candidate that has left: it must end
         _end(self._client)
 
     def _step(self) -> None:

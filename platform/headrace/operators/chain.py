@@ -11,6 +11,8 @@ output: further links, an exchange, a sink. Signals take the same path as batche
 
 When a barrier's call to the head of a chain returns, every operator of the chain has passed its state to `states`.
 
+A chain begins with one receiver for each input of its first operator. Signals enter by the first one.
+
 A chain is used by one thread. It knows nothing of threads, channels or connectors.
 """
 
@@ -18,6 +20,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Protocol, assert_never
 
 import polars as pl
@@ -25,7 +28,7 @@ import polars as pl
 from headrace.core.reporting import reporting
 from headrace.core.signals import TIME_MIN, Barrier, EndOfInput, Signal, Watermark
 from headrace.operators.lateness_histogram import LatenessHistogram
-from headrace.operators.operator import LATE, Operator, Windowed
+from headrace.operators.operator import LATE, Collector, MultiInputOperator, Operator, Windowed
 from headrace.state.snapshot import StateSnapshot
 
 MAIN = ""
@@ -53,8 +56,8 @@ class StateReceiver(Protocol):
 
 
 class Link:
-    """One operator of a chain with the receivers of its outputs. It is the `Receiver` of its input, and the `Collector`
-    of the operator's output.
+    """One operator of a chain with the receivers of its outputs. It is the `Receiver` of its only input, and the
+    `Collector` of the operator's output.
 
     outputs   name of the output -> its receivers; MAIN: the main output, other names: side outputs
     counters  the node's counters: `rows_in`, `rows_out`, and those of the operator (`late`, `bad`, ..)
@@ -63,7 +66,7 @@ class Link:
 
     def __init__(
         self,
-        operator: Operator,
+        operator: Operator | MultiInputOperator,
         outputs: Mapping[str, Sequence[Receiver]],
         counters: Counter[str],
         *,
@@ -71,6 +74,7 @@ class Link:
         states: StateReceiver | None = None,
     ) -> None:
         self._operator = operator
+        self._on_batch = _unnumbered if isinstance(operator, MultiInputOperator) else operator.on_batch
         self._node = node
         self._states = states
         self._main = tuple(outputs.get(MAIN, ()))
@@ -86,10 +90,18 @@ class Link:
         """Its operator, if that has windows."""
         return self._operator if isinstance(self._operator, Windowed) else None
 
+    def inputs(self, count: int) -> tuple[Receiver, ...]:
+        """The receivers of the operator's `count` inputs, by number. Signals go to the first one only."""
+        operator = self._operator
+        if isinstance(operator, MultiInputOperator):
+            return tuple(_Input(self, operator, number) for number in range(count))
+        assert count == 1, f"the operator of {self._node} has one input, not {count}"
+        return (self,)
+
     def on_batch(self, batch: pl.DataFrame) -> None:
-        """Runs the operator on the rows."""
+        """Runs an operator with one input on the rows."""
         self.counters["rows_in"] += batch.height
-        self._operator.on_batch(batch, self)
+        self._on_batch(batch, self)
 
     def on_signal(self, signal: Signal) -> None:
         """Passes the signal to the operator, then to all receivers."""
@@ -136,6 +148,26 @@ class Link:
     def count(self, counter: str, rows: int) -> None:
         """Adds to one of the node's counters."""
         self.counters[counter] += rows
+
+
+def _unnumbered(_batch: pl.DataFrame, _out: Collector) -> None:
+    raise AssertionError("a batch for an operator with several inputs has the number of one")
+
+
+@dataclass(frozen=True, slots=True)
+class _Input:
+    """The receiver of one input of a link whose operator has several."""
+
+    link: Link
+    operator: MultiInputOperator
+    number: int
+
+    def on_batch(self, batch: pl.DataFrame) -> None:
+        self.link.counters["rows_in"] += batch.height
+        self.operator.on_input(self.number, batch, self.link)
+
+    def on_signal(self, signal: Signal) -> None:
+        self.link.on_signal(signal)
 
 
 class Fan:

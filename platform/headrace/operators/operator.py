@@ -4,6 +4,9 @@ A config describes its step to everything that does not know the step's verb: pl
 
     config (frozen) --open()--> Operator:  restore?  on_batch*  (on_watermark, snapshot interleaved)  close
 
+A step has numbered inputs, from 0. A batch is of one input; time is of all of them, so an operator has one watermark,
+the minimum over its inputs. The operator of a step with several inputs is a `MultiInputOperator`.
+
 The chain calls `on_watermark` before it passes a watermark on. The operator emits the results that the watermark
 completes, and returns the watermark for operators downstream: the same one, or a lower one if later results may lie
 behind it.
@@ -59,12 +62,8 @@ class Collector(Protocol):
         ...
 
 
-class Operator(Protocol):
-    """The opened part of a node, which processes rows and has its state. Used by one thread at a time."""
-
-    def on_batch(self, batch: pl.DataFrame, out: Collector) -> None:
-        """Processes a batch of at least one row, with hidden columns."""
-        ...
+class OpenedStep(Protocol):
+    """The opened part of a step, without its rows: time and state. Used by one thread at a time."""
 
     def on_watermark(self, watermark: int, out: Collector) -> int:
         """Handles the watermark (epoch ms): emits completed results, and returns the watermark to pass on."""
@@ -84,6 +83,23 @@ class Operator(Protocol):
 
     def close(self) -> None:
         """Releases all resources, at the end or after a failure. Idempotent."""
+        ...
+
+
+class Operator(OpenedStep, Protocol):
+    """The opened part of a step with one input."""
+
+    def on_batch(self, batch: pl.DataFrame, out: Collector) -> None:
+        """Processes a batch of at least one row, with hidden columns."""
+        ...
+
+
+@runtime_checkable
+class MultiInputOperator(OpenedStep, Protocol):
+    """The opened part of a step with several inputs."""
+
+    def on_input(self, number: int, batch: pl.DataFrame, out: Collector) -> None:
+        """Processes a batch of at least one row of the input with this number, with hidden columns."""
         ...
 
 
@@ -152,9 +168,9 @@ class OperatorConfig:
         def input(self) -> Schema:
             """The visible columns of its input; of several inputs, those that all have."""
 
-    def input_columns(self, _position: int) -> tuple[str, ...]:
-        """The columns of the input at this position, in the order that the operator expects."""
-        return self.input.names
+    def input_schemas(self) -> tuple[Schema, ...]:
+        """The visible columns of each input by its number, in the order that the operator expects."""
+        return (self.input,)
 
     def input_field(self, name: str) -> Field:
         """The input's column with this name. Raises UserError with the nearest name and all names."""
@@ -185,8 +201,8 @@ class OperatorConfig:
         """The settings of the step, as text after its verb."""
         raise NotImplementedError
 
-    def open(self) -> Operator:
-        """A new operator of this step."""
+    def open(self) -> Operator | MultiInputOperator:
+        """A new operator of this step. It is a MultiInputOperator if the step has several inputs."""
         raise NotImplementedError
 
     def states(self) -> tuple[StateShape, ...]:

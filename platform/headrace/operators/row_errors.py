@@ -136,8 +136,8 @@ def _position(row: Mapping[str, object]) -> str | None:
     node, text, major, minor = (row[name] for name in (O_NODE, O_TEXT, O_MAJOR, O_MINOR))
     if isinstance(text, str) and text.startswith(("[", "{")):
         return f"the row of {node!r} with key {text}, window start {_time_text(major)}"
-    element = f" element {row[O_INDEX]}" if row.get(O_INDEX) else ""
-    return f"{text or node}[{major}] offset {minor}{element}"
+    place = f", place {row[O_INDEX]} among the rows made from it" if row.get(O_INDEX) else ""
+    return f"{text or node}[{major}] offset {minor}{place}"
 
 
 def _time_text(epoch_ms: object) -> str:

@@ -1,7 +1,7 @@
 """From logical nodes to tasks: nodes whose rows stay in the same subtask are fused into one chain. Pure.
 
 A node joins the task of its producer if it reads one input, forward, at equal parallelism. Every other edge (a key by,
-a change of parallelism, a union) starts a new task.
+a change of parallelism) starts a new task, and a node with several inputs always does.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from headrace.core.types import ListOf, Schema, Struct
 from headrace.plan.checkpoint_terms import checkpoint_terms
 from headrace.plan.logical import LogicalPlan
 from headrace.plan.needs import OrderWanted, order_wanted, reads_order
-from headrace.plan.nodes import LogicalNode
+from headrace.plan.nodes import LogicalNode, NodeInput
 from headrace.plan.partitioning import Forward, Global, Hash, Partitioning, Rebalance
 from headrace.plan.physical import ChainEdge, PhysicalPlan, SinkSpec, StepSpec, Task, TaskEdge, TaskNode
 from headrace.spec.pipeline import Pipeline
@@ -38,11 +38,11 @@ def plan_physical(logical: LogicalPlan, pipeline: Pipeline) -> PhysicalPlan:
         if home is None:
             tasks[node.name] = _OpenTask(node.parallelism)
             task_of[node.name] = node.name
-            edges += [_edge(node, position, nodes, task_of, ordered) for position in range(len(node.inputs))]
+            edges += [_edge(node, number, nodes, task_of, ordered) for number in range(len(node.inputs))]
         else:
             task_of[node.name] = home
-            ((source, output),) = node.inputs
-            tasks[home].edges.append(ChainEdge(source, output, node.name))
+            (only,) = node.inputs
+            tasks[home].edges.append(ChainEdge(only.source, only.output, node.name))
         tasks[task_of[node.name]].nodes.append(node.spec)
     return PhysicalPlan(
         pipeline=pipeline.name,
@@ -55,22 +55,22 @@ def plan_physical(logical: LogicalPlan, pipeline: Pipeline) -> PhysicalPlan:
     )
 
 
-def edge_partitioning(node: LogicalNode, source: str, output: str, nodes: Mapping[str, LogicalNode]) -> Partitioning:
+def _partitioning(node: LogicalNode, read: NodeInput, nodes: Mapping[str, LogicalNode]) -> Partitioning:
     """The partitioning of the rows of one input of `node` over its subtasks."""
-    producer = nodes[source]
+    producer = nodes[read.source]
     same = producer.parallelism == node.parallelism
-    asked = node.partitioning
+    asked = read.partitioning
     if isinstance(asked, Hash | Global) and same and node.parallelism == 1:
         return Forward()
     if asked is not None:
         return asked
     if same:
         return Forward()
-    owners = producer.outputs[output].owner_keys
-    if producer.outputs[output].update_key is not None:
-        return Hash(owners) if owners else Global()
+    stream = producer.outputs[read.output]
+    if stream.update_key is not None:
+        return Hash(stream.owner_keys) if stream.owner_keys else Global()
     if isinstance(node.spec, SinkSpec):
-        return _by_key(node.spec, producer.outputs[output].schema)
+        return _by_key(node.spec, stream.schema)
     return Rebalance()
 
 
@@ -85,32 +85,31 @@ def _home(node: LogicalNode, nodes: Mapping[str, LogicalNode], task_of: Mapping[
     """The task that the node joins, or None if it heads a task."""
     if len(node.inputs) != 1:
         return None
-    ((source, output),) = node.inputs
-    if isinstance(edge_partitioning(node, source, output, nodes), Forward) and (
-        nodes[source].parallelism == node.parallelism
-    ):
-        return task_of[source]
+    (only,) = node.inputs
+    if isinstance(_partitioning(node, only, nodes), Forward) and (nodes[only.source].parallelism == node.parallelism):
+        return task_of[only.source]
     return None
 
 
 def _edge(
     node: LogicalNode,
-    position: int,
+    number: int,
     nodes: Mapping[str, LogicalNode],
     task_of: Mapping[str, str],
     ordered: OrderWanted,
 ) -> TaskEdge:
-    source, output = node.inputs[position]
+    read = node.inputs[number]
     if isinstance(node.spec, StepSpec):
-        columns = node.spec.config.input_columns(position)
+        schema = node.spec.config.input_schemas()[number]
     else:
-        columns = nodes[source].outputs[output].schema.names
+        schema = nodes[read.source].outputs[read.output].schema
     return TaskEdge(
-        from_task=task_of[source],
-        source=source,
-        output=output,
+        from_task=task_of[read.source],
+        source=read.source,
+        output=read.output,
         to_task=node.name,
-        partitioning=edge_partitioning(node, source, output, nodes),
-        columns=columns,
+        partitioning=_partitioning(node, read, nodes),
+        columns=schema.names,
         order_columns=reads_order(node, ordered),
+        input=number,
     )

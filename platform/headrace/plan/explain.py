@@ -41,6 +41,7 @@ from headrace.spec.masking import masked_config
 
 def plan_dict(plan: PhysicalPlan) -> dict[str, Any]:
     """The physical plan as plain JSON values, with `hash`: SHA-256 of everything else in canonical JSON."""
+    several = {edge.to_task for edge in plan.edges if edge.input}
     shown: dict[str, Any] = {
         "pipeline": plan.pipeline,
         "max_parallelism": plan.max_parallelism,
@@ -64,6 +65,8 @@ def plan_dict(plan: PhysicalPlan) -> dict[str, Any]:
                 "partitioning": str(edge.partitioning),
                 "columns": list(edge.columns),
                 "order_columns": edge.order_columns,
+                # only where there are several: the hash of a plan whose nodes have one input stays the same
+                **({"input": edge.input} if edge.to_task in several else {}),
             }
             for edge in plan.edges
         ],
@@ -162,7 +165,7 @@ def _plain(value: Any) -> Any:
 
 def explain_dict(logical: LogicalPlan, physical: PhysicalPlan) -> dict[str, Any]:
     """Both plans: `nodes` in flow order, and the physical plan as in `plan_dict`."""
-    read = {reference for node in logical.nodes for reference in node.inputs}
+    read = {each.reference for node in logical.nodes for each in node.inputs}
     return {
         "pipeline": logical.pipeline,
         "replayable": logical.replayable,
@@ -177,7 +180,7 @@ def _node_dict(node: LogicalNode, read: set[tuple[str, str]]) -> dict[str, Any]:
         "name": node.name,
         "kind": _kind(node),
         "what": _what(node),
-        "reads": [_reference(*pair) for pair in node.inputs],
+        "reads": [_reference(*each.reference) for each in node.inputs],
         "parallelism": node.parallelism,
         "columns": None if main is None else main.schema.json(),
         "emits": None if main is None else main.kind,
@@ -241,10 +244,10 @@ def explain_lines(logical: LogicalPlan, physical: PhysicalPlan) -> Iterator[str]
         f"{_count(subtasks, 'subtask')}; "
         f"{'replayable' if logical.replayable else 'not replayable'}"
     )
-    read = {reference for node in logical.nodes for reference in node.inputs}
+    read = {each.reference for node in logical.nodes for each in node.inputs}
     for node in logical.nodes:
         yield ""
-        yield from _node_lines(node, read)
+        yield from _node_lines(node, read, logical, physical)
     yield ""
     yield "tasks"
     for task in physical.tasks:
@@ -253,18 +256,21 @@ def explain_lines(logical: LogicalPlan, physical: PhysicalPlan) -> Iterator[str]
     if physical.edges:
         yield "edges"
     for edge in physical.edges:
-        yield f"  {_reference(edge.source, edge.output)} -> {edge.to_task}: {edge.partitioning}"
+        several = len(physical.inputs(edge.to_task)) > 1
+        reader = f"input {edge.input} of {edge.to_task}" if several else edge.to_task
+        yield f"  {_reference(edge.source, edge.output)} -> {reader}: {edge.partitioning}"
 
 
 def _count(count: int, word: str) -> str:
     return f"{count} {word}" if count == 1 else f"{count} {word}s"
 
 
-def _node_lines(node: LogicalNode, read: set[tuple[str, str]]) -> Iterator[str]:
+def _node_lines(
+    node: LogicalNode, read: set[tuple[str, str]], logical: LogicalPlan, physical: PhysicalPlan
+) -> Iterator[str]:
     implicit = isinstance(node.spec, SinkSpec) and node.spec.implicit
     yield f"{_kind(node)} {node.name}{' (dead letters)' if implicit else ''}"
-    if node.inputs:
-        yield f"  reads        {', '.join(_reference(*pair) for pair in node.inputs)}"
+    yield from _input_lines(node, logical, physical)
     yield f"  does         {_what(node)}"
     if isinstance(node.spec, SourceSpec):
         # the origin of event time is omitted where no node uses event time
@@ -279,6 +285,17 @@ def _node_lines(node: LogicalNode, read: set[tuple[str, str]]) -> Iterator[str]:
     yield f"  parallelism  {node.parallelism}"
     for reason in node.not_replayable:
         yield f"  not replayable: {reason}"
+
+
+def _input_lines(node: LogicalNode, logical: LogicalPlan, physical: PhysicalPlan) -> Iterator[str]:
+    """The node that it reads; of several ones each with its number, its kind and how its rows are spread."""
+    if len(node.inputs) < 2:
+        yield from (f"  reads        {_reference(*each.reference)}" for each in node.inputs)
+        return
+    for edge in physical.inputs(node.name):
+        kind = logical.node(edge.source).outputs[edge.output].kind
+        label = "" if edge.input else "inputs"
+        yield f"  {label:<12} {edge.input} {_reference(edge.source, edge.output)}: {kind}, {edge.partitioning}"
 
 
 def _stream_text(stream: Stream) -> str:

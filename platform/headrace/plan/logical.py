@@ -110,15 +110,13 @@ def _plan_nodes(pipeline: Pipeline, problems: Problems) -> dict[str, LogicalNode
 
 def _check_forward(walk: _Walk) -> None:
     for node in walk.nodes.values():
-        if not isinstance(node.partitioning, Forward):
-            continue
-        for source, _ in node.inputs:
-            above = walk.nodes.get(source)
+        for read in node.inputs:
+            above = walk.nodes.get(read.source) if isinstance(read.partitioning, Forward) else None
             if above is not None and above.parallelism != node.parallelism:
                 group = "sinks" if node.is_sink else "steps"
                 walk.problems.add(
                     (group, node.name, "partition"),
-                    f"forward needs equal parallelism: {source} has {above.parallelism}, "
+                    f"forward needs equal parallelism: {read.source} has {above.parallelism}, "
                     f"{node.name} has {node.parallelism}",
                     "give both the same parallelism, or use rebalance",
                 )
@@ -147,5 +145,5 @@ def _reachable(nodes: Mapping[str, LogicalNode]) -> tuple[LogicalNode, ...]:
     wanted: set[str] = set()
     for node in reversed(list(nodes.values())):
         if node.is_sink or node.name in wanted:
-            wanted |= {node.name, *(source for source, _ in node.inputs)}
+            wanted |= {node.name, *(read.source for read in node.inputs)}
     return tuple(replace(node) for node in nodes.values() if node.name in wanted)

@@ -23,7 +23,7 @@ def settle_needs(nodes: Sequence[LogicalNode]) -> tuple[LogicalNode, ...]:
     time: dict[str, bool] = {}
     settled: list[LogicalNode] = []
     for node in reversed(nodes):
-        below = [reader for reader in nodes if node.name in {source for source, _ in reader.inputs}]
+        below = [reader for reader in nodes if node.name in {read.source for read in reader.inputs}]
         time[node.name] = any(reader.needs_time or time[reader.name] for reader in below)
         settled.append(_told(node, order, time=time[node.name]))
     return tuple(reversed(settled))
@@ -35,9 +35,9 @@ def order_wanted(nodes: Sequence[LogicalNode]) -> OrderWanted:
     for node in reversed(nodes):
         wanted |= {(node.name, output): False for output in node.outputs}
         for reader in nodes:
-            for source, output in reader.inputs:
-                if source == node.name and reads_order(reader, wanted):
-                    wanted[source, output] = True
+            for read in reader.inputs:
+                if read.source == node.name and reads_order(reader, wanted):
+                    wanted[read.reference] = True
     return wanted
 
 

@@ -13,12 +13,28 @@ from headrace.plan.stream import Stream
 
 
 @dataclass(frozen=True, slots=True)
+class NodeInput:
+    """One input of a node: `output` of node `source` ("" is the main one).
+
+    partitioning    how its rows are spread; None: by the parallelism on both sides (forward or rebalance)
+    """
+
+    source: str
+    output: str = MAIN
+    partitioning: Partitioning | None = None
+
+    @property
+    def reference(self) -> tuple[str, str]:
+        """The output that it reads."""
+        return self.source, self.output
+
+
+@dataclass(frozen=True, slots=True)
 class LogicalNode:
     """A node with its inputs and outputs.
 
-    inputs          (node, output) that it reads
+    inputs          by number, from 0; two of them may read the same output
     outputs         output name ("" is the main one) -> its stream
-    partitioning    how its input is spread; None: by the parallelism on both sides (forward or rebalance)
     not_replayable  reasons why its result does not depend on the log alone
     needs_order     it uses the total order (or the source position) of its input rows
     needs_time      it uses the event time of its input rows
@@ -26,10 +42,9 @@ class LogicalNode:
 
     name: str
     spec: TaskNode
-    inputs: tuple[tuple[str, str], ...]
+    inputs: tuple[NodeInput, ...]
     outputs: Mapping[str, Stream]
     parallelism: int
-    partitioning: Partitioning | None = None
     not_replayable: tuple[str, ...] = ()
     needs_order: bool = False
     needs_time: bool = False

@@ -5,6 +5,7 @@ Data only; `plan.chaining` builds a plan, `plan.explain` renders it, engines run
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from headrace.connect.format import FormatConfig
@@ -12,7 +13,7 @@ from headrace.connect.sink import CheckpointTerms, SinkConfig
 from headrace.connect.source import SourceConfig
 from headrace.core.types import Schema
 from headrace.operators.operator import OnError, OperatorConfig
-from headrace.plan.partitioning import Partitioning
+from headrace.plan.partitioning import Hash, Partitioning
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,8 +136,9 @@ class Task:
 
 @dataclass(frozen=True, slots=True)
 class TaskEdge:
-    """Between tasks: `output` of node `source` in task `from_task` feeds task `to_task`.
+    """Between tasks: `output` of node `source` in task `from_task` feeds input `input` of the head of task `to_task`.
 
+    input       number of the input, so that edges differ also where a node reads one output twice
     columns     visible columns in the consumer's order
     order_columns   whether the order columns are sent too
     """
@@ -148,6 +150,13 @@ class TaskEdge:
     partitioning: Partitioning
     columns: tuple[str, ...]
     order_columns: bool
+    input: int = 0
+
+
+def keys_of(inputs: Sequence[TaskEdge]) -> tuple[tuple[str, ...], ...] | None:
+    """The key columns by which the rows of each input are spread; None: those of one of them are spread otherwise."""
+    keys = tuple(edge.partitioning.keys for edge in inputs if isinstance(edge.partitioning, Hash))
+    return keys if inputs and len(keys) == len(inputs) else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,6 +170,10 @@ class PhysicalPlan:
     checkpoint: CheckpointTerms
     tasks: tuple[Task, ...]
     edges: tuple[TaskEdge, ...]
+
+    def inputs(self, task: str) -> tuple[TaskEdge, ...]:
+        """The edges into a task, by number of the input."""
+        return tuple(sorted((edge for edge in self.edges if edge.to_task == task), key=lambda edge: edge.input))
 
     def task(self, name: str) -> Task:
         """The task with this name."""

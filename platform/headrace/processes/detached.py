@@ -21,12 +21,10 @@ from typing import NoReturn
 
 from headrace.core.errors import ExternalError
 from headrace.core.files.private_files import PRIVATE_FILE
-from headrace.processes.double_fork import double_fork
+from headrace.processes.forking import StartMethod, double_fork, has_one_thread, start_method, variables_at_start
 from headrace.processes.installation import import_path
 from headrace.processes.order import ProcessOrder
-from headrace.processes.start_method import StartMethod, start_method
 from headrace.processes.template.child_reset import reset
-from headrace.processes.template.forkable import has_one_thread, variables_at_start
 from headrace.processes.template.process import PROGRAM_FAILED
 
 _READY = b"\x01"

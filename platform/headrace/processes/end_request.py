@@ -1,9 +1,11 @@
-"""A request to end this process that a signal handler may make."""
+"""Ends of this process: a request that a signal handler makes, and the end of the parent."""
 
 from __future__ import annotations
 
 import os
 import select
+import signal
+import threading
 import weakref
 from contextlib import suppress
 
@@ -24,7 +26,7 @@ class EndRequest:
     def set(self) -> None:
         """Makes the request. Idempotent, and async-signal-safe as far as Python code can be: it acquires no lock."""
         self._is_set = True
-        # a full pipe wakes the waiting thread as well
+        # a full pipe wakes the waiting thread, too
         with suppress(BlockingIOError):
             os.write(self._writing, b"e")
 
@@ -45,3 +47,17 @@ class EndRequest:
 def _close(*descriptors: int) -> None:
     for each in descriptors:
         os.close(each)
+
+
+def end_with_parent() -> None:
+    """Ends this process as by SIGTERM when its standard input ends.
+
+    The parent holds the other end, so this works on every system, also for a parent that is killed.
+    """
+
+    def wait() -> None:
+        while os.read(0, 1024):
+            pass
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    threading.Thread(target=wait, name="parent-watch", daemon=True).start()

@@ -1,7 +1,7 @@
 """When Python's garbage collector begins and ends: it collects while a process works, not while it starts or exits.
 
-Imports make a hundred thousand objects that stay. While they do, the collector looks through them hundreds of times,
-and once more when the interpreter ends, and frees next to nothing: a fifth of what a short command costs.
+Imports make a hundred thousand objects that stay. Meanwhile the collector traverses them hundreds of times,
+and once more when the interpreter ends, and frees almost nothing: a fifth of the cost of a short command.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Where a worker has its temporary files: known to the worker, and to whoever removes what a killed one left."""
+"""The folders of a worker's temporary files, for the worker and for the process that cleans up after a killed one."""
 
 from __future__ import annotations
 

@@ -3,8 +3,8 @@
     start ──> PENDING ──> RUNNING ──> ENDED ──> not listed
                  └────────────┴────────> release ──^
 
-A worker is a process, a container or a pod, and its id is used once. What a driver lists is the truth, also after a
-restart of the coordinator and for the coordinator that leads next: drivers remember nothing. A driver decides nothing;
+A worker is a process, a container or a pod, and its id is used once. A driver's list is complete after a
+restart of the coordinator and for the next leader, too: drivers store nothing. A driver decides nothing;
 `coordinator.provisioning` decides how many workers there are.
 """
 
@@ -15,8 +15,17 @@ from enum import StrEnum
 from typing import Protocol
 
 
+class ResourceTarget(StrEnum):
+    """The system that has the workers. LOCAL: processes of the coordinator's host; KUBERNETES: pods; YARN: containers
+    of the application whose ApplicationMaster the coordinator is."""
+
+    LOCAL = "local"
+    KUBERNETES = "kubernetes"
+    YARN = "yarn"
+
+
 class WorkerPhase(StrEnum):
-    """What has become of a worker. PENDING: the system has accepted it, and it does not run yet; RUNNING: its process
+    """The phase of a worker. PENDING: the system has accepted it, and it does not run yet; RUNNING: its process
     runs; ENDED: its process has ended, and nothing restarts it."""
 
     PENDING = "pending"

@@ -1,4 +1,4 @@
-"""What every worker of a cluster is started with: its place in the cluster, without its id."""
+"""The arguments that all workers of a cluster are started with, without their ids."""
 
 from __future__ import annotations
 

@@ -54,7 +54,7 @@ class WorkerProcesses:
                 return
             try:
                 make_private_folder(folder)
-                # before the process: what is started and not recorded would be nobody's
+                # before the process: no driver would know one that is started and not recorded
                 _write(folder, None)
                 command = worker_module(self._home, self._order, worker)
                 _write(folder, start_module(command, Surroundings(self._home.root, folder / LOG, self._environment)))
@@ -133,7 +133,7 @@ def _released_seconds(folder: Path) -> float:
 
 
 def _last_line(log: Path) -> str:
-    """The end of what a process printed, which for one that did not start says why."""
+    """The end of a process's output, which has the reason if it did not start."""
     try:
         with log.open("rb") as file:
             file.seek(max(0, os.fstat(file.fileno()).st_size - REASON_BYTES_MAX))

@@ -20,11 +20,10 @@ import grpc
 
 from headrace.core.errors import ExternalError
 from headrace.core.retry import Backoff
-from headrace.leadership.addresses import open_addresses
-from headrace.leadership.candidacy.term_guard import TermGuard
+from headrace.leadership.candidacy.candidacy import TermGuard
+from headrace.leadership.opening import open_addresses
 from headrace.rpc import codec
-from headrace.rpc.credentials import channel_to, diagnosis
-from headrace.rpc.introduction import Introduction
+from headrace.rpc.credentials import Introduction, channel_to, diagnosis
 from headrace.rpc.messages import FromWorker, Heartbeat, Refused, Register, Registered, ToWorker
 from headrace.rpc.sessions.outbox import Outbox, OutboxFullError
 from headrace.rpc.sessions.parts import in_parts
@@ -203,7 +202,7 @@ class ControlClient:
             stream, position = self._stream, self._outbox.last
             self._dialled_s = time.monotonic()
             first = control_pb2.WorkerFrame(acknowledged=self._received, session=self._session)
-        # called without the lock: `register` takes the worker's lock, and the worker may call `send` while holding it
+        # called without the lock: `register` acquires the worker's lock, and the worker may call `send` under that lock
         first.message.CopyFrom(codec.from_worker_proto(self._handlers.register()))
         introduction = Introduction(first, self._coordinator.token)
         try:
@@ -261,7 +260,7 @@ class ControlClient:
         return True
 
     def _note_trouble(self, details: str) -> None:
-        # a diagnosis connects, which takes seconds if the network is cut: pointless once TLS has worked
+        # a diagnosis connects, which lasts seconds if the network is cut: pointless once TLS has worked
         tls = self._coordinator.tls
         self.trouble = details if self._joined_once else diagnosis(self._dialled, tls, details)
 

@@ -1,4 +1,4 @@
-"""The figures of a slot, as in its `Status` and `Acked` messages: what the coordinator sums up for users.
+"""The figures of a slot, as in its `Status` and `Acked` messages, which the coordinator sums up for users.
 
 Figures are shown and never decided upon: no row, state or checkpoint depends on them. They are counted since the
 attempt began, so that a lost report costs nothing. Their size is bounded by the plan, and by `PARTITIONS_MAX`,
@@ -18,7 +18,7 @@ PARTITIONS_MAX = 64
 TRANSACTIONS_MAX = 8
 """Most open transactions of one sink subtask in a report: the oldest ones."""
 FIRST_ROWS_MAX = 20_000
-"""Rows of a source subtask that `FirstRows` looks at; the batch that reaches this number is looked at as a whole."""
+"""Rows of a source subtask that `FirstRows` inspects; it inspects the whole batch that reaches this number."""
 REMARKS_MAX = 8
 """Most remarks of the reader of a source subtask in a report; later ones are dropped."""
 HEAVY_MAX = 8
@@ -75,7 +75,7 @@ class PartitionFigures(Document):
 
 
 class FirstRows(Document):
-    """What the first rows of a source subtask look like (`worker.task.first_rows`).
+    """Facts about the first rows of a source subtask (`worker.task.first_rows`).
 
     rows       how many of them have been looked at
     all_null   columns that are NULL in all of them

@@ -71,7 +71,7 @@ LINE_MAX = 120
 TIME = "Time"
 """Stands for `int | None`: a protobuf map holds no value that may be missing."""
 _SYNTAX_FIELD, _MESSAGE_FIELD = 12, 4
-"""Numbers of FileDescriptorProto's fields: what source locations are named by."""
+"""Numbers of FileDescriptorProto's fields: they name source locations."""
 _SCALARS = {
     FieldDescriptorProto.TYPE_STRING: ("str", '""'),
     FieldDescriptorProto.TYPE_INT64: ("int", "0"),

@@ -297,7 +297,7 @@ class WorkerDraining:
 
 @dataclass(frozen=True, slots=True)
 class WorkerLoad:
-    """What the worker and its slots use; shown to users, and never decided upon.
+    """The resources that the worker and its slots use. Users see them; no decision depends on them.
 
     cpu_millicores  thousandths of a core, over the time since the message before
     memory_bytes    resident memory
@@ -375,7 +375,7 @@ class StopWorker:
 @dataclass(frozen=True, slots=True)
 class ReplaceSecret:
     """Replace a file in the worker's folder of secrets, such as a token or a certificate.
-    A worker without such a folder ignores it.
+    A worker without that folder ignores it.
     """
 
     name: str

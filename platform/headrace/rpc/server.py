@@ -16,13 +16,11 @@ import grpc.aio
 
 from headrace import __version__
 from headrace.core.errors import ExternalError, UserError
-from headrace.core.network.cluster_token import WHERE_A_TOKEN_LIES
 from headrace.core.network.entrance import Entrance
 from headrace.core.network.hosts import host_port, is_loopback
-from headrace.core.network.mutual_proof import NONCE_BYTES, MutualProof, Role
+from headrace.core.network.mutual_proof import NONCE_BYTES, WHERE_A_TOKEN_LIES, MutualProof, Role
 from headrace.rpc import codec
-from headrace.rpc.credentials import server_credentials
-from headrace.rpc.introduction import terms_of
+from headrace.rpc.credentials import server_credentials, terms_of
 from headrace.rpc.messages import Refused, Register, Registered, ToWorker
 from headrace.rpc.sessions.outbox import OutboxFullError
 from headrace.rpc.sessions.parts import WORKER_FRAME_BYTES_MAX, Assembly
@@ -66,7 +64,7 @@ class _Stream:
         """The session's frames, until another stream replaces this one or the session is over."""
         loop = asyncio.get_running_loop()
         while session.stream is self:
-            # before the session is asked: what comes after the question ends the wait
+            # before the session is read: an event after the read ends the wait
             self._changed.clear()
             if (frame := session.next_frame(loop.time(), heartbeat_s)) is not None:
                 yield frame

@@ -11,11 +11,12 @@ from headrace.rpc.figures import SlotFigures
 class SubtaskStatus(Document):
     """The status of one subtask. Ratios (0 to 1) refer to the time since the report before.
 
-    rows_queued    rows that wait in its mailbox
-    busy           ratio of time spent on rows and signals
-    backpressured  ratio of time spent waiting for room downstream
-    watermark      watermark of its gate or source (epoch ms); None before the first
-    ended          its input has ended
+    rows_queued      rows that wait in its mailbox
+    busy             ratio of time spent on rows and signals
+    backpressured    ratio of time spent waiting for room downstream
+    watermark        watermark of its gate or source (epoch ms); None before the first
+    waits_for_input  number of the input that holds its watermark back; None: it has one input, or is a source's
+    ended            its input has ended
     """
 
     task: str
@@ -24,6 +25,7 @@ class SubtaskStatus(Document):
     busy: float = 0.0
     backpressured: float = 0.0
     watermark: int | None = None
+    waits_for_input: int | None = None
     ended: bool = False
 
 

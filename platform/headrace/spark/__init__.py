@@ -11,7 +11,7 @@ __all__ = ["replay", "verify", "bootstrap", "bootstrap_columns", "register"]
 
 _HOMES = {
     "replay": ("headrace.api.spark.replaying", "replay"),
-    "verify": ("headrace.api.spark.verifying", "verify"),
+    "verify": ("headrace.api.spark.replaying", "verify"),
     "bootstrap": ("headrace.spark.savepoints.bootstrapping", "bootstrap"),
     "bootstrap_columns": ("headrace.spark.savepoints.bootstrapping", "bootstrap_columns"),
     "register": ("headrace.spark.state_source", "register_state"),

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from headrace.core.errors import did_you_mean
-from headrace.core.ids import NODE_NAME, split_output
+from headrace.core.ids import HIDDEN_PREFIX, NODE_NAME, split_output
 from headrace.operators.operator import BAD, LATE
 from headrace.spec.findings import Finding, Path, joined
 from headrace.spec.verbs.table import VERBS, named_inputs
@@ -81,6 +81,17 @@ def _check_name(node: GraphNode, before: Mapping[str, GraphNode]) -> list[Findin
             "a node's name begins with a letter a-z and holds a-z, 0-9 and _",
         )
         return [Finding(f"{node.name!r} is not a node's name", remedy, node.path, on_key=True)]
+    if HIDDEN_PREFIX in node.name:
+        near = re.sub(r"_{2,}", "_", node.name).rstrip("_")
+        free = next(each for each in (near, *(f"{near}_{n}" for n in range(2, len(before) + 3))) if each not in before)
+        return [
+            Finding(
+                f"{node.name!r} has `__` in it: such names belong to nodes that the planner adds",
+                f"name it {free!r}, and keep its state with `--rename {node.name}={free}`",
+                node.path,
+                on_key=True,
+            )
+        ]
     if node.name in before:
         other = before[node.name].group
         return [

@@ -209,7 +209,8 @@ class PipelineFields(FileModel):
     name: Annotated[str, AfterValidator(_pipeline_name)] = Field(description="letters a-z, digits and dashes")
     parallelism: Parallelism = Field(default=1, description="subtasks of a node that sets none itself")
     max_parallelism: Parallelism = Field(
-        default=128, description=f"number of key groups, 1 to {MAX_PARALLELISM}; fixed for the life of the state"
+        default=128,
+        description=f"number of key groups, 1 to {MAX_PARALLELISM}; a change needs --max-parallelism",
     )
     batch: Batch = Field(default_factory=Batch, description="how long and how large batches get")
     checkpoint: Checkpoint = Field(default_factory=Checkpoint, description="how often and where state is kept")

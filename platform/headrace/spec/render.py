@@ -18,7 +18,7 @@ from pydantic import BaseModel
 from headrace.connect import registry
 from headrace.connect.registry import Connector
 from headrace.core.config import duration_text
-from headrace.core.ids import NODE_NAME, PIPELINE_NAME
+from headrace.core.ids import HIDDEN_PREFIX, NODE_NAME, PIPELINE_NAME
 from headrace.spec.connectors import USE, Side
 from headrace.spec.fields import FORMAT_COMMENT
 from headrace.spec.pipeline import PipelineFields, SinkFields, SourceFields, StepFields, TestCase
@@ -32,7 +32,7 @@ _VARIABLE = {"type": "string", "pattern": r"\$\{"}
 _DURATION = r"^0$|^(\d+\s*(ms|s|m|h|d|w)\s*)+$|\$\{"
 _OWN_WORDS = (*OWN_FORMATS, "date-time")
 """Formats that the schema leaves out: they are headrace's own, or the loader accepts more than they do."""
-_NODE_NAMES = {"pattern": "^" + NODE_NAME.pattern.replace(r"\Z", "$")}
+_NODE_NAMES = {"pattern": "^" + NODE_NAME.pattern.replace(r"\Z", "$"), "not": {"pattern": HIDDEN_PREFIX}}
 
 
 def pipeline_schema() -> Schema:

@@ -1,9 +1,13 @@
 """State as Parquet files: chunks to row groups and back, bit for bit, and states as single tables for savepoints.
 
-    write_chunks([chunk, ..])   -> files; each chunk is one row group of one of them
-    read_row_groups(data, [..]) -> the frames of those row groups, as they were
+    write_chunks([chunk, ..])   -> files; each chunk is some row groups, one after the other, of one of them
+    read_row_groups(data, [..]) -> the rows of those row groups, a frame for each chunk
     write_table(frames)         -> one file with all rows, which users and other engines can read (savepoint form)
     plain_batches(data, schema) -> its rows as Arrow types that every engine reads, without polars frames between
+    footer_bytes(end), row_groups_of(data) -> what to read of a file first, and its row groups (`state.row_groups`)
+
+The footer has a checksum of its own (`headrace.footer`), computed with its digits zero: a reader of some row groups
+cannot verify the file as a whole.
 
 Chunks of one state may differ in columns: a file has their union. A column that a chunk lacks is NULL in its row group
 and dropped again on reading (`headrace.absent` in the file's metadata). Chunks in which one column has different types
@@ -19,6 +23,7 @@ import io
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import polars as pl
 import polars_hash
@@ -28,9 +33,16 @@ from polars.datatypes import DataTypeClass
 
 from headrace.core.errors import InternalError
 from headrace.state.dtype_text import dtype_of
+from headrace.state.row_groups import ROW_GROUPS, KeyOrder, RowGroup, RowGroups, SortedRows, cuts
 from headrace.state.snapshot import Chunk
 
+Data = bytes | memoryview
+
 _ABSENT, _INT128 = b"headrace.absent", b"headrace.int128"
+_ROW_GROUPS, _FOOTER = b"headrace.row_groups", b"headrace.footer"
+_NO_CHECKSUM = "xxh64:0000000000000000"
+_LENGTH_BYTES = 8
+"""The end of a Parquet file: the length of its footer, and a magic number."""
 _WHOLE = pl.Decimal(38, 0)
 _CHECKSUM_SEED = 0
 PLAIN_ROWS_MAX = 65_536
@@ -50,26 +62,35 @@ _PLAIN_TYPES: Mapping[str, pa.DataType] = {
 class StateFile:
     """A Parquet file of state.
 
-    row_groups  chunk id -> its row group
+    row_groups  chunk id -> its row groups
     rows        rows of each row group
     columns     column name -> polars type
     """
 
     data: bytes
-    row_groups: dict[int, int]
+    row_groups: dict[int, range]
     rows: tuple[int, ...]
     columns: dict[str, str]
 
 
 def checksum(data: bytes) -> str:
     """`xxh64:<hex>` of bytes."""
+    (found,) = checksums([data])
+    return found
+
+
+def checksums(parts: Sequence[bytes]) -> list[str]:
+    """As `checksum`, for many parts at once: a call costs as much as 100 kB."""
     expression: pl.Expr = polars_hash.col("data").nchash.xxhash64(seed=_CHECKSUM_SEED)
-    value = pl.DataFrame({"data": [data]}, schema={"data": pl.Binary}).select(expression).item()
-    return f"xxh64:{value:016x}"
+    values = pl.DataFrame({"data": parts}, schema={"data": pl.Binary}).select(expression).to_series()
+    return [f"xxh64:{value:016x}" for value in values.to_list()]
 
 
-def write_chunks(chunks: Iterable[Chunk]) -> list[StateFile]:
-    """Files with one row group per non-empty chunk; empty chunks are omitted."""
+def write_chunks(chunks: Iterable[Chunk], order: KeyOrder | None = None) -> list[StateFile]:
+    """Files with the row groups of each chunk, of at most `ROW_GROUP_ROWS_MAX` rows; empty chunks are omitted.
+
+    order: of a keyed state; its rows are sorted.
+    """
     sets: list[tuple[pl.Schema, list[Chunk]]] = []
     for chunk in chunks:
         if not chunk.frame.height:
@@ -81,26 +102,67 @@ def write_chunks(chunks: Iterable[Chunk]) -> list[StateFile]:
                 break
         else:
             sets.append((pl.Schema(chunk.frame.schema), [chunk]))
-    return [_file(schema, members) for schema, members in sets]
+    return [_file(schema, members, order) for schema, members in sets]
 
 
 def write_table(frames: Sequence[pl.DataFrame]) -> list[StateFile]:
-    """All rows in as few files as their types allow (one, unless a column has two types), a row group per frame."""
+    """All rows in as few files as their types allow: one, unless a column has two types."""
     return write_chunks(Chunk(number, frame) for number, frame in enumerate(frames))
 
 
-def read_row_groups(data: bytes, row_groups: Sequence[int] | None = None) -> list[pl.DataFrame]:
-    """The frames of these row groups (None: all), as they were written. Raises InternalError if `data` is not a file of
-    `write_chunks` or `write_table`."""
+def read_row_groups(data: Data, row_groups: Sequence[int] | None = None) -> list[pl.DataFrame]:
+    """The rows of these row groups (None: all), a frame for each chunk that they belong to.
+
+    Of `data` the footer and these row groups are read. Raises InternalError if it is not a file of `write_chunks` or
+    `write_table`.
+    """
     try:
-        file = pq.ParquetFile(io.BytesIO(data))
-        metadata = file.schema_arrow.metadata or {}
+        file = pq.ParquetFile(pa.BufferReader(data))
+        metadata = file.metadata.metadata or {}
         absent = json.loads(metadata.get(_ABSENT, b"[]"))
         wide = json.loads(metadata.get(_INT128, b"[]"))
         wanted = range(file.num_row_groups) if row_groups is None else row_groups
-        return [_frame(file.read_row_group(number), wide, absent[number] if absent else ()) for number in wanted]
+        described = _described(file)
+        # files of earlier versions have one row group for each chunk
+        runs = [[number] for number in wanted] if described is None else described.runs(wanted)
+        return [_frame(file.read_row_groups(run), wide, absent[run[0]] if absent else ()) for run in runs]
     except (pa.ArrowException, ValueError, OSError) as error:
         raise InternalError(f"state that cannot be read: {error}") from error
+
+
+def footer_bytes(end: bytes) -> int:
+    """The size of a file's footer, out of at least the last 8 bytes of the file."""
+    return int.from_bytes(end[-_LENGTH_BYTES:-4], "little") + _LENGTH_BYTES
+
+
+def row_groups_of(data: Data) -> RowGroups | None:
+    """The row groups of a file, of which `data` has at least the footer; None: an earlier version wrote it, without
+    ranges and checksums.
+
+    Raises InternalError for a footer that is corrupt.
+    """
+    try:
+        described = _described(pq.ParquetFile(pa.BufferReader(data)))
+        if described is not None:
+            _verify(bytes(data[-footer_bytes(bytes(data[-_LENGTH_BYTES:])) :]))
+    except (pa.ArrowException, ValueError, OSError) as error:
+        raise InternalError(f"a footer that cannot be read: {error}") from error
+    return described
+
+
+def damaged_row_group(data: bytes) -> str | None:
+    """The first row group whose bytes are not those written, for errors; None: no one, or the file does not tell."""
+    try:
+        described = row_groups_of(data)
+    except InternalError:
+        return "its footer"
+    if described is None:
+        return None
+    found = checksums([data[group.offset : group.offset + group.bytes] for group in described.groups])
+    for number, (group, actual) in enumerate(zip(described.groups, found, strict=True)):
+        if actual != group.checksum:
+            return f"row group {number}, {group.describe()}"
+    return None
 
 
 def plain_schema(columns: Mapping[str, str]) -> pa.Schema:
@@ -110,14 +172,14 @@ def plain_schema(columns: Mapping[str, str]) -> pa.Schema:
 
 
 def plain_batches(
-    data: bytes, schema: pa.Schema, row_groups: Sequence[int] | None = None, *, rows_max: int = PLAIN_ROWS_MAX
+    data: Data, schema: pa.Schema, row_groups: Sequence[int] | None = None, *, rows_max: int = PLAIN_ROWS_MAX
 ) -> Iterator[pa.RecordBatch]:
     """The rows of these row groups (None: all) as batches of `schema`; a column that the file lacks is NULL.
 
     Raises InternalError if `data` is not a state file.
     """
     try:
-        file = pq.ParquetFile(io.BytesIO(data))
+        file = pq.ParquetFile(pa.BufferReader(data))
         there = [name for name in schema.names if name in file.schema_arrow.names]
         for number in range(file.num_row_groups) if row_groups is None else row_groups:
             table = file.read_row_group(number, columns=there)
@@ -145,22 +207,89 @@ def _agrees(schema: pl.Schema, other: pl.Schema) -> bool:
     return all(schema.get(name, dtype) == dtype for name, dtype in other.items())
 
 
-def _file(schema: pl.Schema, chunks: Sequence[Chunk]) -> StateFile:
+def _described(file: pq.ParquetFile) -> RowGroups | None:
+    text = (file.metadata.metadata or {}).get(_ROW_GROUPS)
+    return None if text is None else ROW_GROUPS.validate_json(text)
+
+
+def _file(schema: pl.Schema, chunks: Sequence[Chunk], order: KeyOrder | None) -> StateFile:
     wide = [name for name, dtype in schema.items() if dtype == pl.Int128]
     absent = [[name for name in schema if name not in chunk.frame.schema] for chunk in chunks]
-    tables = [_table(chunk.frame, schema, lacking) for chunk, lacking in zip(chunks, absent, strict=True)]
-    metadata = {_INT128: json.dumps(wide)} | ({_ABSENT: json.dumps(absent)} if any(absent) else {})
-    arrow = tables[0].schema.with_metadata({key: value.encode() for key, value in metadata.items()})
+    lacking_by_group = [
+        lacking for chunk, lacking in zip(chunks, absent, strict=True) for _ in cuts(chunk.frame.height)
+    ]
+    metadata = {_INT128: json.dumps(wide)} | ({_ABSENT: json.dumps(lacking_by_group)} if any(absent) else {})
+    arrow = _table(chunks[0].frame.clear(), schema, absent[0]).schema
+    arrow = arrow.with_metadata({key: value.encode() for key, value in metadata.items()})
     out = io.BytesIO()
-    with pq.ParquetWriter(out, arrow, compression="zstd", compression_level=1, use_dictionary=False) as writer:
-        for table in tables:
-            writer.write_table(table.cast(arrow), row_group_size=max(1, table.num_rows))
+    groups: list[RowGroup] = []
+    places: dict[int, range] = {}
+    with pq.ParquetWriter(
+        out, arrow, compression="zstd", compression_level=1, use_dictionary=False, write_statistics=False
+    ) as writer:
+        for number, (chunk, lacking) in enumerate(zip(chunks, absent, strict=True)):
+            rows = None if order is None else order.sort(chunk.frame)
+            table = _table(chunk.frame if rows is None else rows.frame, schema, lacking).cast(arrow)
+            written = _written(number, table, rows, writer, out)
+            places[chunk.id] = range(len(groups), len(groups) + len(written))
+            groups += written
+        described = RowGroups(None if order is None else order.max_parallelism, tuple(groups))
+        writer.add_key_value_metadata({_ROW_GROUPS: ROW_GROUPS.dump_json(described), _FOOTER: _NO_CHECKSUM.encode()})
+    _seal(out)
     return StateFile(
         out.getvalue(),
-        {chunk.id: number for number, chunk in enumerate(chunks)},
-        tuple(chunk.frame.height for chunk in chunks),
+        places,
+        tuple(group.rows for group in groups),
         {name: str(dtype) for name, dtype in schema.items()},
     )
+
+
+def _written(
+    chunk: int, table: pa.Table, rows: SortedRows | None, writer: pq.ParquetWriter, out: io.BytesIO
+) -> list[RowGroup]:
+    """Writes a chunk as row groups."""
+    spans, offsets = cuts(table.num_rows), [out.tell()]
+    for begin, count in spans:
+        writer.write_table(table.slice(begin, count), row_group_size=count)
+        offsets.append(out.tell())
+    with out.getbuffer() as data:
+        verified = checksums([bytes(data[begin:end]) for begin, end in pairwise(offsets)])
+    return [
+        RowGroup(
+            chunk=chunk,
+            rows=count,
+            offset=offset,
+            bytes=end - offset,
+            checksum=found,
+            first=None if rows is None else rows.place(begin),
+            last=None if rows is None else rows.place(begin + count - 1),
+        )
+        for (begin, count), (offset, end), found in zip(spans, pairwise(offsets), verified, strict=True)
+    ]
+
+
+def _seal(out: io.BytesIO) -> None:
+    """Writes the checksum of the footer into it, in place of its zeros."""
+    with out.getbuffer() as written:
+        size = footer_bytes(bytes(written[-_LENGTH_BYTES:]))
+        footer = bytes(written[-size:])
+        digits = _checksum_place(footer)
+        begin = len(written) - size + digits.start
+        written[begin : begin + len(_NO_CHECKSUM)] = checksum(footer).encode()
+
+
+def _verify(footer: bytes) -> None:
+    """Raises ValueError for a footer with another checksum than the one in it."""
+    digits = _checksum_place(footer)
+    zeroed = footer[: digits.start] + _NO_CHECKSUM.encode() + footer[digits.stop :]
+    if checksum(zeroed).encode() != footer[digits]:
+        raise ValueError("its checksum is not the one written")
+
+
+def _checksum_place(footer: bytes) -> slice:
+    """Where a footer has its checksum. Raises ValueError if it has none."""
+    begin = footer.index(b"xxh64:", footer.rindex(_FOOTER))
+    return slice(begin, begin + len(_NO_CHECKSUM))
 
 
 def _table(frame: pl.DataFrame, schema: pl.Schema, lacking: Sequence[str]) -> pa.Table:

@@ -5,7 +5,7 @@
     UNION      all rows
     BROADCAST  all rows (of one subtask's copy, chosen by the caller)
 
-This module must not know files: `needed` decides from the key groups of a file whether the file must be read.
+This module must not know files: `checkpoint.own_handles` decides which of them a subtask needs.
 """
 
 from __future__ import annotations
@@ -16,32 +16,9 @@ from typing import assert_never
 import numpy as np
 import polars as pl
 
-from headrace.core.keygroups import group_range, key_groups
+from headrace.core.group_ranges import group_span
+from headrace.core.keygroups import key_groups
 from headrace.state.snapshot import StateKind
-
-
-def group_span(subtask: int, parallelism: int, max_parallelism: int) -> tuple[int, int]:
-    """First and last key group of a subtask, inclusive."""
-    owned = group_range(subtask, parallelism, max_parallelism)
-    return owned.start, owned.stop - 1
-
-
-def needed(
-    kind: StateKind,
-    keys: Sequence[str],
-    groups: tuple[int, int],
-    *,
-    subtask: int,
-    parallelism: int,
-    max_parallelism: int,
-) -> bool:
-    """Whether rows written by the owner of `groups` (first, last) can belong to `subtask`."""
-    if kind is not StateKind.KEYED:
-        return True
-    if not keys:
-        return subtask == 0
-    first, last = group_span(subtask, parallelism, max_parallelism)
-    return groups[0] <= last and first <= groups[1]
 
 
 def share(

@@ -63,7 +63,7 @@ class _Attempt:
         return [_sent(each) for each in self.committer.describe(self.flush(epoch))]
 
     def checkpoint(self, epoch: int) -> list[Committable]:
-        """Takes a whole checkpoint. Returns the committed committables."""
+        """Completes a checkpoint. Returns the committed committables."""
         decided = self.decide(epoch)
         assert not self.committer.commit(decided), "nothing is lost"
         self.committed(epoch, decided)
@@ -239,14 +239,14 @@ class CommitterConformance:
         attempt.close()
 
     def test_what_was_declined_rides_along(self, sink: SinkUnderTest) -> None:
-        """An epoch that was given up before it was described is committed with the next one, once."""
+        """An epoch that was abandoned before it was described is committed with the next one, once."""
         attempt = _Attempt(sink)
         attempt.write(0, 10)
         attempt.flush(1)
         self._ride_along(sink, attempt)
 
     def test_what_was_described_and_then_declined_rides_along(self, sink: SinkUnderTest) -> None:
-        """The same for an epoch that was given up after it was described."""
+        """The same for an epoch that was abandoned after it was described."""
         attempt = _Attempt(sink)
         attempt.write(0, 10)
         attempt.decide(1)

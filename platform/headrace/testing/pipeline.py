@@ -1,4 +1,4 @@
-"""`run_pipeline`: runs a pipeline on rows given in Python, for tests of pipelines. No broker, no files, no sinks."""
+"""`run_pipeline`: runs a pipeline on rows from Python, for tests of pipelines. No broker, no files, no sinks."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from headrace.core.errors import UserError, did_you_mean
 from headrace.local.engine.compile import compile_loaded
 from headrace.local.engine.pipeline_ends import input_schema
 from headrace.local.engine.rows_run import RowsRun, resized, run_on_rows
-from headrace.local.engine.typed_rows import problems_of, typed_frame
+from headrace.local.engine.testcases import problems_of, typed_frame
 from headrace.local.pipeline_file import Loaded, PipelineSource, load_file
 from headrace.spec.findings import FindingsError
 from headrace.spec.pipeline import Pipeline

@@ -49,7 +49,7 @@ class SourceUnderTest:
             enumerator.close()
 
     def discover_from(self, known: Sequence[Split], *, foreign: bool) -> list[Split]:
-        """Returns its splits, given those that were resolved before."""
+        """Returns its splits; those that were resolved before are arguments."""
         enumerator = restored(self.config.open_enumerator(self.context), self.context.node, known, foreign=foreign)
         try:
             found = list(enumerator.discover())

@@ -8,9 +8,7 @@ from hashlib import sha256
 from pathlib import Path
 
 from headrace.core.errors import UserError
-from headrace.tls.file_version import FileVersion
-from headrace.tls.files import TlsFiles
-from headrace.tls.named_server import NamedServer
+from headrace.tls.files import FileVersion, NamedServer, TlsFiles
 
 LOG = logging.getLogger("headrace.tls")
 
@@ -24,7 +22,7 @@ def server_context(files: TlsFiles) -> ssl.SSLContext:
 
 
 def rest_context(files: TlsFiles) -> ssl.SSLContext:
-    """For a server whose clients present a token and no certificate. It takes over files that are replaced. Raises
+    """For a server whose clients present a token and no certificate. It reads replaced files again. Raises
     UserError."""
     context = _with_certificate(ssl.PROTOCOL_TLS_SERVER, files)
     context.sni_callback = _Replacing(files, context)
@@ -69,7 +67,7 @@ def own_fingerprint(files: TlsFiles) -> str:
 class _Replacing:
     """Called by OpenSSL at the beginning of each handshake: sets the context with the newest files.
 
-    Another context, because one that was given a certificate whose key does not work has lost the one before.
+    Another context, because a context that fails to load a certificate has lost its previous one.
     """
 
     def __init__(self, files: TlsFiles, context: ssl.SSLContext) -> None:

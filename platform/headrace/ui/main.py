@@ -11,7 +11,7 @@ from headrace.client.discovery import cluster_folder, connect
 from headrace.client.token_files import ensure_token
 from headrace.core.network.hosts import LOOPBACK
 from headrace.core.settings import Home
-from headrace.processes.parent_watch import end_with_parent
+from headrace.processes.end_request import end_with_parent
 from headrace.tls.files import tls_files
 from headrace.ui.server import PageSettings, serve
 

@@ -39,7 +39,7 @@ class Checked:
 
     @property
     def summary(self) -> str:
-        """What is planned, in one line."""
+        """A summary of the plan, in one line."""
         if self.compiled is None or self.inputs is None:
             return plural(len(self.mistakes), "mistake")
         pipeline, tasks = self.compiled.pipeline, len(self.compiled.physical.tasks)
@@ -76,7 +76,7 @@ def plan_inputs(compiled: Compiled) -> dict[str, list[str]]:
     """The graph of a plan: node -> the nodes that it reads."""
     inputs: dict[str, list[str]] = {node.name: [] for node in compiled.logical.nodes}
     for node in compiled.logical.nodes:
-        inputs[node.name] = list(dict.fromkeys(source for source, _ in node.inputs))
+        inputs[node.name] = list(dict.fromkeys(read.source for read in node.inputs))
     return inputs
 
 
@@ -122,12 +122,12 @@ def verdicts_on(compiled: Compiled, path: str) -> Verdicts:
     from headrace.checkpoint.savepoints.verdict import Verdict, judge, loses_state
 
     try:
-        found = find(path)
+        savepoint = find(path)
     except (UserError, ExternalError) as error:
         return Verdicts(path, unread=error.message)
-    judged = judge(found.manifest, compiled.physical, {})
+    judged = judge(savepoint.manifest, compiled.physical, {})
     return Verdicts(
-        found.url,
+        savepoint.url,
         lines=tuple(VerdictLine(each.node, str(each.verdict), each.text) for each in judged),
         unusable=any(each.verdict is Verdict.INCOMPATIBLE for each in judged),
         loses=loses_state(judged),

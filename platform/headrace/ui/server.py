@@ -22,13 +22,10 @@ from headrace.client.http import Client
 from headrace.core.network.hosts import host_port, is_loopback
 from headrace.tls.contexts import rest_context
 from headrace.tls.files import TlsFiles
-from headrace.ui.access.guard import Guard
-from headrace.ui.access.sessions import Sessions
-from headrace.ui.pages.cluster_page import cluster_page
+from headrace.ui.access.guard import Guard, Sessions
+from headrace.ui.pages.cluster_pages import cluster_page, workers_page
 from headrace.ui.pages.job.page import job_pages
-from headrace.ui.pages.submit_page import submit_page
-from headrace.ui.pages.upgrade_page import upgrade_page
-from headrace.ui.pages.workers_page import workers_page
+from headrace.ui.pages.pipeline_pages import submit_page, upgrade_page
 from headrace.ui.polling.cluster_access import ClusterAccess
 from headrace.ui.polling.operations import Operations
 from headrace.ui.polling.poller import Poller
@@ -47,7 +44,7 @@ _ICON = (
 
 @dataclass(frozen=True, slots=True)
 class PageSettings:
-    """host, port: where it listens, 0: a free port; token: what browsers log in with; tls: None: plain HTTP."""
+    """host, port: where it listens, 0: a free port; token: browsers log in with it; tls: None: plain HTTP."""
 
     host: str
     port: int

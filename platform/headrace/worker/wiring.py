@@ -23,19 +23,25 @@ class Sender:
 
 @dataclass(frozen=True, slots=True)
 class Wiring:
-    """senders: (edge, sending subtask) -> Sender. channels: task -> number of channels of each of its mailboxes."""
+    """The channels of a plan.
+
+    senders   (edge, sending subtask) -> Sender
+    channels  task -> for each of its mailboxes, the number of the input that each channel belongs to
+    """
 
     senders: Mapping[tuple[TaskEdge, int], Sender]
-    channels: Mapping[str, tuple[int, ...]]
+    channels: Mapping[str, tuple[tuple[int, ...], ...]]
 
 
 def wire(plan: PhysicalPlan) -> Wiring:
     """Numbers the channels of a plan. Every slot computes the same numbers."""
-    counts = {edge.to_task: [0] * plan.task(edge.to_task).parallelism for edge in plan.edges}
+    inputs: dict[str, list[list[int]]] = {
+        edge.to_task: [[] for _ in range(plan.task(edge.to_task).parallelism)] for edge in plan.edges
+    }
     senders: dict[tuple[TaskEdge, int], Sender] = {}
     for edge in plan.edges:
         sending = plan.task(edge.from_task).parallelism
-        mailboxes = counts[edge.to_task]
+        mailboxes = inputs[edge.to_task]
         for subtask in range(sending):
             partitioner = open_partitioner(
                 edge.partitioning,
@@ -46,7 +52,7 @@ def wire(plan: PhysicalPlan) -> Wiring:
             )
             channels: dict[int, int] = {}
             for target in partitioner.targets:
-                channels[target] = mailboxes[target]
-                mailboxes[target] += 1
+                channels[target] = len(mailboxes[target])
+                mailboxes[target].append(edge.input)
             senders[edge, subtask] = Sender(partitioner, channels)
-    return Wiring(senders, {task: tuple(count) for task, count in counts.items()})
+    return Wiring(senders, {task: tuple(map(tuple, mailboxes)) for task, mailboxes in inputs.items()})

@@ -1,4 +1,4 @@
-"""A client of the ResourceManager: submits applications, finds, reports and kills them."""
+"""A client of the ResourceManager: submits, finds, reports and kills applications, and reads their logs."""
 
 from __future__ import annotations
 
@@ -27,8 +27,13 @@ ANSWER_SECONDS = 30.0
 
 @dataclass(frozen=True, slots=True)
 class Submission:
-    """An application. size: of the ApplicationMaster's container; attempts: of the ApplicationMaster at most, of which
-    those count that failed within `validity_ms`, None: all; credentials: its own."""
+    """An application.
+
+    size         of the ApplicationMaster's container
+    attempts     limit of the attempts of the ApplicationMaster
+    validity_ms  attempts that failed within this time count; None: all
+    credentials  of the ApplicationMaster
+    """
 
     name: str
     queue: str
@@ -76,13 +81,15 @@ class YarnClient:
         """This user's applications with a tag that have not ended, newest last."""
         with refusals(self.jvm, "the list of applications"):
             states = self.jvm.records.YarnApplicationState
-            wanted = self.jvm.java.java.util.EnumSet.noneOf(self.jvm.java_class(f"{_RECORDS}.YarnApplicationState"))
+            live_states = self.jvm.java.java.util.EnumSet.noneOf(
+                self.jvm.java_class(f"{_RECORDS}.YarnApplicationState")
+            )
             for name in LIVE_STATES:
-                wanted.add(getattr(states, name))
-            listed = [report_of(each) for each in items(self._client.getApplications({APPLICATION_TYPE}, wanted))]
+                live_states.add(getattr(states, name))
+            listed = [report_of(each) for each in items(self._client.getApplications({APPLICATION_TYPE}, live_states))]
         user = self.user
-        found = (each for each in listed if tag in each.tags and each.user == user)
-        return tuple(sorted(found, key=lambda each: _numbers(each.application)))
+        tagged = (each for each in listed if tag in each.tags and each.user == user)
+        return tuple(sorted(tagged, key=lambda each: _numbers(each.application)))
 
     def kill(self, application: str) -> None:
         """Ends an application and its containers, within a second. Does nothing to one that has ended."""
@@ -140,7 +147,7 @@ def _numbers(application: str) -> tuple[int, ...]:
 def open_yarn_client(
     environment: Mapping[str, str] = os.environ, login: KeytabLogin | None = None
 ) -> Iterator[YarnClient]:
-    """A client with a JVM of its own. login: with Kerberos; None: as the environment says, else by the ticket cache.
+    """A client with a JVM of its own. login: with Kerberos; None: the environment's, else by the ticket cache.
     Raises UserError for what is missing on this host, ExternalError."""
     folder = Path(tempfile.mkdtemp(prefix="headrace-yarn-"))
     try:
@@ -157,3 +164,36 @@ def open_yarn_client(
             client.close()
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+_ALL = 2**63 - 1
+_FILES = ("stdout", "stderr")
+
+
+def aggregated_logs(client: YarnClient, application: str, user: str) -> Mapping[str, str]:
+    """Returns container -> text of its `stdout` and `stderr`; empty until the nodes have aggregated the logs, seconds
+    after the application's end. Raises ExternalError, also where the cluster does not aggregate logs.
+
+    Hadoop's own `yarn logs` is not used: its class needs jars that the client does not have.
+    """
+    jvm = client.jvm
+    package = jvm.java.org.apache.hadoop.yarn.logaggregation
+    with refusals(jvm, f"the log of {application}"):
+        identity = jvm.records.ApplicationId.fromString(application)
+        factory = package.filecontroller.LogAggregationFileControllerFactory(jvm.conf)
+        controller = factory.getFileControllerForRead(identity, user)
+        request = package.ContainerLogsRequest()
+        request.setAppId(identity)
+        request.setAppOwner(user)
+        request.setAppFinished(True)
+        request.setBytes(_ALL)
+        logs: dict[str, str] = {}
+        for entry in items(controller.readAggregatedLogsMeta(request)):
+            container_request = package.ContainerLogsRequest(request)
+            container_request.setContainerId(entry.getContainerId())
+            container_request.setNodeId(entry.getNodeId())
+            container_request.setLogTypes(set(_FILES))
+            out = jvm.java.java.io.ByteArrayOutputStream()
+            controller.readAggregatedLogs(container_request, out)
+            logs[str(entry.getContainerId())] = str(out.toString())
+    return logs

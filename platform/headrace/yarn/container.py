@@ -1,12 +1,17 @@
 """The first module of every container: `python -m headrace.yarn.container MODULE ARGUMENTS ..`.
 
-It takes the secrets out of the container's credentials, and becomes the module:
+It reads the container's credentials, writes and exports their secrets, and executes the module:
 
     $HEADRACE_HOME/secrets/<name>    `headrace.file.<name>`, mode 0600
     variable <NAME>                  `headrace.variable.<NAME>`
     $HEADRACE_HOME/secrets/tokens    all of them, if a token of HDFS is among them: HEADRACE_HDFS_TOKEN_FILE names it
 
-The container's folder is deleted with the container. Everything is done before threads, and without a JVM.
+YARN writes the credentials as a token storage file of Hadoop (`org.apache.hadoop.security.Credentials`), whose counts
+and lengths are Hadoop's variable-length integers; HADOOP_TOKEN_FILE_LOCATION names it:
+
+    HDTS 0 <count> {alias identifier password kind service} <count> {alias secret}
+
+YARN deletes the container's folder with the container. The module starts no thread and no JVM before it executes.
 """
 
 from __future__ import annotations
@@ -16,11 +21,55 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
+from headrace.core.errors import ExternalError
 from headrace.core.files.private_files import PRIVATE_FILE, make_private_folder
 from headrace.core.files.replaced_file import replace_file
 from headrace.hdfs.login import TOKEN_FILE as HDFS_TOKEN_FILE
-from headrace.hdfs.token_file import has_token
-from headrace.yarn.token_file import secrets_of
+from headrace.hdfs.login import has_token
+
+_MAGIC, _WRITABLE = b"HDTS", 0
+_TOKEN_FIELDS = 5
+
+
+def secrets_of(data: bytes) -> Mapping[str, bytes]:
+    """The secrets by alias. Raises ExternalError for data of another format."""
+    if data[:4] != _MAGIC or data[4:5] != bytes([_WRITABLE]):
+        raise ExternalError("the container's credentials have an unknown format", remedy="HADOOP_TOKEN_FILE_LOCATION")
+    reader = _Reader(data, len(_MAGIC) + 1)
+    try:
+        for _ in range(reader.number() * _TOKEN_FIELDS):
+            reader.text()
+        return {reader.text().decode(): reader.text() for _ in range(reader.number())}
+    except (IndexError, UnicodeDecodeError) as error:
+        raise ExternalError("the container's credentials are damaged") from error
+
+
+class _Reader:
+    def __init__(self, data: bytes, at: int) -> None:
+        self._data = data
+        self._at = at
+
+    def number(self) -> int:
+        """A variable-length integer: one byte from -112 to 127, or a byte with the count of those that follow."""
+        first = int.from_bytes(self._bytes(1), "big", signed=True)
+        if first >= -112:
+            return first
+        is_negative = first < -120
+        value = int.from_bytes(self._bytes(-120 - first if is_negative else -112 - first), "big")
+        return ~value if is_negative else value
+
+    def text(self) -> bytes:
+        """Bytes after their length."""
+        return self._bytes(self.number())
+
+    def _bytes(self, count: int) -> bytes:
+        end = self._at + count
+        if count < 0 or end > len(self._data):
+            raise IndexError(end)
+        found = self._data[self._at : end]
+        self._at = end
+        return found
+
 
 FILE_SECRET, VARIABLE_SECRET = "headrace.file.", "headrace.variable."
 TOKEN_LOCATION = "HADOOP_TOKEN_FILE_LOCATION"

@@ -28,7 +28,7 @@ _OF_PYSPARK = ("hadoop-client-", "slf4j-api", "jcl-over-slf4j", "log4j-", "snapp
 
 @dataclass(frozen=True, slots=True)
 class HadoopClient:
-    """What a JVM with Hadoop's client starts with. program: Java; conf: folders with `*-site.xml`."""
+    """The program, settings and jars of a JVM with Hadoop's client. program: Java; conf: folders with `*-site.xml`."""
 
     program: Path
     conf: tuple[Path, ...]

@@ -1,7 +1,7 @@
 """A JVM with Hadoop's client: a child process of this one, driven by py4j.
 
-It ends when this process does, even by SIGKILL, because its standard input closes then. Its output goes to a file: what
-the JVM says before it dies is only there.
+It ends when this process does, even by SIGKILL, because its standard input closes then. Its output goes to a file,
+which has the JVM's last messages.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class JvmConfig:
 
     @property
     def log(self) -> Path:
-        """What it prints."""
+        """The JVM's output."""
         return self.folder / "jvm.log"
 
     def open(self) -> Jvm:
@@ -109,7 +109,7 @@ class Jvm:
                 raise hidden from error
             if not isinstance(error, (Py4JError, OSError)):
                 raise
-            # py4j raises the same class for a method that does not exist, which is a defect of ours
+            # py4j raises the same class for a method that does not exist, which is a defect of Headrace
             if not isinstance(error, (Py4JNetworkError, OSError)) and self._process.poll() is None:
                 raise
             raise JvmLostError(f"the JVM with Hadoop's client is gone: {self.reason() or error}", retry=True) from error

@@ -1,4 +1,4 @@
-"""What is exchanged with YARN, as values of Python: they survive the JVM that received them. Pure."""
+"""Records of YARN as Python values, which survive the JVM that received them. Pure."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class ContainerSize:
 
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """What a container runs.
+    """The command of a container, with its environment.
 
     command      words; one that begins with `$` is a variable of the node
     environment  values without `"`, backquotes and `$`, which a shell of the node would replace
@@ -61,7 +61,7 @@ class Token:
 
 @dataclass(frozen=True, slots=True)
 class Credentials:
-    """What a container's processes are given by YARN's credentials, beside the tokens that the giver was given.
+    """The credentials of a container's processes, in addition to the tokens of the process that starts it.
 
     secrets  by alias (`yarn.container`)
     tokens   a token storage of Hadoop, whose tokens replace those of the same service; empty: none
@@ -95,7 +95,7 @@ class ContainerEnd:
 
 @dataclass(frozen=True, slots=True)
 class Headroom:
-    """What the application's queue has left for it."""
+    """The resources that the application's queue has left for it."""
 
     memory_mb: int
     vcores: int

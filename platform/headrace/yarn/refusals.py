@@ -42,7 +42,7 @@ class AttemptOverError(RefusedError):
 
 @contextlib.contextmanager
 def refusals(jvm: Jvm, what: str) -> Iterator[None]:
-    """Raises an ExternalError for Java's exceptions inside. what: the call, as a subject: `the submission`."""
+    """Raises an ExternalError for Java's exceptions inside. what: names the call, as a subject: `the submission`."""
     from py4j.protocol import Py4JJavaError
 
     try:
@@ -58,7 +58,7 @@ def _error(error: Py4JJavaError, what: str) -> ExternalError:
     text = f"{what} failed: {message}"
     if "ApplicationMasterNotRegisteredException" in names:
         return NotRegisteredError(text)
-    # an attempt whose secret the ResourceManager has dropped is over as well; only the message says so
+    # an attempt whose secret the ResourceManager has dropped is over, too; only the message shows it
     if _OVER & names or "not found in AMRMTokenSecretManager" in message:
         return AttemptOverError(text)
     if "ApplicationNotFoundException" in names:

@@ -1,4 +1,4 @@
-"""The staging folder: what an application's containers are started with, in a file system that all nodes reach.
+"""The staging folder: the files of an application's containers, in a file system that all nodes reach.
 
     <staging>/<application>/<link>    uploaded once; YARN refuses a file that changes afterwards
 
@@ -18,7 +18,7 @@ from headrace.yarn.refusals import ApplicationNotFoundError, refusals
 
 FOLDER = ".headraceStaging"
 SWEPT_MAX = 100
-"""Most folders that one sweep looks at."""
+"""Limit of the folders that one sweep inspects."""
 _PRIVATE = 0o700
 
 

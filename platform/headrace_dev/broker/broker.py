@@ -25,10 +25,9 @@ from headrace.core.files.private_files import PRIVATE_FILE, make_private_folder,
 from headrace.core.files.replaced_file import replace_file
 from headrace.core.settings import Home
 from headrace.processes.ports import free_port, is_free
-from headrace_dev.broker.class_archive import reading_options, writing_options
 from headrace_dev.broker.ivy import FetchProgress
 from headrace_dev.broker.jars import ensure_jars, jars_folder
-from headrace_dev.broker.java import find_java
+from headrace_dev.broker.java import Java, find_java
 from headrace_dev.broker.process import BrokerProcess, marks, start_detached, start_leashed, umask_for
 from headrace_dev.broker.properties import HOST, LOGGING, server_properties
 
@@ -46,7 +45,7 @@ class BrokerConfig:
     `EmbeddedBroker`. `host`: its listening address; it has no passwords, so an address that no other host reaches.
     `log` defaults to `broker.log` in the data folder. `detached`: outlives this process. `short_lived`: starts faster
     (3 instead of 5 CPU-seconds), at the price of throughput once warm. `writes_classes`: a file for a class archive
-    (`class_archive`), which the broker writes when it is stopped. `settings`: Kafka settings that replace the default
+    (`archive_path`), which the broker writes when it is stopped. `settings`: Kafka settings that replace the default
     ones; listeners are added.
     """
 
@@ -156,7 +155,7 @@ class EmbeddedBroker:
                     raise self._explained(failure, port)
 
     def stop(self) -> None:
-        """Stops it and waits; kills it if that takes too long. Does nothing if it does not run."""
+        """Stops it and waits; kills it after a time limit. Does nothing if it does not run."""
         process, self._process = self._process, None
         if process is not None:
             process.terminate(patience_seconds=self._config.stop_seconds)
@@ -219,14 +218,14 @@ class EmbeddedBroker:
             raise
         died = not process.is_alive()
         self.kill()
-        said = "" if died else f"it did not answer within {self._config.start_seconds:.0f} s\n"
-        return said + _tail(self._log, log_start)
+        reason = "" if died else f"it did not answer within {self._config.start_seconds:.0f} s\n"
+        return reason + _tail(self._log, log_start)
 
     def _wait_answering(self, process: BrokerProcess, port: int, cluster: str) -> bool:
         """Waits until this broker, and not another one on that port, answers. Returns False if it died or took too
         long.
         """
-        # imported here: librdkafka takes longer to load than all the rest, and `headrace cluster` only needs a port
+        # imported here: librdkafka loads slower than all the rest, and `headrace cluster` only needs a port
         from headrace.local.topics.topics import cluster_id_of
 
         deadline = time.monotonic() + self._config.start_seconds
@@ -242,9 +241,9 @@ class EmbeddedBroker:
     def _ensure_formatted(self, java: _Runtime, settings: Path) -> str:
         """Formats a new data folder, once. Returns its cluster id."""
         identity = self._data / "logs" / "meta.properties"
-        known = _cluster_id(identity)
-        if known is not None:
-            return known
+        cluster_id = _cluster_id(identity)
+        if cluster_id is not None:
+            return cluster_id
         # the first byte is a letter: an id that begins with a dash would be parsed as an option
         cluster = base64.urlsafe_b64encode(b"H" + uuid.uuid4().bytes[1:]).decode().rstrip("=")
         classes = java.classes if self._config.writes_classes is None else ()
@@ -337,3 +336,30 @@ def _tail(log: Path, start: int, bytes_max: int = 64 * 1024) -> str:
         causes = [line for line in lines[:-_TAIL_LINES] if " ERROR " in line or line.startswith("Caused by")]
         return "\n".join(f"  {line}" for line in [*causes[:5], *lines[-_TAIL_LINES:]])
     return "  (it wrote no log)"
+
+
+_QUIET = ("-Xlog:cds=off", "-Xlog:cds+dynamic=off")
+
+
+def archive_path(folder: Path, java: Java) -> Path:
+    """Returns the path of the archive of the broker's classes (class data sharing) for `folder` and this Java.
+
+    With it a broker starts with half the CPU time. It belongs to the jars and to one Java; the JVM ignores it if
+    anything differs. A caller that starts many brokers, such as tests, has it written once; without one a broker starts
+    as usual.
+
+    Source: JEP 310 and JEP 350, application class-data sharing and its dynamic archives.
+    """
+    text = "".join(char if char.isalnum() else "-" for char in java.version)
+    return folder / f"classes-{text}.jsa"
+
+
+def reading_options(folder: Path, java: Java) -> tuple[str, ...]:
+    """Returns the options of a JVM that loads its classes from the archive, if there is one."""
+    path = archive_path(folder, java)
+    return (f"-XX:SharedArchiveFile={path}", *_QUIET) if path.exists() else ()
+
+
+def writing_options(path: Path) -> tuple[str, ...]:
+    """Returns the options of a JVM that writes its loaded classes to `path` at a normal exit."""
+    return (f"-XX:ArchiveClassesAtExit={path}", *_QUIET)

@@ -165,7 +165,7 @@ sinks:
 def test_progress_goes_to_stderr_as_plain_lines(
     headrace: Headrace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("headrace.cli.runs.meter.PLAIN_SECONDS", 0.0)
+    monkeypatch.setattr("headrace.cli.runs.run_result.PLAIN_SECONDS", 0.0)
     file = tmp_path / "slow.yaml"
     file.write_text(UNBOUNDED.replace("rate: 200", "rate: 200\n      rows: 60"))
 

@@ -4,6 +4,7 @@ there exactly. Docker kills 10 s after it has asked."""
 from __future__ import annotations
 
 import json
+import os
 import signal
 import time
 from collections.abc import Iterator
@@ -17,7 +18,8 @@ from support.clusters.local import processes_of
 from support.clusters.session import frozen
 from support.kafka.broker import consume_all, create_topic, running_broker, unique_topic
 from support.patience import BROKER_SESSION
-from support.processes.running import Finished, Running, finish, headrace, start, wait_until
+from support.processes.running import Finished, Running, finish, headrace, start, start_with, wait_until
+from support.third_party_site import third_party_path
 
 DOCKER_SECONDS = 10.0
 
@@ -118,6 +120,29 @@ def test_a_run_in_threads_leaves_a_function_that_hangs(tmp_path: Path) -> None:
     wait_until((folder / "hanging").exists, "the function hangs")
     ended = ended_in_time(process, signal.SIGTERM)
     assert ended.code == 128 + signal.SIGTERM
+    assert "did not return" in ended.err
+
+
+CLOSING = """
+name: closing
+sources:
+  made:
+    generator: {rate: 20, columns: {id: {sequence: {start: 1}}}}
+    schema: {id: int64}
+sinks:
+  shown: {from: made, print: {}}
+  out: {from: made, waiting: {wait_ms: 0, close_s: 3600}}
+"""
+
+
+def test_a_run_in_threads_leaves_a_client_whose_close_does_not_return(tmp_path: Path) -> None:
+    """The thread that handles signals closes it."""
+    (tmp_path / "closing.yaml").write_text(CLOSING)
+    path = ":".join(map(str, third_party_path(tmp_path / "site")))
+    process = start_with(os.environ | {"PYTHONPATH": path}, ["run", "closing.yaml", "--threads"], tmp_path)
+    assert process.stdout is not None and process.stdout.readline()
+    ended = ended_in_time(process, signal.SIGINT)
+    assert ended.code == 128 + signal.SIGINT
     assert "did not return" in ended.err
 
 

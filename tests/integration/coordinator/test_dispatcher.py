@@ -24,7 +24,7 @@ from headrace.coordinator.job import effects as do
 from headrace.coordinator.job import events as on
 from headrace.coordinator.job.machine import Machine
 from headrace.coordinator.rest.service import JobConflictError
-from headrace.coordinator.store import job_store, watched_store
+from headrace.coordinator.store import job_store
 from headrace.coordinator.store.job_store import open_job_store
 from headrace.coordinator.store.ledger_store import LedgerReplacedError, LedgerStore
 from headrace.coordinator.store.submission import JobSubmission
@@ -315,7 +315,7 @@ def test_a_coordinator_that_was_replaced_accepts_nothing_and_ends(tmp_path: Path
 def test_a_coordinator_notices_that_it_was_replaced_though_it_writes_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(watched_store, "WATCH_S", 0.01)
+    monkeypatch.setattr(job_store, "WATCH_S", 0.01)
     home, replaced, checks = Home(tmp_path), asyncio.Event(), []
     require_own = LedgerStore.require_own
 

@@ -19,7 +19,7 @@ from headrace.formats.archive.building import FileBuilder, Origin
 from headrace.formats.archive.folder import ArchiveFolder, ArchiveNotFoundError
 from headrace.formats.archive.partition import PartitionReader
 from headrace.formats.archive.schema import SCHEMA
-from headrace.hdfs.opening import ADDRESSES
+from headrace.hdfs.connection import ADDRESSES
 from support.hdfs.cluster import Hdfs
 from support.hdfs.forgetful import forgetful_way
 from support.processes.running import wait_until

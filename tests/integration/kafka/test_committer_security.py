@@ -182,8 +182,8 @@ def test_described_committed_fenced(secured: Secured, way: str) -> None:
 @pytest.mark.parametrize(
     ("changed", "said", "retry"),
     [
-        ({"sasl.password": "wrong"}, "refused the committer.*[Aa]uthentication", False),
-        ({"sasl.mechanism": "PLAIN"}, "refused the committer.*SaslMechanism", False),
+        ({"sasl.password": "wrong"}, "refused the login.*[Aa]uthentication", False),
+        ({"sasl.mechanism": "PLAIN"}, "refused the login.*SaslMechanism", False),
         ({"ssl.ca.location": "probe"}, "CERTIFICATE_VERIFY_FAILED", True),
     ],
 )

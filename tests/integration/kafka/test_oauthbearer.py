@@ -217,7 +217,7 @@ def test_a_token_that_the_broker_does_not_take_is_told(guarded: Guarded) -> None
     config = KafkaSinkConfig.model_validate({"brokers": guarded.bootstrap, "topic": "t", "properties": properties})
     context = SinkContext("j", "out", 0, 1, schema_of({"k": "string"}), attempt=1)
     committer = KafkaCommitter(config, context)
-    with pytest.raises(ExternalError, match=r"refused the committer.*authentication failed") as caught:
+    with pytest.raises(ExternalError, match=r"refused the login.*authentication failed") as caught:
         committer.fence(["headrace-j-out-1-0-0"])
     assert not caught.value.retry
     committer.close()

@@ -9,10 +9,9 @@ from urllib.parse import urlsplit
 import pytest
 
 from headrace.core.errors import UnreachableError
-from headrace.kubernetes.collection import Collection
+from headrace.kubernetes.access import PodAccess
 from headrace.kubernetes.connection import Connection, open_connection
-from headrace.kubernetes.documents import Document, metadata_of, value_at
-from headrace.kubernetes.pod import PodAccess
+from headrace.kubernetes.documents import Collection, Document, metadata_of, value_at
 from headrace.kubernetes.refusals import (
     AlreadyExistsError,
     ApiError,

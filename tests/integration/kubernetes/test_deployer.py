@@ -17,18 +17,16 @@ from headrace.deployment.kubernetes.cluster_file import cluster_spec
 from headrace.deployment.kubernetes.cluster_spec import KubernetesCluster
 from headrace.deployment.kubernetes.deployer import Deployer
 from headrace.deployment.kubernetes.manifests import WORKERS_FILE, worker_template
-from headrace.kubernetes.collection import Collection
 from headrace.kubernetes.connection import Connection, open_connection
-from headrace.kubernetes.documents import metadata_of, text_at, value_at
+from headrace.kubernetes.documents import Collection, metadata_of, text_at, value_at
 from headrace.kubernetes.refusals import ForbiddenError
 from headrace.kubernetes.transport import Request
 from headrace.resources.driver import WorkerPhase, WorkerReport
-from headrace.resources.kubernetes.worker_pods import WorkerPods
-from headrace.resources.kubernetes.workers_file import read_workers_file
+from headrace.resources.kubernetes.worker_pods import WorkerPods, read_workers_file
 from headrace.resources.worker_order import WorkerOrder
 from headrace.tls import issuing
+from headrace.tls.files import NamedServer
 from headrace.tls.issuing import is_due
-from headrace.tls.named_server import NamedServer
 from support.kubernetes.control.kubernetes import Kubernetes
 from support.kubernetes.pods.coordinator_account import ACCOUNT, make_account
 from support.processes.running import wait_until

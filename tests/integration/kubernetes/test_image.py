@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import headrace
-from headrace.kubernetes.collection import Collection
+from headrace.kubernetes.documents import Collection
 from support.containers.engine import engine
 from support.containers.headrace_image import headrace_image, run_image, save_image
 from support.kubernetes.nodes.cluster import NodeCluster

@@ -10,8 +10,7 @@ from typing import Any
 
 import pytest
 
-from headrace.kubernetes.collection import Collection
-from headrace.kubernetes.documents import metadata_of
+from headrace.kubernetes.documents import Collection, metadata_of
 from headrace.kubernetes_operator.resources.kinds import JOB
 from headrace.leadership.lease_record import API, PLURAL
 from headrace_dev.broker import EmbeddedBroker

@@ -24,8 +24,7 @@ from headrace.kubernetes.documents import metadata_of, text_at, value_at
 from headrace.kubernetes.ownership import MANAGED_BY, MANAGER, Claim
 from headrace.leadership.kubernetes_election import KubernetesElector, LeaseAddress
 from headrace.leadership.lease_record import new_lease
-from headrace.resources.kubernetes.worker_pods import WorkerPods
-from headrace.resources.kubernetes.workers_file import read_workers_file
+from headrace.resources.kubernetes.worker_pods import WorkerPods, read_workers_file
 from headrace.resources.worker_order import WorkerOrder
 from support.kubernetes.control.kubernetes import Kubernetes
 from support.kubernetes.foreign_objects import KINDS, ForeignObjects, colliding, essence

@@ -13,8 +13,7 @@ from typing import Any
 import pytest
 
 from headrace.core.errors import ExternalError
-from headrace.kubernetes.collection import Collection
-from headrace.kubernetes.documents import metadata_of
+from headrace.kubernetes.documents import Collection, metadata_of
 from headrace.kubernetes_operator.resources.kinds import JOB
 from headrace_dev.broker import EmbeddedBroker
 from support.clusters.kafka_flow import DOUBLING, Flow, running_flow

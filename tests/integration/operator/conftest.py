@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from headrace.client.cluster_secret import credentials_secret
-from headrace.kubernetes.collection import Collection
 from headrace.kubernetes.connection import Connection
+from headrace.kubernetes.documents import Collection
 from headrace_dev.broker import EmbeddedBroker
 from support.clusters.kafka_flow import Flow, running_flow
 from support.clusters.standbys import StandbyCluster, standby_cluster

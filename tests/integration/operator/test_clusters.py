@@ -7,9 +7,8 @@ from typing import Any
 
 import pytest
 
-from headrace.kubernetes.collection import Collection
 from headrace.kubernetes.connection import Connection
-from headrace.kubernetes.documents import metadata_of, value_at
+from headrace.kubernetes.documents import Collection, metadata_of, value_at
 from headrace.kubernetes_operator.resources.kinds import CLUSTER, JOB
 from support.kubernetes.control.kubernetes import Kubernetes
 from support.operator.operators import Resources, operators, owners, pod_names

@@ -10,8 +10,7 @@ import pytest
 
 from headrace.kubernetes.connection import Connection
 from headrace.kubernetes.refusals import RejectedError
-from headrace.kubernetes_operator.definitions.definitions import DEFINITIONS
-from headrace.kubernetes_operator.definitions.schema import structural_schema
+from headrace.kubernetes_operator.definitions import DEFINITIONS, structural_schema
 from headrace.kubernetes_operator.resources.kinds import API, CLUSTER, JOB, SNAPSHOT, Kind
 from headrace.kubernetes_operator.shell.resource_store import collection_of
 from support.kubernetes.control.kubernetes import Kubernetes

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from headrace.kubernetes.collection import Collection
 from headrace.kubernetes.connection import Connection
+from headrace.kubernetes.documents import Collection
 from headrace.kubernetes_operator.resources.kinds import JOB, SNAPSHOT
 from headrace.leadership.lease_record import API, PLURAL
 from support.clusters.kafka_flow import Flow

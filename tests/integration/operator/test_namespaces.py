@@ -10,9 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from headrace.kubernetes.collection import Collection
 from headrace.kubernetes.connection import Connection
-from headrace.kubernetes.documents import metadata_of
+from headrace.kubernetes.documents import Collection, metadata_of
 from headrace.kubernetes_operator.resources.kinds import CLUSTER, JOB, KINDS, SNAPSHOT
 from headrace.kubernetes_operator.shell.resource_store import collection_of, identity_of
 from support.kubernetes.control.kubernetes import Kubernetes

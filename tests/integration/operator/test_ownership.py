@@ -9,9 +9,8 @@ from typing import Any
 
 import pytest
 
-from headrace.kubernetes.collection import Collection
 from headrace.kubernetes.connection import Connection
-from headrace.kubernetes.documents import metadata_of
+from headrace.kubernetes.documents import Collection, metadata_of
 from headrace.kubernetes_operator.resources.kinds import CLUSTER, JOB, Kind
 from support.kubernetes.control.kubernetes import Kubernetes
 from support.kubernetes.foreign_objects import ForeignObjects, colliding, essence

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from headrace.kubernetes.collection import Collection
 from headrace.kubernetes.connection import Connection
+from headrace.kubernetes.documents import Collection
 from headrace.kubernetes_operator.resources.kinds import JOB
 from support.kubernetes.nodes.cluster import NodeCluster, node_cluster
 from support.kubernetes.nodes.image_archive import MACHINE_IMAGE

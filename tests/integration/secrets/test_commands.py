@@ -4,32 +4,18 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from support.planted.pipelines import everything
+from support.planted.pipelines import changed, everything_from_files
 from support.planted.secrets import planted, shown_in, shown_in_files
 from support.processes.running import headrace
-
-ROWS = ["1,one,2024-01-01T00:00:00Z", "0,two,2024-01-01T00:00:01Z"]
 
 
 @pytest.fixture(autouse=True)
 def environment(monkeypatch: pytest.MonkeyPatch) -> None:
     for name, secret in planted().items():
         monkeypatch.setenv(name, secret)
-
-
-def with_files(folder: Path) -> dict[str, Any]:
-    """The pipeline, but from files: no broker is needed."""
-    (folder / "rows.csv").write_text("\n".join(ROWS))
-    pipeline = everything("localhost:1", "numbers", str(folder))
-    source = pipeline["sources"]["numbers"]
-    source.pop("kafka")
-    source["files"] = {"path": str(folder / "rows.csv")}
-    source["format"] = {"csv": {"header": "false"}}
-    return pipeline
 
 
 SINK_URL = ("sinks", "rows", "sql", "url")
@@ -59,12 +45,7 @@ COLUMN = ("steps", "counted", "with_columns", "m")
     ],
 )
 def test_a_mistake(tmp_path: Path, place: tuple[str, ...], text: str, command: tuple[str, ...], code: int) -> None:
-    pipeline = with_files(tmp_path)
-    here: Any = pipeline
-    for key in place[:-1]:
-        here = here[key]
-    here[place[-1]] = text
-    (tmp_path / "p.yaml").write_text(json.dumps(pipeline, indent=1))
+    (tmp_path / "p.yaml").write_text(json.dumps(changed(everything_from_files(tmp_path), place, text), indent=1))
     ended = headrace(command, tmp_path)
     assert ended.code == code, ended
     assert not shown_in(ended.out + ended.err), ended
@@ -73,7 +54,7 @@ def test_a_mistake(tmp_path: Path, place: tuple[str, ...], text: str, command: t
 
 
 def test_a_strangers_file_is_checked_without_the_environment(tmp_path: Path) -> None:
-    pipeline = with_files(tmp_path)
+    pipeline = everything_from_files(tmp_path)
     pipeline["name"] = "${VARIABLE_0}"
     pipeline["parallelism"] = "${VARIABLE_1:-2}"
     pipeline["steps"]["chosen"]["filter"] = "n > ${VARIABLE_2}"

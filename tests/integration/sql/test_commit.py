@@ -21,7 +21,7 @@ from headrace.core.retry import Backoff
 from headrace.core.types import schema_of
 from headrace_connectors.sql import client
 from headrace_connectors.sql.committer import SqlCommitter
-from headrace_connectors.sql.writing.staging_writer import StagingWriter
+from headrace_connectors.sql.writing.writers import StagingWriter
 from support.processes.running import WAIT_SECONDS
 from support.storage.postgres import started_postgres
 from support.storage.sql_tables import Sink, Tables

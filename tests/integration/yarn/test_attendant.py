@@ -13,7 +13,7 @@ from support.processes.running import wait_until
 
 PARENT = """\
 import signal, sys
-from headrace.deployment.yarn.attendant_process import AttendantProcess
+from headrace.deployment.yarn.attendant import AttendantProcess
 AttendantProcess(sys.argv[1:], lambda: None).start()
 signal.pause()
 """

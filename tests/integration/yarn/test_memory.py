@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from headrace.yarn.master.roster import MORE_MEMORY
+from headrace.yarn.master.allocation import MORE_MEMORY
 from support.processes.running import wait_until
 from support.yarn.cluster import yarn_cluster
 from support.yarn.session import YarnSession

@@ -22,6 +22,7 @@ from headrace.checkpoint.paths import record_number
 from headrace.coordinator.job import effects as do
 from headrace.coordinator.job import events as on
 from headrace.coordinator.job.job_state import JobState
+from sim.audit.poison import PoisonAuditor
 from sim.audit.transactions import TransactionAuditor
 from sim.external.outside import SOURCE, Appended, Ledger, Source
 from sim.processes.chunks import read_chunk, tiled
@@ -35,7 +36,13 @@ class Auditor:
     """Keeps all records that ever were."""
 
     def __init__(
-        self, world: World, ledger: Ledger | None, appended: Appended, source: Source, held: dict[str, bytes]
+        self,
+        world: World,
+        ledger: Ledger | None,
+        appended: Appended,
+        source: Source,
+        held: dict[str, bytes],
+        poison: PoisonAuditor,
     ) -> None:
         """`held`: the objects in storage, live; `ledger`: where the job's sink commits."""
         self._world = world
@@ -51,6 +58,7 @@ class Auditor:
         self._held = held
         self.transactions: TransactionAuditor | None = None
         """Where the sink commits by transactions."""
+        self.poison = poison
         self.ended_in_order = False
         """The job has FINISHED while its slots were there."""
         self.ended_early = False
@@ -291,9 +299,14 @@ class Auditor:
         match record:
             case CheckpointRecord():
                 self.live.append(record)
+                self.poison.completed(positions(record.manifest))
             case AttemptRecord():
                 self.attempt = max(self.attempt, record.attempt)
                 self.live = [each for each in self.live if each.manifest.epoch <= (record.restored_epoch or 0)]
+                begun = {} if self.checkpoint is None else positions(self.checkpoint.manifest)
+                self.poison.began(record.attempt, record.restored_epoch, begun)
+            case FinishedRecord():
+                self.poison.ended(record.writer, record.error or "")
             case CommittedRecord(epoch=epoch):
                 self.committed_epochs.add(epoch)
             case _:

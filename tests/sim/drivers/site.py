@@ -8,7 +8,7 @@ from functools import partial
 from headrace.spark.driver_machine.config import DriverConfig
 from headrace.spark.driver_machine.effects import End
 from headrace.spark.driver_machine.epoch import Epoch
-from headrace.spark.launch.give_up import give_up
+from headrace.spark.launch.follow import give_up
 from sim.drivers.auditor import SAVED_FOLDER, Auditor
 from sim.drivers.blocking import BlockingProcess, Reach, outcome_of
 from sim.drivers.driver import Driver

@@ -56,6 +56,10 @@ class DriversStore:
         assert isinstance(data, bytes)
         return data
 
+    def read_range(self, path: str, offset: int, *, length: int) -> bytes:
+        """A part of the object."""
+        return self.read(path)[offset : offset + length]
+
     def list(self, prefix: str) -> list[str]:
         """Paths below the folder."""
         return [path.removeprefix(self._prefix) for path in self._listed(prefix)]

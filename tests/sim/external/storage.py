@@ -85,6 +85,9 @@ class ReplayedStore:
         assert isinstance(answer, bytes)
         return answer
 
+    def read_range(self, path: str, offset: int, *, length: int) -> bytes:
+        return self.read(path)[offset : offset + length]
+
     def list(self, prefix: str) -> list[str]:
         answer = self._call(lambda: self._objects.list(prefix))
         assert isinstance(answer, list)

@@ -10,8 +10,7 @@ from headrace.coordinator.ledger.ledger import Ledger, PutResult, Settled, Writt
 from headrace.coordinator.ledger.records import Change, LedgerRecord
 from headrace.coordinator.store import ledger_store
 from headrace.coordinator.store.ledger_store import LedgerReplacedError, LedgerStore
-from headrace.leadership.candidacy.candidacy import Candidacy, CandidacyEffect, CandidacyEvent, Replaced
-from headrace.leadership.candidacy.term_guard import TermGuard
+from headrace.leadership.candidacy.candidacy import Candidacy, CandidacyEffect, CandidacyEvent, Replaced, TermGuard
 from headrace.leadership.elector import Lost
 from sim.finds import Breaks, each_of, require_found
 from sim.leaders.run import play

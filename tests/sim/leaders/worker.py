@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from headrace.leadership.candidacy.term_guard import TermGuard
+from headrace.leadership.candidacy.candidacy import TermGuard
 from sim.world import Process
 
 if TYPE_CHECKING:

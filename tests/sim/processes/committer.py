@@ -16,9 +16,8 @@ from headrace.core.errors import ExternalError, HeadraceError
 from headrace.core.types import schema_of
 from headrace_connectors.kafka.config import KafkaSinkSettings
 from headrace_connectors.kafka.requests.requests import EndCall
-from headrace_connectors.kafka.transactions.committer import KafkaCommitter
+from headrace_connectors.kafka.transactions.committer import KafkaCommitter, SinkLog
 from headrace_connectors.kafka.transactions.rules import Answer, Description, Undescribed, answer_to
-from headrace_connectors.kafka.transactions.sink_log import SinkLog
 from headrace_connectors.kafka.transactions.txn_admin import TxnAdmin
 from sim.external.outside import SINK, TOPIC
 from sim.external.transactions import DENIED, Brokers, Identity, Taker

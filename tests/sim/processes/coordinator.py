@@ -13,7 +13,7 @@ from headrace.checkpoint.manifest import SUBTASK_DOCUMENTS, Manifest
 from headrace.coordinator.job import effects as do
 from headrace.coordinator.job import events as on
 from headrace.coordinator.job.config import Beginning
-from headrace.coordinator.job.effect_failures import failure_event
+from headrace.coordinator.job.effects import failure_event
 from headrace.coordinator.job.job_state import JobState
 from headrace.coordinator.job.journaling import WriteRecord, draft_of, journal_read
 from headrace.coordinator.job.machine import Machine
@@ -73,6 +73,8 @@ class Coordinator(Process):
         self._pool = SlotPool()
         self._sessions: dict[str, Session] = {}
         self._slots: tuple[PooledSlot, ...] = ()
+        self._ended: frozenset[str] = frozenset()
+        """Slots of the newest attempt that were released."""
         self._granted_for = 0
         self._deployed = False
         self._retiring: dict[int, set[str]] = {}
@@ -139,6 +141,9 @@ class Coordinator(Process):
             self._abandon()
             return
         effects = self.machine.handle(event, self.world.now_ms)
+        if isinstance(event, on.SlotFailed | on.CauseFound):
+            attempt = event.attempt if isinstance(event, on.CauseFound) else self._granted_for
+            self._cluster.auditor.poison.failed(self.name, attempt, event.failure)
         if not isinstance(event, on.Tick) or effects:
             self.world.tell(f"{self.name}: {_short(event)} in {before.value}")
         for effect in effects:
@@ -330,6 +335,7 @@ class Coordinator(Process):
 
     def _deploy(self, wanted: do.DeploySlots) -> None:
         self._cluster.auditor.deployed(wanted)
+        self._cluster.auditor.poison.deployed(self.name, wanted.attempt)
         states = () if wanted.restore is None else wanted.restore.states
         files = tuple(part.path for handle in states for part in handle.files)
         self._deployed = True
@@ -339,7 +345,7 @@ class Coordinator(Process):
     def _release(self) -> None:
         self._grant(self._pool.cancel_request(JOB))
         slots, attempt = self._slots, self._granted_for
-        self._slots = ()
+        self._slots, self._ended = (), frozenset(each.slot for each in slots)
         if slots and self._deployed:
             self._retire(attempt, slots, cancel=True)
             return
@@ -402,10 +408,10 @@ class Coordinator(Process):
         """A slot is ready."""
         self._changed(self._pool.slot_up(worker.name, info), worker.name)
 
-    def slot_down(self, slot: str) -> None:
+    def slot_down(self, slot: str, ending: Failure) -> None:
         """A slot has ended."""
         self._gone(slot)
-        self._changed(self._pool.slot_down(slot), "")
+        self._changed(self._pool.slot_down(slot), "", ending)
 
     def slot_said(self, slot: str, said: FromSlot) -> None:
         """A slot spoke; words of an older attempt are dropped."""
@@ -438,16 +444,21 @@ class Coordinator(Process):
                 self._changed(self._pool.worker_lost(name), name)
         self.after(CHECK_MS, self.checked)
 
-    def _changed(self, changed: Changed, worker: str) -> None:
+    def _changed(self, changed: Changed, worker: str, ending: Failure | None = None) -> None:
         self._pool.validate()
         for slot in changed.strangers:
             self._kill(worker, slot)
         for lost in changed.lost:
             self._gone(lost.slot)
+            if lost.attempt != self._granted_for or self.over is not None:
+                continue
+            failure = ending or Failure(f"slot {lost.slot} is lost", "external", retry=True)
+            failure = replace(failure, worker=lost.worker)
             index = next((index for index, each in enumerate(self._slots) if each.slot == lost.slot), None)
-            if index is not None and lost.attempt == self._granted_for and self.over is None:
-                failure = Failure(f"slot {lost.slot} is lost", "external", retry=True)
-                self.post(on.SlotFailed(index, replace(failure, worker=lost.worker)))
+            if index is not None:
+                self.post(on.SlotFailed(index, failure))
+            elif lost.slot in self._ended and failure.domain != "external":
+                self.post(on.CauseFound(lost.attempt, failure))
         self._grant(changed.grants)
 
     def _gone(self, slot: str) -> None:

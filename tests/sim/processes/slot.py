@@ -25,6 +25,7 @@ from headrace.worker.slot.attempt.events import (
     UploaderJoined,
 )
 from headrace.worker.slot.attempt.machine import AttemptMachine
+from sim.audit.poison import CRASH
 from sim.audit.slot import SlotAuditor
 from sim.external.outside import SOURCE
 from sim.processes.subtasks import TASKS, Deployment, Subtasks
@@ -61,6 +62,8 @@ class Slot(Process):
         """Peers would take its end for a loss."""
         self.frozen_ms = 0
         self.poisoned = False
+        self.ending = Failure(f"slot {name} is lost", "external", retry=True)
+        """How its worker reports its end: somebody has killed it, unless it crashes."""
         self.after(LEASE_MS, self._look)
 
     @property
@@ -246,6 +249,12 @@ class Slot(Process):
         self._worker.slot_said(self, word)
         if isinstance(word, Left | Failed):
             self.after(self.world.between(1, 50), self.leave)
+
+    def crash(self) -> None:
+        """A row makes the process end by a signal that it raises."""
+        self.world.tell(f"{self.name}: crashes")
+        self.ending = Failure(f"slot {self.name}: {CRASH}", "internal", retry=True)
+        self.leave()
 
     def leave(self) -> None:
         """The process ends."""

@@ -194,6 +194,9 @@ class Subtasks:
         for partition, reading in self._read.items():
             more = self._world.between(0, 30)
             more = more if reading.stop is None else min(more, reading.stop - reading.position)
+            if self._worker.crashes_at(partition, range(reading.position, reading.position + more)):
+                self._slot.crash()
+                return
             if more:
                 rows.append((partition, reading.position, reading.position + more))
             reading.position += more

@@ -84,6 +84,11 @@ class Worker(Process):
         """Whether no later attempt has begun."""
         return attempt == self._cluster.auditor.attempt
 
+    def crashes_at(self, partition: int, rows: range) -> bool:
+        """Whether a slot that reads these rows crashes."""
+        poison = self._cluster.poison
+        return poison is not None and poison.partition == partition and poison.position in rows
+
     def drain(self) -> None:
         """SIGTERM: it ends when no slot is busy, or when its time has passed."""
         if self._drained_by_ms is None:
@@ -116,14 +121,16 @@ class Worker(Process):
 
     def slot_ended(self, slot: Slot) -> None:
         """The process of a slot is gone; the worker hears of it when it can."""
-        self.after(self.world.between(1, 50), lambda: self._bury(slot))
+        # the crash itself may be reported after the connections that neighbours have lost
+        late = slot.ending.domain != "external" and self.world.happens(0.5)
+        self.after(self.world.between(1, 2_000 if late else 50), lambda: self._bury(slot))
 
     def _bury(self, slot: Slot) -> None:
         if self.slots.pop(slot.name, None) is None:
             return
         session = self.session
         if session is not None:
-            session.up.send(lambda: session.coordinator.slot_down(slot.name))
+            session.up.send(lambda: session.coordinator.slot_down(slot.name, slot.ending))
         self.after(self.world.between(300, 2_000), self._spawn)
 
     def slot_lost(self, slot: Slot) -> None:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from headrace.checkpoint.manifest import CommittableDocument
 from headrace.connect.sink import Committable
 from headrace.core.text.digest_text import digest_text
-from headrace_connectors.kafka.transactions.transactional_ids import TransactionLanes
+from headrace_connectors.kafka.sink.transactional_writer import TransactionLanes
 from sim.external.outside import SINK, TOPIC, Range, digest_of_rows
 from sim.external.transactions import Brokers, Identity, Taker
 from sim.world import Process

@@ -4,6 +4,7 @@
     standby#   on the hosts whose coordinator does not lead as the block begins
     leader#    on the host whose coordinator leads as the block begins
     h1#        on that host
+    #          on the host that the page is about
     $          where clients are
 
 A block is given whole on one host after the other; the hosts of its commands are the same.
@@ -18,13 +19,13 @@ from pathlib import Path
 
 _SECTION = re.compile(r"^## (.+)$", re.MULTILINE)
 _BLOCK = re.compile(r"^```console\n(.*?)^```$", re.DOTALL | re.MULTILINE)
-_LINE = re.compile(r"(?:(\w+)# |\$ )(.+)", re.DOTALL)
+_LINE = re.compile(r"(\w*#|\$) (.+)", re.DOTALL)
 CLIENT = "$"
 
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """where: a host, `each`, `standby`, `leader`, or CLIENT."""
+    """where: a host, `each`, `standby`, `leader`, CLIENT, or empty: the only one."""
 
     where: str
     text: str
@@ -50,5 +51,5 @@ def _blocks(text: str) -> tuple[tuple[Command, ...], ...]:
 def _commands(block: str) -> Iterator[Command]:
     for line in block.replace("\\\n", " ").splitlines():
         found = _LINE.fullmatch(line)
-        assert found is not None, f"{line!r} is no command: each#, standby#, leader#, a host's name with #, or $"
-        yield Command(found[1] or CLIENT, re.split(r"\s+# ", found[2])[0].rstrip())
+        assert found is not None, f"{line!r} is no command: each#, standby#, leader#, a host's name with #, # or $"
+        yield Command(found[1].rstrip("#"), re.split(r"\s+# ", found[2])[0].rstrip())

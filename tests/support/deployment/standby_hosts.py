@@ -161,9 +161,9 @@ class StandbyHosts(Cluster):
     def end(self) -> None:
         """Stops workers, then coordinators; nothing of them stays."""
         for name, host in self.hosts.items():
-            host.service(f"headrace-worker@{name}").stop()
+            host.run(f"systemctl stop headrace-worker@{name}")
         for host in self.hosts.values():
-            host.service(COORDINATOR).stop()
+            host.run(f"systemctl stop {COORDINATOR}")
         self.lose_hosts()
         self._locator.close()
         if self._client is not None:

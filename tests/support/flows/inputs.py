@@ -15,8 +15,8 @@ from pathlib import Path
 import polars as pl
 
 from headrace.core.types import Schema
-from headrace_connectors.generator.column_maker import ColumnMaker
 from headrace_connectors.generator.rules import ColumnRule
+from headrace_connectors.generator.source import ColumnMaker
 
 BEGIN_MS = 1_709_251_200_000
 """2024-03-01T00:00:00Z"""

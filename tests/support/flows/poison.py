@@ -9,10 +9,15 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from random import Random
+
+import pyarrow as pa
 
 from headrace.core.time_range import MAX_US, MIN_US, YEAR_1_DAY, YEAR_9999_DAY
 from headrace.core.types import DataType, ListOf, Primitive, Schema, Struct, Timestamp, schema_of
+from headrace.core.types import Decimal as DecimalType
+from headrace.formats.doubtful_rows import staged_frame
 from support.oracles.json_messages import BadMessageError, oracle
 
 FLAT = {
@@ -106,6 +111,10 @@ class Poisoned:
         """The number of a message; below 0 for a hostile one."""
         return self.numbers[self.messages.index(message)]
 
+    def message(self, number: int) -> bytes:
+        """The message of a number."""
+        return self.messages[self.numbers.index(number)]
+
     def is_hostile(self, message: bytes) -> bool:
         """Whether it has a hostile value."""
         return self.number(message) < 0
@@ -153,6 +162,50 @@ def poisoned_csv(seed: int, count: int) -> Poisoned:
             numbers.append(place + 1)
         messages.append(",".join(fields.values()).encode())
     return Poisoned(schema_of(FLAT), messages, numbers)
+
+
+def poisoned_rows(poisoned: Poisoned, seed: int) -> tuple[pa.Table, frozenset[int]]:
+    """The messages that are rows, as columns of a Parquet file, and the numbers of those that are bad there.
+
+    Some of the hostile ones lack their event time, or have a text that is not UTF-8.
+    """
+    chance = Random(seed)
+    rows = [row for message in poisoned.messages if (row := _row(message, poisoned.schema)) is not None]
+    hostile = [row for row in rows if int(str(row["n"])) < 0]
+    timeless, unreadable = (chance.sample(hostile, len(hostile) // 8) for _ in range(2))
+    bad = {int(str(row["n"])) for row in (*timeless, *unreadable)}
+    bad |= {
+        int(str(row["n"])) for row in rows if any(_is_no_time(row[each.name], each.type) for each in poisoned.schema)
+    }
+    for row in timeless:
+        row["at"] = None
+    # as the decoder stages them: decimals with their scale
+    staged = [[_staged(row[field.name], field.type) for field in poisoned.schema] for row in rows]
+    table = staged_frame(poisoned.schema, staged).to_arrow()
+    texts = [b"\xff" if row in unreadable else text for row, text in zip(rows, _texts(table), strict=True)]
+    place = table.schema.get_field_index("s")
+    return table.set_column(place, "s", _as_text(pa.array(texts, pa.large_binary()))), frozenset(bad)
+
+
+def _row(message: bytes, schema: Schema) -> dict[str, object] | None:
+    try:
+        return oracle(message, schema)
+    except BadMessageError:
+        return None
+
+
+def _staged(value: object, dtype: DataType) -> object:
+    return Decimal(value).scaleb(-dtype.scale) if isinstance(dtype, DecimalType) and isinstance(value, int) else value
+
+
+def _texts(table: pa.Table) -> list[bytes | None]:
+    texts: list[bytes | None] = table["s"].cast(pa.large_binary()).to_pylist()
+    return texts
+
+
+def _as_text(values: pa.Array) -> pa.Array:
+    """Bytes as texts, unchecked."""
+    return pa.Array.from_buffers(pa.large_string(), len(values), values.buffers())
 
 
 def _good(place: int) -> dict[str, str]:

@@ -7,9 +7,8 @@ from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
 from headrace.core.errors import ExternalError
-from headrace.kubernetes.collection import Collection
 from headrace.kubernetes.connection import Connection
-from headrace.kubernetes.documents import text_at
+from headrace.kubernetes.documents import Collection, text_at
 from headrace.kubernetes.transport import Request
 from headrace.leadership.lease_record import API, PLURAL, LeaseRecord
 from support.kubernetes.control.cluster import API_SERVER, ControlCluster, control_cluster

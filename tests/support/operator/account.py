@@ -7,8 +7,8 @@ from typing import Any
 
 from ruamel.yaml import YAML
 
-from headrace.kubernetes.collection import Collection
 from headrace.kubernetes.connection import Connection
+from headrace.kubernetes.documents import Collection
 from support.kubernetes.control.kubernetes import Kubernetes
 from support.repository import ROOT
 

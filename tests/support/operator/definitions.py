@@ -7,9 +7,8 @@ from functools import partial
 from ruamel.yaml import YAML
 
 from headrace.core.errors import ExternalError
-from headrace.kubernetes.collection import Collection
 from headrace.kubernetes.connection import Connection
-from headrace.kubernetes.documents import documents_at, text_at
+from headrace.kubernetes.documents import Collection, documents_at, text_at
 from headrace.kubernetes_operator.resources.kinds import KINDS, Kind
 from headrace.kubernetes_operator.shell.resource_store import collection_of
 from support.processes.running import wait_until

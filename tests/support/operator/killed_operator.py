@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from headrace.kubernetes.refusals import ConflictError
-from headrace.kubernetes_operator.decisions.results import Result
-from headrace.kubernetes_operator.decisions.steps import JobStep, Wait
-from headrace.kubernetes_operator.resources.job_status import JobResourceStatus
+from headrace.kubernetes_operator.decisions.steps import JobStep, Result, Wait
+from headrace.kubernetes_operator.resources.job import JobResourceStatus
 from headrace.kubernetes_operator.rounds import Decision, World, one_round
 
 ROUNDS_MAX = 300

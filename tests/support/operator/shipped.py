@@ -7,9 +7,8 @@ from pathlib import Path
 
 import httpx
 
-from headrace.kubernetes.collection import Collection
 from headrace.kubernetes.connection import Connection
-from headrace.kubernetes.documents import Document, documents_at, metadata_of, number_at, text_at
+from headrace.kubernetes.documents import Collection, Document, documents_at, metadata_of, number_at, text_at
 from support.kubernetes.documents.chart import CHART, rendered_chart
 from support.kubernetes.nodes.cluster import NodeCluster
 from support.processes.running import wait_until

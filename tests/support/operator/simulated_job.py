@@ -22,20 +22,21 @@ from headrace.kubernetes_operator.decisions.job_view import (
     JobView,
     Moment,
 )
-from headrace.kubernetes_operator.decisions.results import Refused, Result, StopFailed, Submitted
 from headrace.kubernetes_operator.decisions.steps import (
     AddFinalizer,
     CancelJob,
     JobStep,
+    Refused,
     RemoveFinalizer,
+    Result,
+    StopFailed,
     StopJob,
     Submit,
+    Submitted,
     Wait,
 )
-from headrace.kubernetes_operator.decisions.times import time_text
-from headrace.kubernetes_operator.resources.job_spec import JobSpec
-from headrace.kubernetes_operator.resources.job_status import JobResourceStatus
-from headrace.kubernetes_operator.resources.run_spec import RunSpec
+from headrace.kubernetes_operator.resources.conditions import time_text
+from headrace.kubernetes_operator.resources.job import JobResourceStatus, JobSpec, RunSpec
 from headrace.kubernetes_operator.rounds import Decision
 
 NEXT_STATE = {

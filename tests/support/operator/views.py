@@ -6,10 +6,8 @@ from dataclasses import replace
 from typing import Any
 
 from headrace.kubernetes_operator.decisions.job_view import ClusterFacts, Identity, JobFacts, JobView, Moment
-from headrace.kubernetes_operator.decisions.times import time_text
-from headrace.kubernetes_operator.resources.job_spec import JobSpec
-from headrace.kubernetes_operator.resources.job_status import JobResourceStatus
-from headrace.kubernetes_operator.resources.run_spec import RunSpec
+from headrace.kubernetes_operator.resources.conditions import time_text
+from headrace.kubernetes_operator.resources.job import JobResourceStatus, JobSpec, RunSpec
 
 NOW_S = 1_700_000_000.0
 LEADING = ClusterFacts(is_there=True, deployed=True, leads=True)

@@ -7,7 +7,7 @@ from collections import Counter, defaultdict
 import polars as pl
 
 from headrace.core.batch import concat_batches
-from headrace.operators.operator import OperatorConfig
+from headrace.operators.operator import MultiInputOperator, OperatorConfig
 
 
 class Collected:
@@ -45,8 +45,9 @@ class Collected:
 
 
 def run_operator(config: OperatorConfig, *batches: pl.DataFrame) -> Collected:
-    """What a fresh operator makes of the batches."""
+    """What a fresh operator makes of the batches of its only input."""
     operator, out = config.open(), Collected()
+    assert not isinstance(operator, MultiInputOperator)
     for batch in batches:
         operator.on_batch(batch, out)
     operator.close()

@@ -7,9 +7,10 @@ from collections.abc import Sequence
 
 import polars as pl
 
-from headrace.operators.operator import Operator, OperatorConfig
+from headrace.operators.operator import MultiInputOperator, Operator, OperatorConfig
 from headrace.state.parquet import read_row_groups, write_chunks
-from headrace.state.redistribute import group_span, needed, share
+from headrace.state.redistribute import share
+from headrace.state.row_groups import key_order
 from headrace.state.snapshot import StateSnapshot
 
 MAX_PARALLELISM = 12
@@ -20,19 +21,15 @@ def restored(config: OperatorConfig, snapshots: Sequence[Sequence[StateSnapshot]
     made = []
     for subtask in range(parallelism):
         states: defaultdict[str, list[pl.DataFrame]] = defaultdict(list)
-        for before, snapshot in enumerate(snapshots):
-            groups = group_span(before, len(snapshots), MAX_PARALLELISM)
+        for snapshot in snapshots:
             for state in snapshot:
-                if not needed(
-                    state.kind, state.keys, groups, subtask=subtask, parallelism=parallelism,
-                    max_parallelism=MAX_PARALLELISM,
-                ):  # fmt: skip
-                    continue
-                frames = [frame for file in write_chunks(state.chunks) for frame in read_row_groups(file.data)]
+                order = key_order(state, MAX_PARALLELISM)
+                frames = [frame for file in write_chunks(state.chunks, order) for frame in read_row_groups(file.data)]
                 states[state.name] += [
                     share(frame, state.kind, state.keys, subtask, parallelism, MAX_PARALLELISM) for frame in frames
                 ]
         operator = config.open()
+        assert not isinstance(operator, MultiInputOperator)
         operator.restore(states)
         made.append(operator)
     return made

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
+
+ROWS = ["1,one,2024-01-01T00:00:00Z", "0,two,2024-01-01T00:00:01Z"]
 
 
 def everything(brokers: str, topic: str, folder: str) -> dict[str, Any]:
@@ -48,3 +52,23 @@ def everything(brokers: str, topic: str, folder: str) -> dict[str, Any]:
             },
         },
     }
+
+
+def everything_from_files(folder: Path) -> dict[str, Any]:
+    """The same, but its rows lie in a file: no broker is needed."""
+    (folder / "rows.csv").write_text("\n".join(ROWS))
+    pipeline = everything("localhost:1", "numbers", str(folder))
+    source = pipeline["sources"]["numbers"]
+    source.pop("kafka")
+    source["files"] = {"path": str(folder / "rows.csv")}
+    source["format"] = {"csv": {"header": "false"}}
+    return pipeline
+
+
+def changed(pipeline: dict[str, Any], place: Sequence[str], text: str) -> dict[str, Any]:
+    """The pipeline with that value at a place."""
+    here = pipeline
+    for key in place[:-1]:
+        here = here[key]
+    here[place[-1]] = text
+    return pipeline

@@ -5,8 +5,8 @@ from __future__ import annotations
 from functools import cache
 
 from headrace.coordinator.connector_host.connector_host import PROGRAM as HOST
+from headrace.processes.forking import StartMethod, start_method
 from headrace.processes.spawning import SpawnStarter, Starter
-from headrace.processes.start_method import StartMethod, start_method
 from headrace.processes.template.client import TemplateStarter
 from headrace.worker.supervision.slot_process import PROGRAM as SLOT
 

@@ -7,11 +7,23 @@ from collections.abc import Sequence
 from headrace.checkpoint.journal.journal import Journal, Written
 from headrace.checkpoint.journal.records import AttemptRecord, CheckpointRecord, CommittedRecord, Record
 from headrace.checkpoint.manifest import CommittableDocument, FilePart, Manifest, StateHandle
+from headrace.core.group_ranges import group_span
 from headrace.state.parquet import checksum
 
 
 def part(path: str, data: bytes = b"data") -> FilePart:
     return FilePart(path=path, row_groups=(0,), rows=1, bytes=len(data), checksum=checksum(data))
+
+
+def handle_of(
+    kind: str, subtask: int, of: int, max_parallelism: int, *, keys: tuple[str, ...] = ("k",), files: int = 1
+) -> StateHandle:
+    """The handle of a state as subtask `subtask` out of `of` writes it."""
+    first, last = group_span(subtask, of, max_parallelism)
+    parts = tuple(part(f"/job/state/1-1-hourly-{subtask}-{number:032x}.parquet") for number in range(files))
+    return handle(*parts).model_copy(
+        update={"kind": kind, "keys": keys, "subtask": subtask, "first_group": first, "last_group": last}
+    )
 
 
 def handle(*files: FilePart, node: str = "hourly", state: str = "panes") -> StateHandle:

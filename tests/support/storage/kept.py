@@ -7,9 +7,9 @@ from pathlib import Path
 
 from headrace.checkpoint.manifest import FilePart, Manifest, StateHandle
 from headrace.checkpoint.savepoints.savepoint import write_savepoint
+from headrace.core.group_ranges import group_span
 from headrace.operators.operator import Operator
 from headrace.state.parquet import checksum, write_chunks
-from headrace.state.redistribute import group_span
 from headrace.state.snapshot import StateSnapshot
 from support.storage.checkpoints import manifest
 

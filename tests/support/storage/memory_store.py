@@ -44,6 +44,9 @@ class MemoryStore:
             raise ObjectNotFoundError(path)
         return self.held[path]
 
+    def read_range(self, path: str, offset: int, *, length: int) -> bytes:
+        return self.read(path)[offset : offset + length]
+
     def list(self, prefix: str) -> list[str]:
         return sorted(path for path in self.held if path.startswith(prefix))
 

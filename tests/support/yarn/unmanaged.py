@@ -18,15 +18,15 @@ import psutil
 from headrace.core.errors import ExternalError
 from headrace.resources.driver import ResourceDriver
 from headrace.resources.worker_order import WorkerOrder
-from headrace.resources.yarn.worker_containers import WorkerContainers as WorkerDriver
+from headrace.resources.yarn import WorkerContainers as WorkerDriver
 from headrace.yarn.client import APPLICATION_TYPE, YarnClient
 from headrace.yarn.container import FILE_SECRET, TOKEN
 from headrace.yarn.conversions import java_launch, java_size
 from headrace.yarn.java import find_hadoop_client
 from headrace.yarn.jvm import JvmConfig, settings_for
+from headrace.yarn.master.allocation import HeldPhase
 from headrace.yarn.master.application_master import ApplicationMaster, MasterConfig
 from headrace.yarn.master.link import MasterAddress, WorkerContainers
-from headrace.yarn.master.roster import HeldPhase
 from headrace.yarn.records import ContainerSize, Credentials, FinalStatus, Launch
 from support.patience import CLUSTER_TIMES, WAIT_SECONDS
 from support.processes.running import wait_until

@@ -22,7 +22,6 @@ from ruamel.yaml import YAML
 from headrace.cli.app import app
 from headrace.core.config import parse_duration_ms
 from headrace.rpc.time_settings import ClusterTimes, times_from
-from support.deployment.service import unit_of
 from support.patience import WAIT_SECONDS
 from support.repository import ROOT
 
@@ -34,7 +33,11 @@ FROM_ELSEWHERE = re.compile(r"AWS_|HEADRACE_HOME$")
 
 
 def _unit(name: str) -> ConfigParser:
-    return unit_of((FOLDER / name).read_text())
+    unit = ConfigParser(interpolation=None, delimiters=("=",), comment_prefixes=("#",))
+    # systemd's names are case-sensitive
+    unit.optionxform = str  # type: ignore[method-assign, assignment]
+    unit.read(FOLDER / name)
+    return unit
 
 
 def _flags(command: str) -> dict[str, bool]:

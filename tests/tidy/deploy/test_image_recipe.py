@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import tomllib
 
-from headrace.deployment.kubernetes.containers import HOME_FOLDER, USER
+from headrace.deployment.kubernetes.manifests import HOME_FOLDER, USER
 from support.containers.headrace_image import EXTRAS
 from support.repository import ROOT, tracked_files
 

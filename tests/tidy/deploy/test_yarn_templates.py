@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from headrace.deployment.yarn.description_file import read_yarn_file
+from headrace.deployment.yarn.cluster_spec import read_yarn_file
 from support.hadoop.settings import read_settings
 from support.repository import ROOT
 from support.yarn.templates import TEMPLATES

@@ -22,6 +22,7 @@ LITERALLY = {
 }
 """Pages whose commands are taken from them and run as they stand, and what reads them."""
 IN_A_TEST = {
+    ("deploy/standalone/README.md", "useradd"): ("tests/integration/deployment/test_systemd.py", '"With systemd"'),
     ("docs/archive.md", "headrace archive"): ("tests/integration/archive/test_archive_command.py", '"archive"'),
     ("docs/cluster.md", "headrace cluster start"): ("tests/integration/cluster/test_cli_cluster.py", '"start"'),
     ("docs/cluster.md", "headrace submit orders.yaml"): ("tests/integration/leadership/test_modes.py", '"per-job"'),
@@ -54,12 +55,11 @@ IN_A_TEST = {
 NOT_RUN = {
     ("README.md", "make demo"): "`.ci/run` is `make test`; integration/examples/test_demo runs what `make demo` runs",
     ("README.md", "pip install"): "installs from a package index; integration/wheel installs the wheel, and runs it",
-    ("deploy/standalone/README.md", "useradd"): "makes a system of a machine; the units are read by tidy/deploy",
     (
         "deploy/standalone/README.md",
         "export HEADRACE_COORD",
     ): "high-availability.md does it, with standbys",
-    ("deploy/standalone/README.md", "install -m"): "the same",
+    ("deploy/standalone/README.md", "install -m"): "certificates of yours; cluster/test_tls has a cluster with TLS",
     ("docs/spark.md", "docker build"): "the packages of its RUN steps come from a registry",
     ("docs/spark.md", "export HADOOP_CONF_DIR"): "needs conda; tests pack a Python in the form of venv-pack",
     ("docs/yarn.md", "python -m venv"): "installs from a package index; tests pack a Python in the form of venv-pack",

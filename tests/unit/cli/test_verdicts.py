@@ -115,3 +115,14 @@ def test_upgrade_is_refused_before_the_job_is_stopped(
     assert cluster.jobs_by_id[job].state == "RUNNING"
     headrace("upgrade", job, "other.yaml", "--rename", "numbers=figures")
     assert cluster.jobs_by_id[job].state == "FINISHED"
+
+
+def test_another_number_of_key_groups_replaces_the_pipelines(cluster: ScriptedCluster, savepoint: str) -> None:
+    headrace("submit", "p.yaml", "--from-savepoint", savepoint, "--max-parallelism", "256")
+    (job,) = cluster.jobs_by_id
+    request = cluster.jobs_by_id[job].request
+    assert request.max_parallelism == 256
+    assert request.file_form()["max_parallelism"] == 256
+    headrace("upgrade", job, "p.yaml", "--max-parallelism", "512")
+    upgraded = next(each.request for number, each in cluster.jobs_by_id.items() if number != job)
+    assert upgraded.file_form()["max_parallelism"] == upgraded.max_parallelism == 512

@@ -10,7 +10,7 @@ import pytest
 from headrace.client.yarn_clusters import started_address, token_of
 from headrace.core.errors import UserError
 from headrace.core.settings import Home
-from headrace.deployment.yarn.client_records import OWN_KEPT, ClientRecord, old_own_records
+from headrace.deployment.yarn.deployer import OWN_KEPT, ClientRecord, old_own_records
 from headrace.leadership.opening import is_election
 from headrace.leadership.yarn_locator import YarnAddress, name_tag
 

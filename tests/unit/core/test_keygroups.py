@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headrace.core.errors import UserError
-from headrace.core.keygroups import group_range, key_groups, key_hash, subtask_of
+from headrace.core.keygroups import key_groups, key_hash
 
 MASK = (1 << 64) - 1
 P1, P2, P3, P4, P5 = (
@@ -221,13 +221,3 @@ def test_groups_are_the_hash_modulo_max_parallelism(max_parallelism: int) -> Non
     groups = key_groups(frame, ["k"], max_parallelism)
     assert groups.dtype == np.int32
     assert groups.tolist() == expected
-
-
-@given(st.integers(1, 300).flatmap(lambda most: st.tuples(st.integers(1, most), st.just(most))))
-def test_ranges_are_the_groups_of_each_subtask(sizes: tuple[int, int]) -> None:
-    parallelism, most = sizes
-    owners: list[list[int]] = [[] for _ in range(parallelism)]
-    for group in range(most):
-        owners[subtask_of(group, parallelism, most)].append(group)
-    assert [list(group_range(subtask, parallelism, most)) for subtask in range(parallelism)] == owners
-    assert all(owners), "every subtask owns a group"

@@ -15,9 +15,8 @@ import polars as pl
 import pytest
 
 from headrace.core.errors import UserError
-from headrace_dev.demo.check import Expected, compare, expected_results
 from headrace_dev.demo.flights import AIRPORTS, COLUMNS, FlightLog, flight_log, load_flights, write_lines
-from headrace_dev.demo.flow import PIPELINE
+from headrace_dev.demo.flow import PIPELINE, Expected, compare, expected_results
 from support.repository import ROOT
 
 LAG = timedelta(minutes=30)

@@ -61,13 +61,13 @@ class Slot:
         return Identity("job", 1, "token", self.index)
 
 
-def open_slots(stack: ExitStack, channels: tuple[int, ...], slots: int) -> list[Slot]:
+def open_slots(stack: ExitStack, channels: tuple[tuple[int, ...], ...], slots: int) -> list[Slot]:
     opened = []
     for index in range(slots):
         listener = Listener("127.0.0.1", None, times=CALM)
         stack.callback(listener.close)
-        count = channels[index] if index < len(channels) else 0
-        mailbox = Mailbox(count, ChannelBounds(rows_max=100), merge_rows_max=1_000) if count else None
+        inputs = channels[index] if index < len(channels) else ()
+        mailbox = Mailbox(inputs, ChannelBounds(rows_max=100), merge_rows_max=1_000) if inputs else None
         slot = Slot(index, listener, mailbox, [])
         listener.serve(slot.identity(), {"out": mailbox} if mailbox else {}, slot.lost.append)
         opened.append(slot)

@@ -21,7 +21,7 @@ def rows(*values: int) -> pl.DataFrame:
 
 
 def mailbox(channels: int = 1, rows_max: int = 100, merge: int = 1_000, *, aligned: bool = True) -> Mailbox:
-    return Mailbox(channels, ChannelBounds(rows_max=rows_max), merge_rows_max=merge, aligned=aligned)
+    return Mailbox((0,) * channels, ChannelBounds(rows_max=rows_max), merge_rows_max=merge, aligned=aligned)
 
 
 def values(element: object) -> list[int]:
@@ -353,3 +353,105 @@ def test_bytes_that_were_taken_are_counted_as_their_senders_count_them() -> None
     box.put(1, rows(4), 80)
     assert len(box.take()[0]) == 4  # type: ignore[arg-type]
     assert box.bytes_taken == 320
+
+
+# ---- several inputs --------------------------------------------------------------------------------------------------
+
+
+def of_inputs(*inputs: int, merge: int = 1_000) -> Mailbox:
+    """A mailbox whose channels belong to these inputs."""
+    return Mailbox(inputs, ChannelBounds(rows_max=10_000), merge_rows_max=merge)
+
+
+def test_a_batch_holds_all_queued_rows_of_one_input_and_none_of_another() -> None:
+    box = of_inputs(0, 1, 0)
+    for value in range(3):
+        for channel in range(3):
+            box.put(channel, rows(channel * 10 + value))
+    assert values(box.take()[0]) == [0, 1, 2, 20, 21, 22]
+    assert box.input_taken == 0
+    assert values(box.take()[0]) == [10, 11, 12]
+    assert box.input_taken == 1
+
+
+def test_inputs_take_turns_at_the_merge_limit() -> None:
+    box = of_inputs(0, 1, merge=1)
+    for value in range(3):
+        box.put(0, rows(value))
+        box.put(1, rows(10 + value))
+    taken = [(box.input_taken, *values(element)) for _ in range(6) for element in box.take()]
+    assert sorted(taken) == [(0, 0), (0, 1), (0, 2), (1, 10), (1, 11), (1, 12)]
+    assert [number for number, _ in taken] == [0, 1, 0, 1, 0, 1]
+
+
+def test_the_input_with_the_lowest_channel_holds_time_back() -> None:
+    box = of_inputs(0, 1, 1)
+    for channel, time in ((0, 9), (1, 5), (2, 7)):
+        box.put(channel, Watermark(time))
+    assert box.take() == [Watermark(5)]
+    assert box.waits_for_input == 1
+    box.put(1, Watermark(20))
+    box.put(2, Watermark(20))
+    assert box.take() == [Watermark(7)]
+    assert box.take() == [Watermark(9)]
+    assert box.waits_for_input == 0
+    assert of_inputs(3, 3).waits_for_input is None
+
+
+@weighted(0.5)
+@given(
+    st.lists(st.integers(0, 2), min_size=1, max_size=5),
+    st.lists(st.tuples(st.integers(0, 4), st.integers(0, 5)), max_size=60),
+    st.integers(1, 5),
+)
+def test_batches_have_their_numbers_and_barriers_align_over_inputs(
+    inputs: list[int], sent: list[tuple[int, int]], merge: int
+) -> None:
+    """Any interleaving: kind 0 is a barrier, 1 a watermark, others are rows; `take` is called in between."""
+    box = of_inputs(*inputs, merge=merge)
+    epochs, times, counts = ([0] * len(inputs) for _ in range(3))
+    before: dict[int, set[tuple[int, int]]] = {}
+    everything: set[tuple[int, int]] = set()
+    taken: list[tuple[int, int]] = []
+    passed: list[int] = []
+
+    def take() -> None:
+        box.wake()
+        for element in box.take():
+            if isinstance(element, pl.DataFrame):
+                read = [divmod(value, 1_000) for value in values(element)]
+                assert {inputs[channel] for channel, _ in read} == {box.input_taken}
+                taken.extend(read)
+            elif isinstance(element, Barrier):
+                passed.append(element.epoch)
+                assert set(taken) == before[element.epoch]
+
+    def send(channel: int, kind: int) -> None:
+        if kind == 0:
+            epochs[channel] += 1
+            mine = {place for place in everything if place[0] == channel}
+            before.setdefault(epochs[channel], set()).update(mine)
+            box.put(channel, Barrier(epochs[channel]))
+        elif kind == 1:
+            times[channel] += 1
+            box.put(channel, Watermark(times[channel]))
+        else:
+            everything.add((channel, counts[channel]))
+            box.put(channel, rows(channel * 1_000 + counts[channel]))
+            counts[channel] += 1
+
+    for channel, kind in sent:
+        send(channel % len(inputs), kind)
+        if kind == 5:
+            take()
+    last = max(epochs) + 1
+    for channel in range(len(inputs)):
+        while epochs[channel] < last:
+            send(channel, 0)
+    while last not in passed:
+        take()
+    assert passed == list(range(1, last + 1))
+    assert set(taken) == everything
+    for channel in range(len(inputs)):
+        own = [count for place, count in taken if place == channel]
+        assert own == sorted(own)

@@ -12,10 +12,8 @@ from pathlib import Path
 import pytest
 
 from headrace.core.errors import UserError
-from headrace.kubernetes import pod
-from headrace.kubernetes.access import CONTEXT_VARIABLE, find_access
-from headrace.kubernetes.kubeconfig import KubeconfigAccess
-from headrace.kubernetes.pod import PodAccess
+from headrace.kubernetes import access
+from headrace.kubernetes.access import CONTEXT_VARIABLE, KubeconfigAccess, PodAccess, find_access
 from support.certificates import Authority
 
 IN_POD = {"KUBERNETES_SERVICE_HOST": "10.96.0.1", "KUBERNETES_SERVICE_PORT": "443"}
@@ -112,7 +110,7 @@ def test_a_pod_reads_its_token_again(tmp_path: Path, authority: Authority, monke
     assert (credentials.host, credentials.namespace) == ("https://10.96.0.1:443", "orders")
     (tmp_path / "token").write_text("second\n")
     assert credentials.authorization() == "Bearer first"
-    monkeypatch.setattr(pod, "REREAD_SECONDS", 0.0)
+    monkeypatch.setattr(access, "REREAD_SECONDS", 0.0)
     assert credentials.authorization() == "Bearer second"
     (tmp_path / "token").unlink()
     assert credentials.authorization() == "Bearer second"

@@ -15,9 +15,9 @@ import pytest
 
 from headrace.core.errors import UnreachableError
 from headrace.kubernetes import transport
-from headrace.kubernetes.collection import Collection
+from headrace.kubernetes.access import KubeconfigAccess
 from headrace.kubernetes.connection import Connection
-from headrace.kubernetes.kubeconfig import KubeconfigAccess
+from headrace.kubernetes.documents import Collection
 from headrace.kubernetes.refusals import ExpiredError, NotFoundError, UnauthorizedError
 from support.patience import WAIT_SECONDS
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from headrace.core.errors import ExternalError, HeadraceError, UserError
-from headrace.kubernetes.collection import Collection
-from headrace.kubernetes.documents import Json
+from headrace.kubernetes.documents import Collection, Json
 from headrace.kubernetes.refusals import (
     AlreadyExistsError,
     ApiError,

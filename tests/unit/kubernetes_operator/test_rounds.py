@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from headrace.kubernetes_operator.decisions.results import Delayed, Result
-from headrace.kubernetes_operator.decisions.steps import AddFinalizer, Step, Wait
+from headrace.kubernetes_operator.decisions.steps import AddFinalizer, Delayed, Result, Step, Wait
 from headrace.kubernetes_operator.rounds import DELAYED_SECONDS, Decision, Round, one_round
 
 SAID = Delayed("not yet")

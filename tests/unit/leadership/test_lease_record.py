@@ -1,10 +1,13 @@
-"""The Lease of an election, as candidates read and write it."""
+"""The Lease of an election, as candidates read and write it, and its owner."""
 
 from __future__ import annotations
 
+import pytest
+
+from headrace.core.errors import UserError
 from headrace.kubernetes.documents import Document, Json, metadata_of, value_at
 from headrace.leadership.leader import Leader
-from headrace.leadership.lease_record import LEADER, LeaseRecord, new_lease
+from headrace.leadership.lease_record import LEADER, OWNER_VARIABLE, LeaseRecord, OwnerOfLease, new_lease
 
 ADDRESS = Leader("http://one:1", "one:2", 3)
 FIRST, SECOND = "2026-11-26T10:00:00.000000Z", "2026-11-26T10:00:02.000000Z"
@@ -74,3 +77,19 @@ def test_a_lease_that_another_program_made_may_have_no_fields() -> None:
     assert (record.holder, record.duration_ms, record.published) == ("", None, None)
     taken = LeaseRecord.of(record.held_by("one", 10_000, FIRST))
     assert taken.holder == "one"
+
+
+@pytest.mark.parametrize("owner", [OwnerOfLease("apps/v1", "deployments", "flights"), OwnerOfLease("v1", "pods", "p")])
+def test_is_named_by_a_variable(owner: OwnerOfLease) -> None:
+    assert OwnerOfLease.of({OWNER_VARIABLE: owner.text}) == owner
+
+
+def test_may_be_nobody() -> None:
+    assert OwnerOfLease.of({}) is None
+    assert OwnerOfLease.of({OWNER_VARIABLE: ""}) is None
+
+
+@pytest.mark.parametrize("text", ["flights", "deployments/flights", "v1/pods/", "/pods/x"])
+def test_what_names_none_is_refused(text: str) -> None:
+    with pytest.raises(UserError, match="names no object"):
+        OwnerOfLease.of({OWNER_VARIABLE: text})

@@ -7,11 +7,17 @@ from pathlib import Path
 import pytest
 
 from headrace.core.errors import ExternalError, UserError
-from headrace.leadership.addresses import open_addresses
 from headrace.leadership.file_election import FileElector
 from headrace.leadership.kubernetes_election import LeaseAddress
 from headrace.leadership.leader import Leader
-from headrace.leadership.opening import LEASE_VARIABLE, is_election, lease_from, open_elector, open_locator
+from headrace.leadership.opening import (
+    LEASE_VARIABLE,
+    is_election,
+    lease_from,
+    open_addresses,
+    open_elector,
+    open_locator,
+)
 from headrace.leadership.zookeeper_client import ZooKeeperAddress, zookeeper_client
 from headrace.leadership.zookeeper_election import ZooKeeperElector
 from support.leadership.announcing import announcing

@@ -53,7 +53,7 @@ def test_a_row_wise_step_has_text_and_needs_and_nothing_else(
     )
     assert (config.makes_rows, config.windowed, config.held_back_ms) == (False, False, 0)
     assert config.ordered() is config
-    assert config.input_columns(0) == INPUT.names
+    assert set(config.input_schemas()) == {INPUT}
 
 
 def test_random_values_are_a_reason_not_to_replay() -> None:

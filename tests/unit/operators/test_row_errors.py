@@ -101,7 +101,10 @@ def placed(text: str | None, major: int | None, minor: int, index: int | None) -
 def test_fail_names_the_source_position() -> None:
     assert placed("flights", 2, 17, 0) == "step 'n' failed at flights[2] offset 17: why"
     assert placed("flights", 2, 17, None) == "step 'n' failed at flights[2] offset 17: why"
-    assert placed("flights", 2, 17, 3) == "step 'n' failed at flights[2] offset 17 element 3: why"
+    assert (
+        placed("flights", 2, 17, 3)
+        == "step 'n' failed at flights[2] offset 17, place 3 among the rows made from it: why"
+    )
     made = placed('{"origin":"EWR"}', 1_357_016_400_000, 0, 0)
     assert made == (
         "step 'n' failed at the row of 'src' with key {\"origin\":\"EWR\"}, "

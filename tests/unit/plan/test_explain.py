@@ -203,3 +203,9 @@ def test_every_verb_has_words() -> None:
         "aggregate total = sum(k); over all rows; running",
     ]
     assert words["s"] == "memory: name x"
+    inputs = {(edge["source"], edge.get("input")) for edge in plan_dict(made.physical)["edges"]}
+    assert inputs >= {("e", 0), ("f", 1)}
+
+
+def test_the_plan_of_nodes_with_one_input_has_no_numbers_so_that_its_hash_stays() -> None:
+    assert not any("input" in edge for edge in plan_dict(compiled().physical)["edges"])

@@ -17,7 +17,7 @@ from headrace.core.network.mutual_proof import NONCE_BYTES
 from headrace.rpc import codec
 from headrace.rpc import server as server_module
 from headrace.rpc.client import CHANNEL_OPTIONS
-from headrace.rpc.introduction import Introduction
+from headrace.rpc.credentials import Introduction
 from headrace.rpc.messages import (
     KillSlot,
     Refused,

@@ -236,6 +236,14 @@ CASES: list[tuple[Callable[[Data], None], list[str]]] = [
     (put("sinks.out.parallelism", 200), ["sinks.out.parallelism: parallelism 200 is above max_parallelism 128"]),
     (put("steps.c", "x"), ["steps.c: node 'c' takes a mapping, not 'x'"]),
     (put("steps.B", {"from": "a", "filter": "x"}), ["steps.B: 'B' is not a node's name"]),
+    (
+        put("steps.a__b", {"from": "b", "filter": "x"}),
+        [
+            "steps.a__b: 'a__b' has `__` in it: such names belong to nodes that the planner adds\n"
+            "  name it 'a_b', and keep its state with `--rename a__b=a_b`"
+        ],
+    ),
+    (put("steps.b__", {"from": "b", "filter": "x"}), ["steps.b__: 'b__' has `__` in it: "]),
     (put("steps.a", {"from": "b", "filter": "x"}), ["steps.a: 'a' is already a name in sources"]),
     (put("connections", {"m": {"kafak": {}}}), ["connections.m.kafak: unknown connector 'kafak'"]),
     (

@@ -6,9 +6,12 @@ import polars as pl
 from hypothesis import given
 from hypothesis import strategies as st
 
+from headrace.checkpoint.own_handles import can_hold
+from headrace.core.group_ranges import group_span
 from headrace.core.keygroups import key_groups
-from headrace.state.redistribute import group_span, needed, share
+from headrace.state.redistribute import share
 from headrace.state.snapshot import StateKind
+from support.storage.checkpoints import handle_of
 
 KEYS = st.lists(st.sampled_from(["a", "b", None, "", "cd", "e"]) | st.text(max_size=3), max_size=40)
 
@@ -27,8 +30,9 @@ def test_keyed_rows_go_to_the_owner_of_their_group_and_unneeded_parts_hold_none(
             mine = share(part, StateKind.KEYED, ["key"], subtask, after, most)
             groups = key_groups(mine, ["key"], most)
             assert ((groups >= first) & (groups <= last)).all()
-            span = group_span(old, before, most)
-            if not needed(StateKind.KEYED, ["key"], span, subtask=subtask, parallelism=after, max_parallelism=most):
+            if not can_hold(
+                handle_of("keyed", old, before, most, keys=("key",)), subtask, of=after, max_parallelism=most
+            ):
                 assert not mine.height
             found += mine.get_column("n").to_list()
     assert sorted(found) == list(range(len(keys)))
@@ -37,10 +41,6 @@ def test_keyed_rows_go_to_the_owner_of_their_group_and_unneeded_parts_hold_none(
 def test_a_state_without_keys_belongs_to_the_first_subtask() -> None:
     frame = pl.DataFrame({"n": [1, 2]})
     assert [share(frame, StateKind.KEYED, [], subtask, 3, 8).height for subtask in range(3)] == [2, 0, 0]
-    asked = [
-        needed(StateKind.KEYED, [], (0, 7), subtask=subtask, parallelism=3, max_parallelism=8) for subtask in range(3)
-    ]
-    assert asked == [True, False, False]
 
 
 @given(st.lists(st.integers(0, 5), max_size=6), st.integers(1, 5))
@@ -61,4 +61,3 @@ def test_union_and_broadcast_rows_go_to_everybody() -> None:
     frame = pl.DataFrame({"n": [1, 2]})
     for kind in (StateKind.UNION, StateKind.BROADCAST):
         assert all(share(frame, kind, [], subtask, 3, 8).equals(frame) for subtask in range(3))
-        assert needed(kind, [], (0, 0), subtask=2, parallelism=3, max_parallelism=8)

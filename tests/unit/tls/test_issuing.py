@@ -18,9 +18,8 @@ from headrace.core.errors import UserError
 from headrace.rpc.credentials import server_credentials
 from headrace.tls.checks import check
 from headrace.tls.contexts import client_context, fingerprint, own_fingerprint, peer_context, rest_context
-from headrace.tls.files import CA_VARIABLE, TlsFiles
+from headrace.tls.files import CA_VARIABLE, NAME_VARIABLE, NamedServer, TlsFiles, named_authority
 from headrace.tls.issuing import CERTIFICATE_LASTS, RENEWED_BEFORE_END, KeyPair, is_due, issued, new_authority
-from headrace.tls.named_server import NAME_VARIABLE, NamedServer, named_authority
 from support.patience import WAIT_SECONDS
 from support.processes.running import wait_until
 

@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from headrace.core.errors import UserError
-from headrace.yarn.delegation_tokens import with_tokens
-from headrace.yarn.kerberos import KEYTAB_VARIABLE, PRINCIPAL_VARIABLE, KeytabLogin, login_of
+from headrace.yarn.kerberos import KEYTAB_VARIABLE, PRINCIPAL_VARIABLE, KeytabLogin, login_of, with_tokens
 
 
 def test_a_key_table_takes_both_variables() -> None:

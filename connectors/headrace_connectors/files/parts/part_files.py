@@ -15,9 +15,10 @@ import pyarrow.parquet as pq
 
 from headrace.connect.format import Encoder
 from headrace.connect.registry import format_named
+from headrace.connect.row_check import raise_refused
 from headrace.connect.sink import SinkContext
-from headrace.core.errors import DataError
 from headrace_connectors.files.parts.part_names import WriterName, open_name
+from headrace_connectors.files.row_check import LinesCheck
 
 PARQUET = "parquet"
 QUOTING = frozenset({"csv"})
@@ -65,7 +66,8 @@ class EpochFiles:
         file = _NewFile(path, checked=self._checked)
         if self._encoder is None:
             return _ParquetFile(file, self._context.schema.empty().to_arrow().schema)
-        return _TextFile(file, self._encoder, quotes=self._context.format in QUOTING)
+        check = None if self._context.format in QUOTING else LinesCheck(self._context, self._encoder)
+        return _TextFile(file, self._encoder, check, self._context.node)
 
     def _close_current(self) -> None:
         if self._current is not None:
@@ -145,12 +147,13 @@ class _OpenFile(Protocol):
 
 
 class _TextFile:
-    """Messages with a line end behind each: one a line, or, with quotes, as many as it has."""
+    """Messages with a line end behind each: one a line, or, without a check, as many as it has."""
 
-    def __init__(self, file: _NewFile, encoder: Encoder, *, quotes: bool) -> None:
+    def __init__(self, file: _NewFile, encoder: Encoder, check: LinesCheck | None, node: str) -> None:
         self.file = file
         self._encoder = encoder
-        self._quotes = quotes
+        self._check = check
+        self._node = node
         file.write(encoder.file_header())
 
     def write(self, rows: pl.DataFrame) -> None:
@@ -158,8 +161,8 @@ class _TextFile:
         assert isinstance(messages, pl.Series)
         lines = messages.cast(pl.Binary).to_list()
         text = b"\n".join(lines) + b"\n"
-        if not self._quotes and (text.count(b"\n") != len(lines) or b"\r\n" in text):
-            raise DataError("a message has a line break, so it cannot be one line of a file", remedy="write it as json")
+        if self._check is not None and (text.count(b"\n") != len(lines) or b"\r\n" in text):
+            raise_refused(self._node, rows, self._check.refused(rows))
         self.file.write(text)
 
     def close(self) -> None:

@@ -1,1 +1,1 @@
-"""What a Kafka source or sink may do at its brokers, for `headrace doctor`."""
+"""The rights of a Kafka source or sink at its brokers, for `headrace doctor`."""

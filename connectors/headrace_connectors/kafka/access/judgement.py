@@ -23,7 +23,7 @@ class Access(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Needs:
-    """What a source or sink does at its brokers.
+    """The operations of a source or sink at its brokers.
 
     topics       by name; `pattern`: those that match a pattern, if there are no names
     group        consumer group that offsets are committed to; None: none
@@ -53,7 +53,7 @@ class TopicFacts:
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What the probe has learnt.
+    """The results of the probe.
 
     brokers      number of brokers that the cluster has
     topics       by name; with a pattern those that match

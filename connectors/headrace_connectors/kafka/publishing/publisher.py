@@ -13,13 +13,15 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from confluent_kafka import KafkaError, TopicPartition
 
 from headrace.connect.publisher import Share
 from headrace.connect.share_marker import ShareMarker
 from headrace.connect.sink import SinkBatch, SinkContext
-from headrace.core.errors import ExternalError
+from headrace.core.errors import DataError, ExternalError
 from headrace.core.retry import Retries
 from headrace_connectors.kafka.clients.client import translated
 from headrace_connectors.kafka.config import KafkaSinkSettings
@@ -90,10 +92,11 @@ class KafkaPublisher:
             return
         records = self._sender.records(batch)
         begin = 0
-        while begin < len(records):
-            part = records.slice(begin, self._rows_max - self._open_rows)
-            self._send(part)
-            begin += len(part)
+        with _decided():
+            while begin < len(records):
+                part = records.slice(begin, self._rows_max - self._open_rows)
+                self._send(part)
+                begin += len(part)
 
     def _send(self, records: Records) -> None:
         if not self._open_rows:
@@ -114,12 +117,23 @@ class KafkaPublisher:
     def finish(self) -> None:
         """Commits the last transaction."""
         if self._open_rows:
-            self._commit()
+            with _decided():
+                self._commit()
         self._share.require_whole(self._published)
 
     def close(self) -> None:
         """Aborts an open transaction. Idempotent."""
         self._producer.close()
+
+
+@contextmanager
+def _decided() -> Iterator[None]:
+    """Adds to the error of a refused record that its row is decided: what the topic refuses is known only now."""
+    try:
+        yield
+    except DataError as error:
+        remedy = "these rows are decided: change the topic so that it accepts them, and run the same command again"
+        raise DataError(error.message, remedy=f"{remedy}; {error.remedy}" if error.remedy else remedy) from error
 
 
 class PublishingProducer(ClientProducer):

@@ -1,4 +1,4 @@
-"""Raw requests about transactions to the brokers of a cluster.
+"""Raw requests about transactions and topic ids to the brokers of a cluster.
 
 Owns connections: the broker for each request, and concurrent requests to several brokers. Makes no decisions and no
 retries. A request without a response has code 13 (disconnected), whatever the cause. The caller then closes this client
@@ -116,10 +116,13 @@ class BrokerClient:
         self._places = {place.broker: place for place in places}
         return True
 
-    def log_of(self, topic: str) -> TopicLog:
-        """Metadata of one topic, from any broker."""
-        (answer,) = self._answers([(None, topic_log(topic))])
-        return TopicLog(NETWORK_EXCEPTION) if answer is None else answer
+    def logs_of(self, topics: Sequence[str]) -> dict[str, TopicLog]:
+        """Metadata of each topic, pipelined, from any broker."""
+        answers = self._answers([(None, topic_log(topic)) for topic in topics])
+        return {
+            topic: TopicLog(NETWORK_EXCEPTION) if answer is None else answer
+            for topic, answer in zip(topics, answers, strict=True)
+        }
 
     def find(self, names: Sequence[str]) -> dict[str, Coordinator]:
         """FindCoordinator: one request for all names."""
@@ -241,15 +244,13 @@ class BrokerClient:
                 # a token may have been revoked, or may have expired in transit: another one is tried once
                 if last or not self._settings.forget_login():
                     raise ExternalError(
-                        f"Kafka at {self._brokers} refused the committer: {error}",
+                        f"Kafka at {self._brokers} refused the login: {error}",
                         remedy="check security.protocol, sasl.mechanism and the credentials under `properties:`",
                     ) from error
         raise AssertionError("the second try returns or raises")
 
     def _no_answer(self) -> ExternalError:
-        return ExternalError(
-            f"no Kafka broker answers the committer at {self._brokers}: {self._last_failure}", retry=True
-        )
+        return ExternalError(f"no Kafka broker answers at {self._brokers}: {self._last_failure}", retry=True)
 
     def _too_old(self, error: VersionUnknownError) -> UserError:
         return UserError(

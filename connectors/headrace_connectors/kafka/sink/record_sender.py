@@ -64,7 +64,7 @@ class RecordSender:
             stamps = rows.get_column(TS).fill_null(0).to_list()
         headers = header_columns(rows, config.headers) if config.headers else None
         if headers is not None and HEADERS in rows.columns:
-            # those of the record itself come first, so that they can be told from ours, whatever their names
+            # those of the record itself come first, so that a reader can distinguish them from ours
             headers = [
                 [*own, *ours] for own, ours in zip(record_headers(rows.get_column(HEADERS)), headers, strict=True)
             ]

@@ -94,7 +94,7 @@ class RecordQueue(Protocol):
         ...
 
     def hurry(self) -> None:
-        """Sends the queue now instead of lingering; takes up to `HURRY_MS`."""
+        """Sends the queue now instead of lingering, within `HURRY_MS`."""
         ...
 
     def flush(self) -> None:

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -36,7 +37,6 @@ from headrace_connectors.kafka.sink.record_sender import AcceptedRecords, Record
 from headrace_connectors.kafka.sink.records import Records, TransactionalQueue
 from headrace_connectors.kafka.sink.spare_producer import RENEWED_AFTER_S, SpareProducer
 from headrace_connectors.kafka.transactions.transaction_settings import message_timeout_ms
-from headrace_connectors.kafka.transactions.transactional_ids import TransactionLanes
 
 _CLOSE_WAIT_S = 2.0
 TOGETHER_ROWS = 8_192
@@ -231,3 +231,65 @@ def _producer_record() -> dict[str, Any]:
     """The committable's record of this process's client library."""
     version = version_of(confluent_kafka.libversion()[1])
     return recorded(protocol_of_library(version), version)
+
+
+class TransactionLanes:
+    """The transactional ids of one writer. Each is free, spare, open or prepared. Pure: knows no client and no thread.
+
+        free ──begin_spare──> spare ──open──> open ──prepared(7)──> prepared ──committed(7)──> free, or a new name is
+
+    At most one name is spare: its producer is registered for the next transaction. At most one is open. A name becomes
+    free only when its transaction is committed and the journal records that: to register it earlier (InitProducerId)
+    would abort a decided transaction.
+    """
+
+    def __init__(self, names: Sequence[str]) -> None:
+        assert len(names) == len(set(names)) > 0, "a writer's names differ"
+        # first in, first out: the brokers have had most time to complete the last transaction of the first name
+        self._free = deque(names)
+        self._spare: str | None = None
+        self._open: str | None = None
+        self._prepared: list[Committable] = []
+
+    @property
+    def spare(self) -> str | None:
+        """The name that the spare producer has, or will have."""
+        return self._spare
+
+    @property
+    def opened(self) -> str | None:
+        """The name of the open transaction."""
+        return self._open
+
+    @property
+    def pending(self) -> tuple[Committable, ...]:
+        """The committables that are prepared and not yet recorded as committed, oldest first."""
+        return tuple(self._prepared)
+
+    def begin_spare(self) -> str | None:
+        """Makes a free name the spare one, and returns it. None: there is a spare name already, or no name is free."""
+        if self._spare is not None or not self._free:
+            return None
+        self._spare = self._free.popleft()
+        return self._spare
+
+    def open(self) -> str:
+        """Makes the spare name the open one, and returns it."""
+        assert self._open is None, "one transaction is open at a time"
+        assert self._spare is not None, "a transaction opens under the spare name"
+        self._open, self._spare = self._spare, None
+        return self._open
+
+    def prepared(self, committable: Committable) -> None:
+        """Records that the open transaction is complete and waits for its commit."""
+        assert committable.name == self._open, "only the open transaction can be prepared"
+        self._prepared.append(committable)
+        self._open = None
+
+    def committed(self, epoch: int, successors: Mapping[str, str]) -> None:
+        """Frees the names that were prepared in epochs up to `epoch`. successors: name -> the name that replaces it."""
+        # transactions of an aborted epoch stay prepared, and the commit of a later epoch includes them
+        for item in self._prepared:
+            if item.epoch <= epoch:
+                self._free.append(successors.get(item.name, item.name))
+        self._prepared = [item for item in self._prepared if item.epoch > epoch]

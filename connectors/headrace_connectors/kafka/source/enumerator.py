@@ -4,7 +4,7 @@ Queries the brokers; `start_stop` interprets the settings. Reads no records."""
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from confluent_kafka import Consumer, KafkaException, TopicPartition
@@ -23,9 +23,10 @@ from headrace_connectors.kafka.clients.client import (
     translated,
 )
 from headrace_connectors.kafka.clients.committed_offsets import committed_offsets
-from headrace_connectors.kafka.clients.log_identity import identities_of, replaced_topics
+from headrace_connectors.kafka.clients.log_identity import replaced_topics
 from headrace_connectors.kafka.clients.topics import missing_topics
 from headrace_connectors.kafka.config import KafkaSourceSettings
+from headrace_connectors.kafka.requests.topic_logs import TopicLogs
 from headrace_connectors.kafka.source.archived_starts import ArchivedStarts
 from headrace_connectors.kafka.source.listed_offsets import EARLIEST, LATEST, ListedOffsets
 from headrace_connectors.kafka.source.start_stop import AtOffsets, AtTime, AtWord, Place, parse_place
@@ -63,8 +64,7 @@ class KafkaEnumerator:
     def replaced(self, known: Sequence[Split]) -> Mapping[str, str]:
         """Topics of `known` that are other ones now, by topic id and cluster id."""
         topics = {split.id.topic for split in known if split.identity}
-        now = identities_of(self._admin, self._watch, topics, self._config.brokers)
-        return replaced_topics(known, now, self._config.brokers)
+        return replaced_topics(known, self._identities(topics), self._config.brokers)
 
     def restore(self, splits: Sequence[Split], *, foreign: bool) -> None:
         """Continues from these splits: their offsets stay; other partitions are new and read from the earliest
@@ -98,11 +98,19 @@ class KafkaEnumerator:
         none."""
         found = {split.id: split for split in splits}
         lacking = {split.topic for split, each in found.items() if not each.identity}
-        now = identities_of(self._admin, self._watch, lacking, self._config.brokers)
+        now = self._identities(lacking)
         return {
             name: split if split.identity else replace(split, identity=now.get(name.topic, ""))
             for name, split in found.items()
         }
+
+    def _identities(self, topics: Collection[str]) -> Mapping[str, str]:
+        """Not often enough for a connection that stays."""
+        logs = TopicLogs(self._config.brokers, self._config.properties)
+        try:
+            return logs.of(topics)
+        finally:
+            logs.close()
 
     def _take_on(self, ids: Sequence[SplitId]) -> list[Split]:
         """Another job's splits: their starts stay, and their stops are resolved by this job's settings."""

@@ -97,7 +97,7 @@ class GroupUse:
             self._pending = (admin, asked[self._group])
 
     def remarks(self, *, refused: bool) -> tuple[str, ...]:
-        """What users should know of the group. refused: whether a commit has failed because it has members."""
+        """A remark for users on the group. refused: whether a commit has failed because it has members."""
         if self._remarked or not (refused or self._has_members()):
             return ()
         self._remarked = True

@@ -336,6 +336,7 @@ class KafkaReader:
         if self._closed:
             return
         self._closed = True
+        self._identities.close()
         self._commits.settle(COMMIT_SETTLE_S)
         self._fetcher.close()
 

@@ -1,7 +1,7 @@
 """Watches the topics of a reader: they are those that its splits were resolved in, and they still exist.
 
-identity    checked before the first row and while rows are read. The requests are the client's own. Their responses are
-            processed between polls; only a barrier waits for one
+identity    checked before the first row and while rows are read, by requests that any broker answers. They are sent in
+            another thread; only a barrier waits for an answer
 existence   checked while a topic is quiet. The client reports no error for a deleted topic, and returns no more records
 """
 
@@ -9,15 +9,16 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import Future, wait
 
 from confluent_kafka import KafkaException
-from confluent_kafka.admin import AdminClient
 
 from headrace.connect.restored import replaced
 from headrace.connect.source import Split
-from headrace.core.errors import UnreachableError, UserError
-from headrace_connectors.kafka.clients.client import LOG, UNKNOWN_TOPIC_CODES, ClientWatch, open_admin
-from headrace_connectors.kafka.clients.log_identity import IdentityRequest, replaced_topics
+from headrace.core.errors import ExternalError, UserError
+from headrace_connectors.kafka.clients.client import LOG, UNKNOWN_TOPIC_CODES
+from headrace_connectors.kafka.clients.log_identity import replaced_topics
+from headrace_connectors.kafka.requests.topic_logs import TopicLogRequests
 from headrace_connectors.kafka.source.fetched import RecordFetcher
 
 INTERVAL_S = 5.0
@@ -29,8 +30,8 @@ QUIET_S = 5.0
 GONE_AFTER_S = 10.0
 """A topic that stays unknown for this long is gone; a restarting broker briefly does not know its topics."""
 ANSWER_S = 1.0
-_LOOK_S = 0.02
-_CONFIRM_LOOK_S = 0.001
+AGAIN_S = 0.1
+"""Pause after a request without an answer, before the first row, in s."""
 
 
 class IdentityWatch:
@@ -39,12 +40,10 @@ class IdentityWatch:
     def __init__(self, source: str, brokers: str, properties: Mapping[str, str]) -> None:
         self._source = source
         self._brokers = brokers
-        self._properties = properties
-        self._watch = ClientWatch(brokers)
-        self._admin: AdminClient | None = None
+        self._requests = TopicLogRequests(brokers, properties)
         self._known: dict[str, Split] = {}
         self._unverified = False
-        self._request: IdentityRequest | None = None
+        self._request: Future[dict[str, str]] | None = None
         self._due = 0.0
 
     def add(self, splits: Sequence[Split]) -> None:
@@ -58,10 +57,13 @@ class IdentityWatch:
 
     def verified(self, deadline: float) -> bool:
         """Whether rows may be returned. Waits for the first answer until `deadline`. Raises UserError if a topic is
-        another one."""
+        another one, ExternalError if the login is refused."""
         self._look()
-        while self._unverified and time.monotonic() < deadline:
-            time.sleep(_LOOK_S)
+        while self._unverified and (now := time.monotonic()) < deadline:
+            if self._request is None:
+                time.sleep(max(0.0, min(self._due, deadline) - now))
+            else:
+                wait([self._request], timeout=deadline - now)
             self._look()
         return not self._unverified
 
@@ -74,19 +76,17 @@ class IdentityWatch:
             return
         # a request that is in flight may have been answered before the newest rows were read
         request = self._ask(time.monotonic())
-        deadline = time.monotonic() + CONFIRM_S
-        while not request.done() and time.monotonic() < deadline:
-            time.sleep(_CONFIRM_LOOK_S)
+        wait([request], timeout=CONFIRM_S)
         if request.done():
             self._take(request)
+
+    def close(self) -> None:
+        """Ends the requests. Idempotent."""
+        self._requests.close()
 
     def _look(self) -> None:
         if not self._known:
             return
-        if self._unverified and self._admin is not None:
-            # until rows may be returned, nobody polls the consumer, whose callbacks report a refused login
-            self._admin.poll(0)
-            self._watch.raise_if_hopeless()
         now = time.monotonic()
         if self._request is None:
             if now >= self._due:
@@ -94,23 +94,21 @@ class IdentityWatch:
         elif self._request.done():
             self._take(self._request)
 
-    def _ask(self, now: float) -> IdentityRequest:
-        if self._admin is None:
-            self._admin = open_admin(self._brokers, self._properties, self._watch)
-        self._request = IdentityRequest(self._admin, self._known)
+    def _ask(self, now: float) -> Future[dict[str, str]]:
+        self._request = self._requests.ask(self._known)
         self._due = now + INTERVAL_S
         return self._request
 
-    def _take(self, request: IdentityRequest) -> None:
+    def _take(self, request: Future[dict[str, str]]) -> None:
         self._request = None
         try:
-            now = request.identities(self._watch)
-        except (KafkaException, UnreachableError) as error:
+            now = request.result()
+        except ExternalError as error:
+            if self._unverified and not error.retry:
+                raise
             # without a broker nothing is known, and the consumer returns nothing either
             LOG.info("%s: identities of topics are not known: %s", self._source, error)
-            self._due = 0.0 if self._unverified else self._due
-            # librdkafka asks the controller alone: another client learns which broker that is now
-            self._admin = None
+            self._due = time.monotonic() + AGAIN_S if self._unverified else self._due
             return
         if others := replaced_topics(list(self._known.values()), now, self._brokers):
             raise replaced(self._source, others)

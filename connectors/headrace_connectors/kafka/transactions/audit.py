@@ -27,9 +27,9 @@ from headrace_connectors.kafka.clients.client import (
     open_admin,
     topic_partitions,
 )
-from headrace_connectors.kafka.clients.log_identity import identities_of
 from headrace_connectors.kafka.clients.properties import connection_settings
 from headrace_connectors.kafka.config import KafkaSinkSettings, KafkaSourceSettings
+from headrace_connectors.kafka.requests.topic_logs import TopicLogs
 from headrace_connectors.kafka.source.listed_offsets import EARLIEST, LATEST, ListedOffsets
 from headrace_connectors.kafka.source.reader import KafkaReader
 
@@ -41,7 +41,8 @@ class _TopicEnds:
     """The first and last offsets of the partitions of a sink's topic."""
 
     def __init__(self, config: KafkaSinkSettings) -> None:
-        self.topic, self._brokers = config.topic, config.brokers
+        self.topic = config.topic
+        self._logs = TopicLogs(config.brokers, config.properties)
         self.watch = ClientWatch(config.brokers)
         self.admin: AdminClient = open_admin(config.brokers, config.properties, self.watch)
         self._offsets = ListedOffsets(self.admin, self.watch, config.brokers)
@@ -53,7 +54,10 @@ class _TopicEnds:
 
     def log(self) -> str:
         """The identity of the topic; empty if it has none. Raises ExternalError."""
-        return identities_of(self.admin, self.watch, [self.topic], self._brokers).get(self.topic, "")
+        try:
+            return self._logs.of([self.topic]).get(self.topic, "")
+        finally:
+            self._logs.close()
 
     def first(self, ids: list[SplitId]) -> dict[SplitId, int]:
         return self._offsets.of(ids, EARLIEST)
@@ -91,7 +95,7 @@ class TopicAudit:
         # a partition that is not in `begin` was added later: its output begins at offset 0
         asked = {split: offsets.get(split.partition, 0) for split in ids}
         doubts = self._reasons(config.topic, begin["topic"], asked, first, last)
-        # what begins in earlier versions has no identity
+        # committables of earlier versions have no identity
         if begin.get("log") and (now := self._ends.log()) and now != begin["log"]:
             doubts.append("the topic was created again, or is one of another cluster")
         self._doubts = tuple(doubts)

@@ -23,6 +23,7 @@ from headrace_connectors.kafka.requests.client import (
     error_name,
 )
 from headrace_connectors.kafka.requests.requests import Coordinator, EndCall, RawDescription
+from headrace_connectors.kafka.requests.topic_logs import identity, no_answer
 from headrace_connectors.kafka.transactions.rules import (
     DENIED,
     MOVED,
@@ -114,18 +115,18 @@ class TxnAdmin:
         return min(allowed, default=None)
 
     def log_of(self, topic: str) -> str:
-        """The identity of the log behind a topic's name (`clients.log_identity`); empty if it has none: the topic does
+        """The identity of the log behind a topic's name (`requests.topic_logs`); empty if it has none: the topic does
         not exist, may not be described, or the brokers name no ids. Any broker answers, also while others are down."""
         retries = Retries(_BACKOFF, self._patience_s)
         while True:
             try:
-                found = self._connected().log_of(topic)
+                found = self._connected().logs_of([topic])[topic]
             except ExternalError as error:
                 retries.pause_or_raise(error)
                 continue
             if found.code != NETWORK_EXCEPTION:
-                return f"{found.cluster}/{found.topic_id}" if found.cluster and found.topic_id else ""
-            retries.pause_or_raise(self._no_answer(topic))
+                return identity(found)
+            retries.pause_or_raise(no_answer(self._brokers, [topic], self._last_failure))
 
     def close(self) -> None:
         """Closes the connections. Idempotent."""
@@ -209,13 +210,6 @@ class TxnAdmin:
             if bad & DENIED:
                 raise denied_access("transactions", (bad & DENIED).pop(), self._brokers)
             retries.pause_or_raise(self._unanswered({"every broker": bad.pop()}))
-
-    def _no_answer(self, topic: str) -> ExternalError:
-        return ExternalError(
-            f"Kafka at {self._brokers} does not answer about topic {topic!r}: {self._last_failure}",
-            remedy="the request is repeated; check the brokers",
-            retry=True,
-        )
 
     def _unanswered(self, names: Mapping[str, int]) -> ExternalError:
         name, code = next(iter(names.items()))

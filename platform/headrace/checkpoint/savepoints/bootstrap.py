@@ -25,6 +25,7 @@ from headrace.checkpoint.stores.store import ObjectStore
 from headrace.checkpoint.unique_names import unique_part
 from headrace.connect.source import Split, SplitId
 from headrace.core.errors import UserError, did_you_mean
+from headrace.core.group_ranges import group_span
 from headrace.core.keygroups import key_groups
 from headrace.core.signals import TIME_MIN
 from headrace.core.source_state import SourceState, SplitState
@@ -32,7 +33,7 @@ from headrace.operators.bootstrap.state import GivenState
 from headrace.operators.operator import OperatorConfig
 from headrace.plan.physical import PhysicalPlan, SourceSpec, StepSpec
 from headrace.state.parquet import checksum, write_chunks
-from headrace.state.redistribute import group_span
+from headrace.state.row_groups import key_order
 from headrace.state.snapshot import Chunk, StateKind, StateSnapshot
 
 EPOCH = ATTEMPT = 1
@@ -275,7 +276,7 @@ def _placed(source: str, splits: Sequence[Split], positions: Mapping[str, Mappin
 def _written(state: StateSnapshot, share: Share, store: ObjectStore) -> StateHandle:
     first, last = group_span(share.subtask, share.of, share.max_parallelism)
     parts, columns = [], dict[str, str]()
-    for file in write_chunks(state.chunks):
+    for file in write_chunks(state.chunks, key_order(state, share.max_parallelism)):
         path = state_path(ATTEMPT, EPOCH, share.node, share.subtask, unique_part())
         store.write(path, file.data)
         groups = tuple(range(len(file.rows)))

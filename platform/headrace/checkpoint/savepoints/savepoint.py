@@ -109,12 +109,12 @@ def find(path: str, epoch: int | None = None) -> Found:
 def damage(manifest: Manifest) -> str | None:
     """The first file of a located manifest that is missing, truncated or altered, as a message; None: all are intact.
     Reads every file once. Raises ExternalError if storage does not answer."""
-    whole = {part.path: part for part in _parts(manifest)}
-    for part in whole.values():
+    whole = {part.path: (part, handle) for handle in manifest.states for part in handle.files}
+    for part, handle in whole.values():
         try:
             checked_read(part)
         except CorruptFileError as error:
-            return error.message
+            return f"{error.message} (state {handle.state!r} of node {handle.node!r})"
     return None
 
 
@@ -125,7 +125,7 @@ class CorruptFileError(ExternalError):
 def checked_read(part: FilePart) -> bytes:
     """The whole file of a located part. Raises CorruptFileError."""
     # imported here: it loads polars and pyarrow, which most callers of this module do not need
-    from headrace.state.parquet import checksum
+    from headrace.state.parquet import checksum, damaged_row_group
 
     remedy = "put that file back, or restore from another checkpoint or savepoint"
     try:
@@ -135,7 +135,9 @@ def checked_read(part: FilePart) -> bytes:
     if len(data) != part.bytes:
         raise CorruptFileError(f"{part.path} has {len(data)} bytes, {part.bytes} were written", remedy=remedy)
     if checksum(data) != part.checksum:
-        raise CorruptFileError(f"{part.path} is altered: its checksum is not {part.checksum}", remedy=remedy)
+        where = damaged_row_group(data)
+        text = "" if where is None else f" in {where}"
+        raise CorruptFileError(f"{part.path} is altered{text}: its checksum is not {part.checksum}", remedy=remedy)
     return data
 
 

@@ -50,25 +50,32 @@ class NodeVerdict:
     text: str
 
 
+def is_hashed(handle: StateHandle) -> bool:
+    """Whether its rows belong to key groups, so that they depend on max_parallelism."""
+    return handle.kind == StateKind.KEYED and bool(handle.keys)
+
+
 def loses_state(verdicts: Iterable[NodeVerdict]) -> bool:
     """Whether restoring would lose any state."""
     return any(each.verdict in {Verdict.PARTLY, Verdict.DROPPED, Verdict.INCOMPATIBLE} for each in verdicts)
 
 
-def judge(manifest: Manifest, plan: PhysicalPlan, renames: Mapping[str, str]) -> tuple[NodeVerdict, ...]:
+def judge(
+    manifest: Manifest, plan: PhysicalPlan, renames: Mapping[str, str], *, rehashes: bool = False
+) -> tuple[NodeVerdict, ...]:
     """A verdict on each source and step of the plan, in flow order, then on nodes that no longer exist.
 
-    renames   old node name -> new one
+    renames    old node name -> new one
+    rehashes   keyed state may have been written with another max_parallelism: it is read whole and hashed anew
 
     Raises UserError if a renamed node does not exist, or if two nodes would get the same name.
     """
     now = {node.node: node for task in plan.tasks for node in task.nodes}
     _check_renames(manifest, now, renames)
     before = {renames.get(name, name): name for name in manifest.nodes}
+    groups = _KeyGroups(manifest.max_parallelism, plan.max_parallelism, rehashes)
     verdicts = [
-        _node(manifest, node, before.get(name), plan.max_parallelism)
-        for name, node in now.items()
-        if not isinstance(node, SinkSpec)
+        _node(manifest, node, before.get(name), groups) for name, node in now.items() if not isinstance(node, SinkSpec)
     ]
     gone = [old for new, old in before.items() if new not in now or isinstance(now[new], SinkSpec)]
     return (*verdicts, *(verdict for old in gone if (verdict := _gone(manifest, old)) is not None))
@@ -93,7 +100,16 @@ def _check_renames(manifest: Manifest, now: Mapping[str, TaskNode], renames: Map
             raise UserError(f"--rename: {olds} would both become {new}", remedy=f"rename the present {new} too")
 
 
-def _node(manifest: Manifest, node: TaskNode, old: str | None, max_parallelism: int) -> NodeVerdict:
+@dataclass(frozen=True, slots=True)
+class _KeyGroups:
+    """How many key groups there were and are, and whether state may be hashed anew."""
+
+    before: int
+    now: int
+    rehashes: bool
+
+
+def _node(manifest: Manifest, node: TaskNode, old: str | None, groups: _KeyGroups) -> NodeVerdict:
     kind = manifest.nodes.get(old, "") if old is not None else ""
     was_source = kind.partition(" ")[0] == SOURCE
     renamed = f"was {old}; " if old is not None and old != node.node else ""
@@ -105,7 +121,7 @@ def _node(manifest: Manifest, node: TaskNode, old: str | None, max_parallelism: 
         verdict, text = Verdict.INCOMPATIBLE, "was a source and is a step now: its positions cannot be used"
     else:
         assert isinstance(node, StepSpec), "sinks keep nothing"
-        verdict, text = _step(node, _handles(manifest, old), manifest.max_parallelism, max_parallelism)
+        verdict, text = _step(node, _handles(manifest, old), groups)
     return NodeVerdict(node.node, verdict, renamed + text)
 
 
@@ -130,13 +146,13 @@ def _source(manifest: Manifest, node: SourceSpec, old: str | None, kind: str) ->
     return Verdict.RESTORED, f"goes on at the positions of {_count(len(splits), 'partition')} of {shown}"
 
 
-def _step(node: StepSpec, handles: Sequence[StateHandle], max_before: int, max_parallelism: int) -> tuple[Verdict, str]:
+def _step(node: StepSpec, handles: Sequence[StateHandle], groups: _KeyGroups) -> tuple[Verdict, str]:
     shapes = node.config.states()
-    keyed = any(handle.kind == StateKind.KEYED and handle.keys for handle in handles)
-    if shapes and keyed and max_before != max_parallelism:
+    changed = bool(shapes) and groups.before != groups.now and any(is_hashed(handle) for handle in handles)
+    if changed and not groups.rehashes:
         return Verdict.INCOMPATIBLE, (
-            f"max_parallelism was {max_before} and is {max_parallelism}: it is fixed for the life of keyed state; "
-            f"set max_parallelism: {max_before}"
+            f"max_parallelism was {groups.before} and is {groups.now}; set max_parallelism: {groups.before}, "
+            f"or give --max-parallelism {groups.now}: then all state is read and hashed anew"
         )
     outcome = fit(node.node, shapes, _written(handles))
     rows = sum(handle.rows for handle in handles if handle.kind != StateKind.UNION)
@@ -147,7 +163,8 @@ def _step(node: StepSpec, handles: Sequence[StateHandle], max_before: int, max_p
             )
         case Compatibility.RESTORED:
             added = f"; begins anew: {_listed(outcome.added)}" if outcome.added else ""
-            return Verdict.RESTORED, f"{_count(rows, 'row')} of state{added}"
+            hashed = f"; all of it is read: max_parallelism was {groups.before} and is {groups.now}" if changed else ""
+            return Verdict.RESTORED, f"{_count(rows, 'row')} of state{hashed}{added}"
         case Compatibility.PARTLY if not _lost(handles):
             return Verdict.RESTORED, f"what it kept was empty; {outcome.reason}"
         case Compatibility.PARTLY:

@@ -69,13 +69,11 @@ class FileStore:
 
     def read(self, path: str) -> bytes:
         """The whole file."""
-        target = self._root / path
-        try:
-            return target.read_bytes()
-        except (FileNotFoundError, NotADirectoryError, IsADirectoryError) as error:
-            raise ObjectNotFoundError(f"{target} is not there") from error
-        except OSError as error:
-            raise _refused("read", target, error) from error
+        return _read(self._root / path, 0, None)
+
+    def read_range(self, path: str, offset: int, *, length: int) -> bytes:
+        """A part of the file."""
+        return _read(self._root / path, offset, length)
 
     def list(self, prefix: str) -> list[str]:
         """Files below the folder, without temporary ones."""
@@ -153,6 +151,17 @@ def _folder(url: str) -> Path:
 
 def _is_temporary(path: str) -> bool:
     return path.rpartition("/")[2].startswith(_TEMPORARY)
+
+
+def _read(target: Path, offset: int, length: int | None) -> bytes:
+    try:
+        with target.open("rb") as file:
+            file.seek(offset)
+            return file.read(length)
+    except (FileNotFoundError, NotADirectoryError, IsADirectoryError) as error:
+        raise ObjectNotFoundError(f"{target} is not there") from error
+    except OSError as error:
+        raise _refused("read", target, error) from error
 
 
 def _link_new(target: Path, data: Data, mode: int) -> bool:

@@ -42,8 +42,15 @@ class ForeignStore:
 
     def read(self, path: str) -> bytes:
         """The whole object."""
+        return self._read(path, None, None)
+
+    def read_range(self, path: str, offset: int, *, length: int) -> bytes:
+        """A part of the object."""
+        return self._read(path, offset, offset + length)
+
+    def _read(self, path: str, start: int | None, end: int | None) -> bytes:
         try:
-            data: bytes = self._files.cat_file(self._path(path))
+            data: bytes = self._files.cat_file(self._path(path), start=start, end=end)
         except FileNotFoundError as error:
             raise ObjectNotFoundError(f"{self._url}/{path} is not there") from error
         except OSError as error:

@@ -21,7 +21,7 @@ from typing import NoReturn
 from headrace.checkpoint.stores.store import Data, ObjectNotFoundError, StoredObject
 from headrace.checkpoint.unique_names import unique_part
 from headrace.core.errors import ExternalError, InternalError
-from headrace.hdfs.opening import open_hdfs
+from headrace.hdfs.connection import open_hdfs
 from headrace.hdfs.refusals import HdfsError, Kind
 
 _TEMPORARY = ".tmp-"
@@ -53,6 +53,15 @@ class HdfsStore:
         """The whole file."""
         try:
             return self._files.read(self._path(path))
+        except HdfsError as error:
+            self._raise("read", path, error)
+
+    def read_range(self, path: str, offset: int, *, length: int) -> bytes:
+        """A part of the file."""
+        try:
+            # a DataNode refuses an offset past the end
+            length = min(length, self._files.status(self._path(path)).bytes - offset)
+            return self._files.read(self._path(path), offset=offset, length=length) if length > 0 else b""
         except HdfsError as error:
             self._raise("read", path, error)
 

@@ -61,5 +61,11 @@ def read_url(url: str) -> bytes:
     return open_folder(folder).read(name)
 
 
+def read_url_range(url: str, offset: int, *, length: int) -> bytes:
+    """A part of one object by its URL or path; shorter if the object ends before. Raises ObjectNotFoundError."""
+    folder, name = parted(absolute(url))
+    return open_folder(folder).read_range(name, offset, length=length)
+
+
 def _scheme(url: str) -> str:
     return url.partition("://")[0] if "://" in url else "file"

@@ -29,6 +29,7 @@ _TIMEOUT_S = 20
 _EXISTS = {"PreconditionFailed", "412"}
 _CONFLICT = {"ConditionalRequestConflict", "OperationAborted", "409"}
 _MISSING = {"NoSuchKey", "404", "NotFound"}
+_PAST_END = {"InvalidRange", "416"}
 _DENIED = {"AccessDenied", "InvalidAccessKeyId", "SignatureDoesNotMatch", "ExpiredToken", "403"}
 
 
@@ -77,10 +78,18 @@ class S3Store:
     def read(self, path: str) -> bytes:
         """GetObject."""
         try:
-            body: bytes = self._client.get_object(Bucket=self._bucket, Key=self._prefix + path)["Body"].read()
+            return self._get(path)
         except Exception as error:
             self._raise("read", path, error)
-        return body
+
+    def read_range(self, path: str, offset: int, *, length: int) -> bytes:
+        """GetObject of a byte range."""
+        try:
+            return self._get(path, Range=f"bytes={offset}-{offset + length - 1}")
+        except Exception as error:
+            if _code(error) in _PAST_END:
+                return b""
+            self._raise("read", path, error)
 
     def list(self, prefix: str) -> list[str]:
         """Keys below the prefix."""
@@ -115,6 +124,10 @@ class S3Store:
                     remedy="look at the bucket's policy: checkpoints must be deletable",
                     retry=True,
                 )
+
+    def _get(self, path: str, **part: str) -> bytes:
+        body: bytes = self._client.get_object(Bucket=self._bucket, Key=self._prefix + path, **part)["Body"].read()
+        return body
 
     def _put(self, path: str, data: Data, **condition: str) -> None:
         self._client.put_object(Bucket=self._bucket, Key=self._prefix + path, Body=bytes(data), **condition)

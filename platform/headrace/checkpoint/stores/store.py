@@ -50,6 +50,10 @@ class ObjectStore(Protocol):
         """The whole object. Raises ObjectNotFoundError."""
         ...
 
+    def read_range(self, path: str, offset: int, *, length: int) -> bytes:
+        """`length` bytes of the object from `offset` on; fewer if it ends before. Raises ObjectNotFoundError."""
+        ...
+
     def list(self, prefix: str) -> list[str]:
         """Paths (relative to `url`) that begin with `prefix`, recursively, sorted; empty if there are none."""
         ...

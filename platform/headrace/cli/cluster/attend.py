@@ -31,8 +31,7 @@ def attend(
     """Serve one job, or run one program, on the cluster of this pod; then delete the cluster."""
     from headrace.client.requests import SubmitRequest
     from headrace.deployment.kubernetes.pod_part import PodPart
-    from headrace.job_cluster.attendant import Attendant
-    from headrace.job_cluster.submitting import submitted
+    from headrace.job_cluster.attendant import Attendant, submitted
 
     if [request is not None, program is not None, application].count(True) != 1:
         raise UserError(

@@ -15,7 +15,7 @@ from headrace.cli.cluster.election_options import HaOrVariable, KeyFileOrVariabl
 from headrace.cli.cluster.tls_options import TlsCa, TlsCert, TlsKey
 from headrace.cli.errors import reporting_errors
 from headrace.client.token_files import TOKEN_FILE_VARIABLE
-from headrace.resources.target import ResourceTarget
+from headrace.resources.driver import ResourceTarget
 
 Resources = Annotated[
     ResourceTarget | None,

@@ -62,7 +62,7 @@ Host = Annotated[
 
 
 def election_of(ha: str | None, ledger: str | None, key_file: Path | None, host: str | None) -> Election | None:
-    """Returns the election of the given flags; None without --ha. Raises UserError."""
+    """Returns the election that the flags name; None without --ha. Raises UserError."""
     from headrace.coordinator.store.shared_ledger import shared_ledger
     from headrace.leadership.opening import open_locator
     from headrace.local.cluster import Election

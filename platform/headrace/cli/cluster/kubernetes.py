@@ -81,7 +81,7 @@ def status(name: str | None, namespace: str | None, *, as_json: bool) -> None:
 
 @contextmanager
 def open_deployer(namespace: str | None) -> Iterator[tuple[Deployer, str]]:
-    """A deployer, and the namespace: the given one, else that of the kubeconfig's context."""
+    """A deployer, and the namespace: that of the option, else that of the kubeconfig's context."""
     from headrace.deployment.kubernetes.deployer import Deployer
     from headrace.kubernetes.connection import open_connection
 

@@ -92,11 +92,11 @@ def worker(
 
 
 def _token(home: Home, coordinator: str, file: Path | None, token: str) -> str:
-    """Returns the given token, else the home's own if the coordinator is on this host. Raises UserError."""
+    """Returns the token of the option, else the home's own if the coordinator is on this host. Raises UserError."""
     from headrace.client.discovery import recorded_token
     from headrace.client.token_files import given_token
     from headrace.core.errors import UserError
-    from headrace.core.network.cluster_token import WHERE_A_TOKEN_LIES
+    from headrace.core.network.mutual_proof import WHERE_A_TOKEN_LIES
     from headrace.worker.supervision.advertise import may_have_own_token
 
     found = given_token(file, token)

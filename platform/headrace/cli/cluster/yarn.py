@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
 def start(name: str | None, config: Path | None, *, as_json: bool) -> None:
     """Submits an application, and waits until its coordinator leads."""
+    from headrace.deployment.yarn.application import SESSION
     from headrace.deployment.yarn.cluster_spec import YarnCluster
-    from headrace.deployment.yarn.work import SESSION
 
     cluster = YarnCluster(required_name(name), described(config))
     with open_yarn_deployer(cluster.spec) as deployer:
@@ -92,7 +92,7 @@ def open_yarn_deployer(spec: YarnSpec | None = None) -> Iterator[YarnDeployer]:
 
 def described(config: Path | None) -> YarnSpec:
     """The description in `--config`. Raises UserError."""
-    from headrace.deployment.yarn.description_file import read_yarn_file
+    from headrace.deployment.yarn.cluster_spec import read_yarn_file
 
     if config is None:
         raise UserError("nothing describes the cluster", remedy="give --config FILE, with at least ledger and python")

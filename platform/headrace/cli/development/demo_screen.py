@@ -12,8 +12,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from headrace.local.runs.number_text import count_text, watermark_text
-from headrace.local.runs.progress import ProgressLine
+from headrace.local.runs.progress import ProgressLine, count_text, watermark_text
 from headrace_dev.broker import FetchProgress
 from headrace_dev.demo import LiveView, Stage
 

@@ -19,7 +19,7 @@ from headrace.cli.errors import reporting_errors
 from headrace.cli.signals import handled, leaving_at_once
 
 LOOK_S = 0.3
-"""Interval between two looks at the files."""
+"""Interval between two checks of the files."""
 STOP_S = 10.0
 """Time for a run to end; then it is killed."""
 
@@ -57,7 +57,7 @@ def dev(
             while not ended.wait(LOOK_S):
                 now = look(path)
                 if files := changed(seen, now):
-                    # an editor may write in several steps: start once two looks are the same
+                    # an editor may write in several steps: start once two checks have the same result
                     while not ended.wait(LOOK_S) and (after := look(path)) != now:
                         now = after
                     seen = now

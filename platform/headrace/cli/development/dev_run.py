@@ -10,7 +10,7 @@ import typer
 from headrace.cli.arguments import File, Set
 from headrace.cli.errors import reporting_errors
 from headrace.cli.signals import handled
-from headrace.processes.parent_watch import end_with_parent
+from headrace.processes.end_request import end_with_parent
 
 if TYPE_CHECKING:
     from headrace.local.engine.job import Progress

@@ -15,7 +15,7 @@ from headrace.core.text.plural import plural
 if TYPE_CHECKING:
     from headrace.connect.access import Finding
     from headrace.core.settings import Home
-    from headrace.local.doctor.side_by_side import Check
+    from headrace.local.doctor.probes import Check
 
 STATUS_WIDTH = len("not checked")
 
@@ -59,9 +59,7 @@ def doctor(
     os.environ.setdefault("POLARS_MAX_THREADS", "1")
     from headrace.connect.access import Status
     from headrace.core.settings import Home
-    from headrace.local.doctor.coordinator import check_coordinator
-    from headrace.local.doctor.host import check_home, check_installation
-    from headrace.local.doctor.side_by_side import Check, run_checks
+    from headrace.local.doctor.probes import Check, check_coordinator, check_home, check_installation, run_checks
 
     home = Home.from_environment()
     checks = (
@@ -90,8 +88,7 @@ def _outside(
     from headrace.cli.development.kafka import own_broker
     from headrace.connect.access import Finding, Status
     from headrace.local.doctor.pipeline import broker_checks, file_checks
-    from headrace.local.doctor.side_by_side import Check
-    from headrace.local.doctor.storage import check_storage
+    from headrace.local.doctor.probes import Check, check_storage
 
     if file is not None:
         return file_checks(file, set_, home, limit_s=timeout_s)

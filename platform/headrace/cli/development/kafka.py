@@ -302,7 +302,7 @@ def fetch_progress() -> Iterator[Callable[[FetchProgress], None]]:
 
 
 def broker_address(brokers: str | None) -> str:
-    """Returns the given brokers (or KAFKA_BROKERS), else the home's running broker, else Kafka's default port."""
+    """The brokers of the option (or KAFKA_BROKERS), else the home's running broker, else Kafka's default port."""
     return brokers or own_broker() or "localhost:9092"
 
 

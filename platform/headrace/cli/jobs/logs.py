@@ -108,7 +108,7 @@ def _aggregated(client: YarnClient, report: ApplicationReport, lines: int) -> tu
     import time
 
     from headrace.core.errors import ExternalError
-    from headrace.yarn.logs import aggregated_logs
+    from headrace.yarn.client import aggregated_logs
 
     deadline_s = time.monotonic() + PATIENCE_SECONDS
     while True:

@@ -13,7 +13,7 @@ from headrace.client.models import CheckpointInfo, ExceptionInfo, JobStatus, Nod
 from headrace.core.signals import TIME_MIN
 from headrace.core.text.plural import plural
 from headrace.core.text.span_text import span_text
-from headrace.local.runs.number_text import count_text, watermark_text
+from headrace.local.runs.progress import count_text, watermark_text
 
 HEAD = (
     *("NODE", "KIND", "SUBTASKS", "IN", "IN/S", "OUT", "OUT/S", "LATE", "BAD", "LAG"),

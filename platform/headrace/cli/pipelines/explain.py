@@ -7,7 +7,17 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from headrace.cli.arguments import Coordinator, File, Json, Rename, Set, print_json, renames_of
+from headrace.cli.arguments import (
+    Coordinator,
+    File,
+    Json,
+    MaxParallelism,
+    Rename,
+    Set,
+    overrides_of,
+    print_json,
+    renames_of,
+)
 from headrace.cli.errors import WRONG_USE, reporting_errors
 
 if TYPE_CHECKING:
@@ -31,6 +41,7 @@ def explain(
         ),
     ] = None,
     rename: Rename = None,
+    max_parallelism: MaxParallelism = None,
     live: Annotated[
         bool,
         typer.Option(
@@ -42,7 +53,7 @@ def explain(
 ) -> None:
     """Show what a pipeline does: columns, time, append or updating, replayable or why not; tasks and edges."""
     if live:
-        _check_live({"--set": set_, "--against": against, "--rename": rename})
+        _check_live({"--set": set_, "--against": against, "--rename": rename, "--max-parallelism": max_parallelism})
         _explain_live(file, coordinator, as_json=as_json)
         return
     from headrace.core.concealing import concealed, concealed_data
@@ -51,9 +62,9 @@ def explain(
     from headrace.plan.explain import explain_dict, explain_lines
 
     renames = renames_of(rename)
-    compiled = compile_loaded(load_file(file, set_ or []))
+    compiled = compile_loaded(load_file(file, overrides_of(set_, max_parallelism)))
     if against is not None:
-        _explain_against(compiled, against, renames, as_json=as_json)
+        _explain_against(compiled, against, renames, rehashes=max_parallelism is not None, as_json=as_json)
         return
     if as_json:
         print_json(concealed_data(explain_dict(compiled.logical, compiled.physical)))
@@ -90,13 +101,13 @@ def _explain_live(job: str, coordinator: str | None, *, as_json: bool) -> None:
         typer.echo(f"remedy: {found.remedy}")
 
 
-def _explain_against(compiled: Compiled, path: str, renames: dict[str, str], *, as_json: bool) -> None:
+def _explain_against(compiled: Compiled, path: str, renames: dict[str, str], *, rehashes: bool, as_json: bool) -> None:
     from headrace.checkpoint.savepoints.savepoint import find
     from headrace.checkpoint.savepoints.verdict import judge, loses_state
     from headrace.cli.verdicts import verdict_lines
 
     found = find(path)
-    verdicts = judge(found.manifest, compiled.physical, renames)
+    verdicts = judge(found.manifest, compiled.physical, renames, rehashes=rehashes)
     loses = loses_state(verdicts)
     if as_json:
         nodes = [{"node": each.node, "verdict": each.verdict.value, "text": each.text} for each in verdicts]

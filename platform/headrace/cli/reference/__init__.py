@@ -1,1 +1,1 @@
-"""What an installed headrace knows about itself: pages, steps, errors."""
+"""The reference in an installed headrace: pages, steps, errors."""

@@ -32,6 +32,12 @@ class Allowed:
     drained: bool = False
     lost_output: bool = False
     new_topics: tuple[str, ...] = ()
+    max_parallelism: int | None = None
+
+    @property
+    def rehashes(self) -> bool:
+        """Whether state may be hashed anew, for another number of key groups."""
+        return self.max_parallelism is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,10 +65,11 @@ def take_up(home: Home, compiled: Compiled, file: str, allowed: Allowed) -> Take
         return TakenUp(job=run.job)
     url = checkpoint_url(run.storage, newest)
     found = find(url)
-    verdicts = judge(found.manifest, compiled.physical, allowed.renames)
+    verdicts = judge(found.manifest, compiled.physical, allowed.renames, rehashes=allowed.rehashes)
     _tell(f"resuming run {run.job} from {_named(newest)}:", verdicts)
     require_state_kept(found, verdicts, allow_dropped_state=allowed.dropped_state)
-    if not allowed.renames and not loses_state(verdicts):
+    same_groups = found.manifest.max_parallelism == compiled.physical.max_parallelism
+    if same_groups and not allowed.renames and not loses_state(verdicts):
         return TakenUp(job=run.job)
     # this process holds the name's lock, so no other one runs it
     return TakenUp(origin=_origin(compiled, url, allowed, take_over=True))
@@ -77,7 +84,7 @@ def start_from(compiled: Compiled, path: str, allowed: Allowed) -> TakenUp:
     from headrace.checkpoint.savepoints.verdict import judge
 
     found = find(path)
-    verdicts = judge(found.manifest, compiled.physical, allowed.renames)
+    verdicts = judge(found.manifest, compiled.physical, allowed.renames, rehashes=allowed.rehashes)
     _tell(f"from {found.url}:", verdicts)
     return TakenUp(origin=_origin(compiled, path, allowed, take_over=False))
 
@@ -94,6 +101,7 @@ def _origin(compiled: Compiled, path: str, allowed: Allowed, *, take_over: bool)
         take_over,
         allow_lost_output=allowed.lost_output,
         accepted_topics=allowed.new_topics,
+        max_parallelism=allowed.max_parallelism,
     )
     plans = JobPlans(compiled.pipeline.to_dict())
     return find_origin(wish, plans, compiled.pipeline.parallelism, time.time_ns() // 1_000_000)

@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import os
 import signal
+import threading
 import time
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from queue import SimpleQueue
 from typing import TYPE_CHECKING, Annotated, Protocol, TypeVar
 
 import typer
@@ -22,15 +24,16 @@ from headrace.cli.arguments import (
     AllowLostOutput,
     File,
     Json,
+    MaxParallelism,
     OldFinal,
     Rename,
     Set,
+    overrides_of,
     renames_of,
 )
 from headrace.cli.errors import reporting_errors
 from headrace.cli.runs.floors import read_floors
-from headrace.cli.runs.meter import Meter
-from headrace.cli.runs.run_result import Ran, print_summary, report_failure, require_savepoint
+from headrace.cli.runs.run_result import Meter, Ran, print_summary, report_failure, require_savepoint
 from headrace.cli.signals import handled, leaving_at_once, let_go_of_terminal, write_line
 from headrace.core.files.named_file import named_file
 from headrace.core.text.plural import plural
@@ -86,6 +89,7 @@ def run(
     allow_lost_output: AllowLostOutput = False,
     accept_new_topic: AcceptNewTopic = None,
     rename: Rename = None,
+    max_parallelism: MaxParallelism = None,
     threads: Annotated[bool, typer.Option("--threads", help="Run all subtasks as threads of this process.")] = False,
     metrics_port: Annotated[
         int | None,
@@ -105,10 +109,12 @@ def run(
     from headrace.local.pipeline_file import load_file
 
     accepted = tuple(sorted(set(accept_new_topic or ())))
-    allowed = Allowed(renames_of(rename), allow_dropped_state, allow_drained, allow_lost_output, accepted)
+    allowed = Allowed(
+        renames_of(rename), allow_dropped_state, allow_drained, allow_lost_output, accepted, max_parallelism
+    )
     wish = _Wish(file, from_savepoint, resume, allowed, savepoint, final or old_final, metrics_port, ui)
     _require_fitting(wish, threads=threads)
-    overrides = [*(set_ or []), *([] if name is None else [f"name={json.dumps(name)}"])]
+    overrides = overrides_of(set_, max_parallelism) + ([] if name is None else [f"name={json.dumps(name)}"])
     compiled = compile_loaded(load_file(file, overrides, parallelism))
     if floors is not None:
         wish = replace(wish, floors=read_floors(floors))
@@ -336,13 +342,12 @@ def _to_the_end(
     ends the process at once, and so does an end that takes longer than `within_s`."""
     meter = Meter(started_s)
     asked = _EndAsked()
-    with handled(asked):
+    with handled(asked), _left_if_late(asked, within_s):
 
         def supervise(progress: Progress) -> None:
             # called here, not in the handler: a handler may interrupt the very lock that `stop` acquires
             if asked.signals:
                 job.stop()
-                asked.leave_if_late(within_s)
             if signal.SIGHUP in asked.signals:
                 let_go_of_terminal()
             if page is not None and (news := page.news()) is not None:
@@ -360,21 +365,39 @@ class _EndAsked:
     """Records signals. The first one requests the end; a second Ctrl-C, or SIGTERM, exits at once."""
 
     signals: list[int] = field(default_factory=list)
-    since_s: float = 0.0
+    first: SimpleQueue[int | None] = field(default_factory=SimpleQueue)
+    """The first signal. A handler may put into it, whatever it interrupts."""
 
     def __call__(self, number: int) -> None:
-        # a hang-up may come twice by itself: from the terminal and from the shell
+        # one hang-up may send two signals: from the terminal and from the shell
         if self.signals and number != signal.SIGHUP:
             os._exit(128 + number)
-        self.since_s = time.monotonic()
         self.signals.append(number)
+        self.first.put(number)
         write_line("stopping; Ctrl-C or SIGTERM again leaves at once")
 
-    def leave_if_late(self, within_s: float | None) -> None:
-        """Exits if the end was requested longer ago than that."""
-        if within_s is not None and time.monotonic() - self.since_s > within_s:
+
+@contextmanager
+def _left_if_late(asked: _EndAsked, within_s: float | None) -> Iterator[None]:
+    """Inside, the process exits `within_s` after the end was requested. A thread does that: the main thread may close a
+    client in a call that does not return, and runs no signal handler there."""
+    if within_s is None:
+        yield
+        return
+    ended = threading.Event()
+
+    def leave_if_late() -> None:
+        number = asked.first.get()
+        if number is not None and not ended.wait(within_s):
             write_line("left: a function, source or sink did not return")
-            os._exit(128 + self.signals[0])
+            os._exit(128 + number)
+
+    threading.Thread(target=leave_if_late, name="leave-if-late", daemon=True).start()
+    try:
+        yield
+    finally:
+        ended.set()
+        asked.first.put(None)
 
 
 def _finish_floors(applied: Sequence[AppliedFloor], record: Path | None) -> None:

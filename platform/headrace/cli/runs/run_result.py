@@ -1,7 +1,9 @@
-"""The end of `headrace run`: its summary, or its failure."""
+"""The output of `headrace run` on stderr: its progress, and its end: a summary, or the failure."""
 
 from __future__ import annotations
 
+import sys
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -82,7 +84,7 @@ def _rate(progress: Progress) -> float | None:
 def print_summary(ran: Ran, seconds: float, *, as_json: bool) -> None:
     """Prints the summary of a job that has not failed: a line on stderr, for stdout may have rows of a `print` sink;
     or one document on stdout."""
-    from headrace.local.runs.number_text import count_text
+    from headrace.local.runs.progress import count_text
 
     if as_json:
         print_json(_summary(ran, seconds))
@@ -112,3 +114,42 @@ def require_savepoint(ran: Ran) -> None:
     )
     typer.echo(f"error: there is no savepoint: {why}\n  {remedy}", err=True)
     raise typer.Exit(FAILED)
+
+
+TTY_SECONDS, PLAIN_SECONDS = 1.0, 5.0
+
+
+class Meter:
+    """Shows the progress line: in place on a terminal, elsewhere as a line now and then."""
+
+    def __init__(self, started_s: float) -> None:
+        from headrace.local.runs.progress import ProgressLine
+
+        self._line = ProgressLine()
+        self._last = ""
+        self._tty = sys.stderr.isatty()
+        self._every_s = TTY_SECONDS if self._tty else PLAIN_SECONDS
+        self._due_s = started_s + self._every_s
+        self._shown = False
+
+    def show(self, progress: Progress) -> None:
+        """Shows the line if it is due."""
+        now_s = time.monotonic()
+        if now_s < self._due_s:
+            return
+        self._due_s = now_s + self._every_s
+        text = self._line.text(progress)
+        if text == self._last and not self._tty:
+            # a log file of an idle job must not grow
+            return
+        self._shown, self._last = True, text
+        typer.echo(f"\r\x1b[2K{text}" if self._tty else text, nl=not self._tty, err=True)
+
+    def tell(self, text: str) -> None:
+        """Prints a line of its own, in place of the progress line."""
+        typer.echo(f"\r\x1b[2K{text}" if self._tty else text, err=True)
+
+    def end(self) -> None:
+        """Ends the line."""
+        if self._tty and self._shown:
+            typer.echo("", err=True)

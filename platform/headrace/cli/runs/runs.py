@@ -68,7 +68,7 @@ def clean(
     """Delete the checkpoints of runs that will not be resumed."""
     from headrace.core.errors import UserError
     from headrace.core.settings import Home
-    from headrace.local.runs.run_logs import forget_logs
+    from headrace.local.runs.run_folder import forget_logs
     from headrace.local.runs.runs import forget_run, kept_runs
 
     home = Home.from_environment()

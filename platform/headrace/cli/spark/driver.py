@@ -24,10 +24,18 @@ from headrace.core.errors import UserError
 from headrace.core.files.named_file import named_file
 from headrace.core.settings import Home
 from headrace.plan.logical import plan_logical
-from headrace.spark.cluster.driver_end import DriverEnd, end_url
-from headrace.spark.cluster.kubernetes_settings import DRIVER, EXECUTOR, is_kubernetes
+from headrace.spark.cluster.cluster_settings import (
+    DRIVER,
+    EXECUTOR,
+    YARN,
+    driver_settings,
+    executor_room,
+    is_kubernetes,
+    require_conf_dir,
+    with_defaults,
+)
+from headrace.spark.cluster.driver_files import DriverEnd, end_url
 from headrace.spark.cluster.packaging import Packages
-from headrace.spark.cluster.spark_defaults import with_defaults
 from headrace.spark.cluster.spark_submit import (
     WHERE,
     Ended,
@@ -37,7 +45,6 @@ from headrace.spark.cluster.spark_submit import (
     installed_spark_submit,
     without,
 )
-from headrace.spark.cluster.yarn_settings import YARN, driver_settings, executor_room, require_conf_dir
 from headrace.spark.launch.replay import ReplayOptions, require_replayable
 from headrace.spec.pipeline import Pipeline
 

@@ -25,21 +25,22 @@ from headrace.cli.errors import FAILED
 from headrace.cli.spark.settings import BEGINS_ANEW, Teller, interruptible
 from headrace.client.submission import job_code
 from headrace.core.errors import ExternalError, UserError
-from headrace.spark.cluster.driver_files import CONF_THERE, write_conf_folder
-from headrace.spark.cluster.driver_jvm import LOG4J, LOG4J_CHOICES
-from headrace.spark.cluster.kubernetes_pods import FORGIVEN_S, Pods, PodStatus, pods_from_here
-from headrace.spark.cluster.kubernetes_settings import (
+from headrace.spark.cluster.cluster_settings import (
     DRIVER,
     EXECUTOR,
     POD_NAME,
     UPLOAD_PATH,
+    conf_folder,
     pod_name,
     pod_room,
     require_image,
+    with_defaults,
 )
+from headrace.spark.cluster.driver_files import CONF_THERE, write_conf_folder
+from headrace.spark.cluster.driver_jvm import LOG4J, LOG4J_CHOICES
+from headrace.spark.cluster.kubernetes_pods import FORGIVEN_S, Pods, PodStatus, pods_from_here
 from headrace.spark.cluster.packaging import Packages
 from headrace.spark.cluster.session import require_master
-from headrace.spark.cluster.spark_defaults import conf_folder, with_defaults
 from headrace.spark.cluster.spark_submit import Submission, installed_spark_submit
 from headrace.spec.pipeline import Pipeline
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TextIO
 
 from headrace.core.errors import HeadraceError
-from headrace.spark.cluster.driver_end import DriverEnd
+from headrace.spark.cluster.driver_files import DriverEnd
 
 _PARTS_MAX = 5_000
 BYTES_MAX = 4096

@@ -19,6 +19,7 @@ from headrace.cli.spark.driver import SentReplay
 from headrace.cli.spark.replay_options import Comparison, Following, History, SparkTarget, Work
 from headrace.cli.spark.settings import BEGINS_ANEW, Teller, interruptible, quiet_driver, settings_of, travelling
 from headrace.client.submission import file_form
+from headrace.core.concealing import conceal_error
 from headrace.core.errors import ExternalError, UnreachableError, UserError
 from headrace.core.files.named_file import named_file
 from headrace.core.settings import Home
@@ -130,6 +131,7 @@ class ReplayCommand:
         try:
             yield
         except (UserError, ExternalError) as error:
+            conceal_error(error)
             if self.as_json:
                 rows = dict.fromkeys(("rows_in", "rows_out", "late", "bad"), 0)
                 ended = {"seconds": round(self._seconds(), 3), "savepoint": None, "error": str(error)}
@@ -166,7 +168,7 @@ def give_up_replay(pipeline: Pipeline, options: ReplayOptions, *, follow: bool, 
     from headrace.checkpoint.paths import job_url
     from headrace.checkpoint.stores.opening import open_store
     from headrace.core.clock import SystemClock
-    from headrace.spark.launch.give_up import give_up
+    from headrace.spark.launch.follow import give_up
 
     home = Home.from_environment()
     prepared = prepare_follow(pipeline, FollowOptions(options), home) if follow else prepare(pipeline, options, home)

@@ -24,7 +24,7 @@ from headrace.cli.spark.settings import (
 )
 
 if TYPE_CHECKING:
-    from headrace.api.spark.verifying import Verified
+    from headrace.api.spark.replaying import Verified
 
 MISSING, EXTRA = "missing on Spark", "only on Spark"
 
@@ -57,8 +57,8 @@ def verify(
     Windows are closed at the end of the range, on both.
     """
     quiet_driver()
-    from headrace.api.pipeline_like import import_path
-    from headrace.api.spark.verifying import verify as verify_on
+    from headrace.api.spark.replaying import import_path
+    from headrace.api.spark.replaying import verify as verify_on
     from headrace.local.pipeline_file import load_file
     from headrace.spark.cluster.packaging import OWN_CODE, Packages
     from headrace.spark.cluster.session import session

@@ -1,9 +1,14 @@
-"""`headrace submit`: submits a pipeline to a cluster."""
+"""`headrace submit`: submits a pipeline to a cluster.
+
+An option without meaning for the target is an error, never ignored (`ON_SPARK` and the other tables).
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias, assert_never
+from typing import TYPE_CHECKING, Annotated, TypeAlias, assert_never
 
 import typer
 
@@ -16,11 +21,14 @@ from headrace.cli.arguments import (
     Coordinator,
     File,
     Json,
+    MaxParallelism,
     OldArchive,
     PyFiles,
     Rename,
     Set,
     both_spellings,
+    given_option,
+    overrides_of,
 )
 from headrace.cli.cluster.cluster_target import ClusterConfig, ClusterName, Namespace
 from headrace.cli.cluster.election_options import Ha, Host, KeyFile, Ledger, election_of
@@ -28,23 +36,17 @@ from headrace.cli.errors import reporting_errors
 from headrace.cli.origin_options import OriginOptions
 from headrace.cli.spark.replay_options import SparkTarget
 from headrace.cli.spark.settings import Conf, Master
-from headrace.cli.submission.alone import run_alone, run_application
-from headrace.cli.submission.options import (
-    AllowDuplicate,
-    Claim,
-    FromSavepoint,
-    Mode,
-    ModeOption,
-    Parallelism,
-    TakeOver,
-    Target,
-    TargetOption,
-    Wait,
-    require_fitting,
-)
-from headrace.cli.submission.pods import KubernetesTarget, run_alone_on_pods, run_application_on_pods
 from headrace.cli.submission.submission import LocalPlan, load_to_submit, submit_to_session, travelling_code
-from headrace.cli.submission.yarn import YarnTarget, run_alone_on_yarn, run_application_on_yarn
+from headrace.cli.submission.targets import (
+    KubernetesTarget,
+    YarnTarget,
+    run_alone,
+    run_alone_on_pods,
+    run_alone_on_yarn,
+    run_application,
+    run_application_on_pods,
+    run_application_on_yarn,
+)
 from headrace.cli.verdicts import tell_verdicts
 from headrace.core.errors import UserError
 
@@ -52,6 +54,104 @@ if TYPE_CHECKING:
     from headrace.client.requests import SubmitRequest
     from headrace.local.cluster import Election
     from headrace.local.pipeline_file import Loaded
+
+
+class Mode(StrEnum):
+    """The kind of cluster that a job runs on."""
+
+    SESSION = "session"
+    PER_JOB = "per-job"
+    APPLICATION = "application"
+
+
+class Target(StrEnum):
+    """The system that provides the processes."""
+
+    STANDALONE = "standalone"
+    YARN = "yarn"
+    KUBERNETES = "kubernetes"
+    SPARK = "spark"
+
+
+ModeOption = Annotated[Mode, typer.Option("--mode", help="On a running cluster (session), or on a cluster of its own.")]
+TargetOption = Annotated[Target, typer.Option("--target", help="The system that provides the processes.")]
+FromSavepoint = Annotated[
+    str | None, typer.Option(metavar="PATH", help="Start from a savepoint or checkpoint.", show_default=False)
+]
+Claim = Annotated[bool, typer.Option("--claim", help="Its files become the job's. Default: they are copied.")]
+TakeOver = Annotated[bool, typer.Option("--take-over", help="Start even if the job of that checkpoint may still run.")]
+Parallelism = Annotated[int | None, typer.Option(min=1, help="Subtasks of a node that sets none itself.")]
+AllowDuplicate = Annotated[bool, typer.Option("--allow-duplicate", help="Submit even if a job of that name runs.")]
+Wait = Annotated[bool, typer.Option("--wait", help="Wait until the job has ended; exit code 1 unless it finished.")]
+
+
+_NO_COORDINATOR = dict.fromkeys(("ha", "ledger", "key_file", "host"), "there is no coordinator: leave it out")
+_OF_SPARK = dict.fromkeys(("master", "conf"), "it is for Spark: give --target spark too")
+_OF_KUBERNETES = dict.fromkeys(("name", "namespace", "config"), "it is for Kubernetes: give --target kubernetes too")
+_NAMESPACE = {"namespace": "it is for Kubernetes: leave it out"}
+ON_SPARK: Mapping[str, str] = {
+    "mode": "Spark runs the job, whatever clusters of headrace there are: leave it out",
+    "claim": "on Spark a savepoint's files stay the savepoint's: leave it out",
+    "take_over": "the same command takes a job on Spark over by itself: leave it out",
+    "allow_duplicate": "the same command goes on with the job that runs: leave it out",
+    "wait": "this process is the driver and stays until the job has ended: leave it out",
+    "coordinator": "Spark is found by --master: give that one",
+    **_NO_COORDINATOR,
+    **_OF_KUBERNETES,
+}
+"""Options without meaning with --target spark: parameter -> remedy."""
+ON_KUBERNETES: Mapping[str, str] = {
+    **dict.fromkeys(("ha", "ledger", "key_file", "host"), "--config FILE describes the cluster"),
+    "coordinator": "the cluster is found by --name and --namespace: give these",
+    **_OF_SPARK,
+}
+ON_YARN: Mapping[str, str] = {
+    **dict.fromkeys(("ha", "ledger", "key_file", "host"), "--config FILE describes the cluster"),
+    "coordinator": "the cluster is found by --name: give that one",
+    **_OF_SPARK,
+    **_NAMESPACE,
+}
+ON_HOSTS: Mapping[str, str] = {**_OF_SPARK, **_OF_KUBERNETES}
+APPLICATION_ELSEWHERE: Mapping[str, str] = {
+    "parallelism": "its jobs get the workers that they need, up to workers.max of --config",
+}
+
+
+def require_fitting(context: typer.Context, target: Target, mode: Mode) -> None:
+    """Raises UserError for the first command line option that the target does not take. Variables of the environment
+    (HEADRACE_COORDINATOR) are ignored, because other commands use them, too.
+    """
+    from headrace.core.errors import UserError
+
+    for name, remedy in _refused(target, mode).items():
+        if (option := given_option(context, [name])) is not None:
+            raise UserError(f"{option} means nothing {_place(name, target)}", remedy=remedy)
+
+
+def _refused(target: Target, mode: Mode) -> Mapping[str, str]:
+    match target:
+        case Target.SPARK:
+            return ON_SPARK
+        case Target.KUBERNETES if mode is Mode.APPLICATION:
+            return {**ON_KUBERNETES, **APPLICATION_ELSEWHERE}
+        case Target.KUBERNETES:
+            return ON_KUBERNETES
+        case Target.YARN if mode is Mode.APPLICATION:
+            return {**ON_YARN, **APPLICATION_ELSEWHERE}
+        case Target.YARN:
+            return ON_YARN
+        case Target.STANDALONE:
+            return ON_HOSTS
+        case _:
+            assert_never(target)
+
+
+def _place(name: str, target: Target) -> str:
+    if name in _OF_SPARK:
+        return f"without --target {Target.SPARK}"
+    if name in _OF_KUBERNETES:
+        return f"without --target {Target.KUBERNETES}"
+    return f"with --target {target}"
 
 
 @reporting_errors()
@@ -64,6 +164,7 @@ def submit(
     claim: Claim = False,
     take_over: TakeOver = False,
     allow_dropped_state: AllowDroppedState = False,
+    max_parallelism: MaxParallelism = None,
     allow_drained: AllowDrained = False,
     allow_lost_output: AllowLostOutput = False,
     accept_new_topic: AcceptNewTopic = None,
@@ -96,7 +197,9 @@ def submit(
         allow_drained=allow_drained,
         allow_lost_output=allow_lost_output,
         accept_new_topic=accept_new_topic,
+        max_parallelism=max_parallelism,
     )
+    set_ = overrides_of(set_, max_parallelism)
     if target is Target.SPARK:
         on_spark = SparkTarget(master, conf=conf, py_files=py_files, archives=both_spellings(archives, old_archive))
         _follow_on_spark(file, set_, origin, on_spark, parallelism=parallelism, as_json=as_json)
@@ -111,7 +214,13 @@ def submit(
     loaded = load_to_submit(file, set_, parallelism)
     plan = LocalPlan(loaded)
     if from_savepoint is not None:
-        tell_verdicts(plan.compiled, from_savepoint, origin.renames, allow_dropped_state=allow_dropped_state)
+        tell_verdicts(
+            plan.compiled,
+            from_savepoint,
+            origin.renames,
+            allow_dropped_state=allow_dropped_state,
+            rehashes=max_parallelism is not None,
+        )
     code = travelling_code(loaded, file, py_files=py_files, archives=both_spellings(archives, old_archive))
     request = _request(loaded, origin).model_copy(
         update={"code": code, "claim": claim, "take_over": take_over, "allow_duplicate": allow_duplicate}
@@ -224,4 +333,5 @@ def _request(loaded: Loaded, origin: OriginOptions) -> SubmitRequest:
         allow_drained=origin.allow_drained,
         allow_lost_output=origin.allow_lost_output,
         accepted_topics=origin.accepted_topics,
+        max_parallelism=origin.max_parallelism,
     )

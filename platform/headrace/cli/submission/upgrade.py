@@ -14,11 +14,13 @@ from headrace.cli.arguments import (
     File,
     Job,
     Json,
+    MaxParallelism,
     OldArchive,
     PyFiles,
     Rename,
     Set,
     both_spellings,
+    overrides_of,
     print_json,
     renames_of,
 )
@@ -40,6 +42,7 @@ def upgrade(
         ),
     ] = None,
     allow_dropped_state: AllowDroppedState = False,
+    max_parallelism: MaxParallelism = None,
     accept_new_topic: AcceptNewTopic = None,
     rename: Rename = None,
     parallelism: Annotated[int | None, typer.Option(min=1, help="Subtasks of a node that sets none itself.")] = None,
@@ -58,7 +61,7 @@ def upgrade(
     from headrace.client.upgrade import upgrade as upgrade_job
     from headrace.local.engine.compile import compile_loaded
 
-    loaded, renames = load_to_submit(file, set_, parallelism), renames_of(rename)
+    loaded, renames = load_to_submit(file, overrides_of(set_, max_parallelism), parallelism), renames_of(rename)
     compiled = compile_loaded(loaded)
     request = SubmitRequest(
         pipeline=file_form(compiled.pipeline),
@@ -66,12 +69,14 @@ def upgrade(
         renames=renames,
         allow_dropped_state=allow_dropped_state,
         accepted_topics=tuple(sorted(set(accept_new_topic or ()))),
+        max_parallelism=max_parallelism,
     )
     with connect(coordinator) as client:
         last = client.status(job).checkpoint
         if last is not None:
             # before the job is stopped: the last checkpoint has the same states as the one to come
-            tell_verdicts(compiled, last.path, renames, allow_dropped_state=allow_dropped_state)
+            rehashes = max_parallelism is not None
+            tell_verdicts(compiled, last.path, renames, allow_dropped_state=allow_dropped_state, rehashes=rehashes)
         done = upgrade_job(
             client,
             job,

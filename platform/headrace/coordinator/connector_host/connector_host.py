@@ -55,7 +55,7 @@ LOG = logging.getLogger("headrace.coordinator")
 
 PROGRAM = "headrace.coordinator.connector_host.main"
 HOST_PROGRAMS = (PROGRAM, "headrace.coordinator.connector_host.host_modules")
-"""What the template of a process with many hosts imports."""
+"""The imports of a template of a process with many hosts."""
 _ROLE = "headrace-connector-host"
 STDERR = 2
 COMMIT_RETRY_S = 1.0
@@ -156,7 +156,7 @@ class ConnectorHost:
 
         known     splits of an earlier start of this job: they keep their `start` and `stop`
         foreign   `known` is from another job (a savepoint): `stop` is resolved again
-        accepted  topics that may be other ones than `known` says: they begin as new ones
+        accepted  topics that may differ from those of `known`: they begin as new ones
 
         May be called again, with the splits that are known then. The host needs no code of the user: connectors are
         installed packages, and planning imports no function of the user. Raises the HeadraceError that a connector

@@ -1,4 +1,4 @@
-"""What a coordinator's template imports beside the host's program: the live halves that a host opens.
+"""The imports of a coordinator's template beside the host's program: the live halves that a host opens.
 
 A coordinator forks a host for each job, and hosts share the memory of what the template has imported. `headrace run`,
 which has one host, imports no client that its job may not need.

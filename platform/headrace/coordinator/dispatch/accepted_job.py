@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING
 from headrace import __version__
 from headrace.checkpoint.stores.opening import open_store
 from headrace.client.requests import SubmitRequest
-from headrace.coordinator.driver.job_setup import JobSetup
-from headrace.coordinator.driver.writer_names import new_writer
+from headrace.coordinator.driver.job_setup import JobSetup, new_writer
 from headrace.coordinator.job.config import Beginning, JobConfig
 from headrace.coordinator.store.submission import JobSubmission, StoredFloor, SubmissionOptions
 from headrace.core.clock import Clock

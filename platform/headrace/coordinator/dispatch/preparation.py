@@ -1,6 +1,6 @@
 """Prepares a job for its driver: plans, origin, code in storage. Blocking.
 
-Planning imports the engine, which takes seconds on a busy host. A coordinator answers before that, so this module
+Planning imports the engine: seconds on a busy host. A coordinator answers before that, so this module
 imports the engine where it is first used: in `load_planning`, or for the first job.
 """
 
@@ -63,6 +63,7 @@ def wished_origin(request: SubmitRequest, plans: JobPlans, parallelism: int, now
         allow_drained=request.allow_drained,
         take_over=request.take_over,
         allow_lost_output=request.allow_lost_output,
+        max_parallelism=request.max_parallelism,
     )
     return find_origin(wish, plans, parallelism, now_ms)
 

@@ -23,13 +23,11 @@ from headrace.coordinator.dispatch.accepted_job import Prepared, Request, Surrou
 from headrace.coordinator.dispatch.job_reference import new_job_id
 from headrace.coordinator.dispatch.known_job import KnownJob, running_status, savepoint_folder
 from headrace.coordinator.dispatch.preparation import earlier_origin, plans_at, ship_code, wished_origin
-from headrace.coordinator.dispatch.stops_due import StopsDue
-from headrace.coordinator.dispatch.triggers import Triggers, outcome, resumed
+from headrace.coordinator.dispatch.triggers import StopsDue, Triggers, outcome, resumed
 from headrace.coordinator.driver.driver import JobDriver, JobWatch
 from headrace.coordinator.driver.job_log import JobLog
-from headrace.coordinator.driver.job_setup import JobSetup
+from headrace.coordinator.driver.job_setup import JobSetup, is_of_earlier_term
 from headrace.coordinator.driver.job_storage import SHIP_S, JobStorage
-from headrace.coordinator.driver.writer_names import is_of_earlier_term
 from headrace.coordinator.fleet.fleet import Fleet
 from headrace.coordinator.job import effects as machine_effects
 from headrace.coordinator.job import events as machine_events
@@ -44,9 +42,8 @@ from headrace.coordinator.job_registry.registry import Registry
 from headrace.coordinator.ledger.records import JobResult
 from headrace.coordinator.rest import job_status
 from headrace.coordinator.rest.service import JobConflictError
-from headrace.coordinator.store.job_store import JobStore, StoredJob
+from headrace.coordinator.store.job_store import JobStore, StoredJob, WatchedStore
 from headrace.coordinator.store.submission import JobSubmission
-from headrace.coordinator.store.watched_store import WatchedStore
 from headrace.core.errors import ExternalError, HeadraceError, UserError
 from headrace.leadership.candidacy.candidacy import TermOver
 from headrace.rpc.failure import failure_of

@@ -1,4 +1,4 @@
-"""What the jobs of a coordinator report to its process."""
+"""The reports of a coordinator's jobs to its process."""
 
 from __future__ import annotations
 

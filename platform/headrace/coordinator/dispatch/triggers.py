@@ -10,8 +10,9 @@ savepoint, rescale    failed, with `retry`: as when the attempt of the job fails
 
 from __future__ import annotations
 
+import asyncio
 import secrets
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
@@ -25,6 +26,8 @@ from headrace.rpc.failure import failure_of
 from headrace.rpc.messages import Failure
 
 TRIGGERS_MAX = 1_000
+STOP_LEFT_LEAST_MS = 1_000
+"""What the driver of a stop has at least if it comes late."""
 
 _ENDS = {"stop": "FINISHED", "cancel": "CANCELED"}
 """Operation -> the end of a job with which it has succeeded."""
@@ -74,23 +77,23 @@ class Triggers:
             self._known.pop(next(iter(self._known)))
 
     def answer(self, trigger_id: str, path: str | None, failure: Failure | None, note: str | None = None) -> None:
-        """Marks an operation as completed or failed. note: what the user should know about the success. Ignores unknown
+        """Marks an operation as completed or failed. note: a remark on the success for the user. Ignores unknown
         ids, which were dropped beyond the bound."""
-        known = self._known.get(trigger_id)
-        if known is None:
+        operation = self._known.get(trigger_id)
+        if operation is None:
             return
         change: dict[str, object] = {"status": "completed", "path": path}
         error: dict[str, object] = {}
         if failure is not None:
             change, error = {"status": "failed"}, {"error": _error(failure)}
-        kept = None if known.kept is None else known.kept.model_copy(update={**change, "failure": failure})
+        kept = None if operation.kept is None else operation.kept.model_copy(update={**change, "failure": failure})
         update = {**change, **error, "progress": note}
-        self._known[trigger_id] = _Operation(known.trigger.model_copy(update=update), kept)
+        self._known[trigger_id] = _Operation(operation.trigger.model_copy(update=update), kept)
 
     def kept(self, trigger_id: str) -> TriggerKept | None:
         """Returns the operation as the ledger should have it; None: it is an audit, or was dropped."""
-        known = self._known.get(trigger_id)
-        return None if known is None else known.kept
+        operation = self._known.get(trigger_id)
+        return None if operation is None else operation.kept
 
     def forget(self, trigger_id: str) -> None:
         """Drops an operation that was refused: it never began."""
@@ -105,19 +108,45 @@ class Triggers:
         self._change(trigger_id, {"status": "completed", "audit": report})
 
     def _change(self, trigger_id: str, change: dict[str, object]) -> None:
-        known = self._known.get(trigger_id)
-        if known is not None:
-            self._known[trigger_id] = _Operation(known.trigger.model_copy(update=change), known.kept)
+        operation = self._known.get(trigger_id)
+        if operation is not None:
+            self._known[trigger_id] = _Operation(operation.trigger.model_copy(update=change), operation.kept)
 
     def get(self, job: str, trigger_id: str) -> Trigger:
         """Returns the current state of the operation. Raises JobNotFoundError."""
-        known = self._known.get(trigger_id)
-        if known is None or known.trigger.job_id != job:
+        operation = self._known.get(trigger_id)
+        if operation is None or operation.trigger.job_id != job:
             raise JobNotFoundError(
                 f"job {job} has no operation {trigger_id!r}",
                 remedy="it is an old one, or an audit that a restarted coordinator does not know: look at the job",
             )
-        return known.trigger
+        return operation.trigger
+
+
+class StopsDue:
+    """The times of stops that wait for their job to get a driver: an entry for each, until its time is over."""
+
+    def __init__(self) -> None:
+        self._due_s: dict[str, float] = {}
+        """Request -> when its time is over, by the loop's clock."""
+
+    def watch(self, stop: on.Stop, on_due: Callable[[], None]) -> None:
+        """Begins the time of a stop. `on_due` is called when it is over."""
+        loop = asyncio.get_running_loop()
+        self._due_s[stop.request] = loop.time() + stop.within_ms / 1000
+
+        def due() -> None:
+            del self._due_s[stop.request]
+            on_due()
+
+        loop.call_at(self._due_s[stop.request], due)
+
+    def left_ms(self, stop: on.Stop) -> int:
+        """Returns what is left of the stop's time: all of it if it has not waited."""
+        due_s = self._due_s.get(stop.request)
+        if due_s is None:
+            return stop.within_ms
+        return max(round((due_s - asyncio.get_running_loop().time()) * 1000), STOP_LEFT_LEAST_MS)
 
 
 def _error(failure: Failure) -> ErrorBody:

@@ -19,6 +19,7 @@ from typing import assert_never
 from pydantic import ValidationError
 
 from headrace.checkpoint.manifest import SUBTASK_DOCUMENTS, StateHandle, located
+from headrace.checkpoint.own_handles import own_handles
 from headrace.coordinator.driver.job_setup import JobSetup
 from headrace.coordinator.figures.checkpoint_log import CheckpointLog
 from headrace.coordinator.figures.job_figures import JobFigures
@@ -108,7 +109,6 @@ class AttemptSlots:
             "slots": len(self.slots),
             "peers": peers,
             "storage": setup.storage,
-            "restore": restore,
             "floors": (*setup.floors, *applied),
             "code": setup.code,
             "python_path": setup.python_path,
@@ -117,7 +117,8 @@ class AttemptSlots:
         }
         self.deployed = True
         for index, slot in enumerate(self.slots):
-            body = Deployment(slot=index, **common).model_dump_json().encode()  # type: ignore[arg-type]
+            own = own_handles(restore, index, parallelism=facts.parallelism, max_parallelism=facts.max_parallelism)
+            body = Deployment(slot=index, restore=own, **common).model_dump_json().encode()  # type: ignore[arg-type]
             self._fleet.send(slot, Deploy(self._job, wanted.attempt, token, body))
 
     async def retire(self) -> None:

@@ -1,4 +1,4 @@
-"""Looks at the reports of a job's slots now and then, and logs what looks wrong in its data.
+"""Checks the reports of a job's slots periodically, and logs warnings about its data.
 
 Shell of `coordinator.figures.data_warnings`. It belongs to the event loop, and cannot fail the job.
 """
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 LOG = logging.getLogger("headrace.coordinator")
 
 LOOK_MS = 1_000
-"""The least time between two looks while the input lasts."""
+"""Shortest time between two checks before the input ends."""
 
 
 class DataWatch:

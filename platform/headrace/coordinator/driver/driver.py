@@ -7,7 +7,7 @@
 
 Shell: it decides nothing. It is one task of the event loop; blocking work runs in the storage queue's threads.
 
-No exception is lost. An effect that raises ends in its failure event (`effect_failures`). A machine that raises is
+No exception is lost. An effect that raises ends in its failure event (`failure_event`). A machine that raises is
 never called again, because its memory cannot be trusted (`broken`). Then the driver writes no further record, fails
 every open request, and ends; the job's next driver starts with a new machine, which reads the journal.
 """
@@ -36,7 +36,7 @@ from headrace.coordinator.figures.job_figures import JobFigures
 from headrace.coordinator.fleet.fleet import Fleet
 from headrace.coordinator.job import effects as do
 from headrace.coordinator.job import events as on
-from headrace.coordinator.job.effect_failures import failure_event
+from headrace.coordinator.job.effects import failure_event
 from headrace.coordinator.job.history import STOPPED, JobHistory
 from headrace.coordinator.job.job_state import JobState
 from headrace.coordinator.job.journaling import draft_of
@@ -348,7 +348,7 @@ class JobDriver:
     def _answer_path(self, path: str | None) -> str | None:
         if path is not None or self.checkpoint is not None:
             return path or (None if self.checkpoint is None else self.checkpoint.path)
-        # storage has not answered since this coordinator has the job: what goes on from its folder finds the newest
+        # storage has not answered since this coordinator has the job: a start from its folder finds the newest
         was_read = self._journal.was_read or not self.history.attempts
         return None if was_read else self._setup.storage
 

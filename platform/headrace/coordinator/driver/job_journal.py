@@ -77,7 +77,7 @@ class JobJournal:
         """Reads the journal, and checks which of its checkpoints are complete.
 
         had_attempts     the job has had attempts, so an empty journal is an error
-        suspects_files   contents are compared as well as sizes: a restore has failed permanently
+        suspects_files   contents are compared, not only sizes: a restore has failed permanently
         """
         load = partial(self._load, ticket, had_attempts=had_attempts, suspects_files=suspects_files)
         self._storage.put("reading the journal", load, self._on_loaded, self._on_failed)
@@ -112,7 +112,7 @@ class JobJournal:
 
     def _prune(self, retained: int) -> None:
         if self._store.prune(retained) is None:
-            # what it knows of the journal is out of date: another coordinator's files would count as orphans
+            # its view of the journal is out of date: another coordinator's files would count as orphans
             return
         now_ms = self._clock.now_ms()
         if self._collected_at_ms is None or now_ms - self._collected_at_ms >= GRACE_MS:

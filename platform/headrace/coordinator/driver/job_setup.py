@@ -1,7 +1,14 @@
-"""The setup of a job's driver. Data only."""
+"""The setup of a job's driver, and the name by which it writes to the job's journal.
+
+The name has the term of its coordinator. A deposed leader may still put one record into a journal after its successor
+has read it. Then the successor's first put fails, and its driver counts as replaced. The term in the other writer's
+name shows that it is an earlier leader, so the successor continues with another driver.
+"""
 
 from __future__ import annotations
 
+import re
+import secrets
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -41,3 +48,18 @@ class JobSetup:
     log_folder: Path | None = None
     environment: dict[str, str] = field(default_factory=dict)
     starter: Starter = field(default_factory=SpawnStarter)
+
+
+_NAME = re.compile(r"term-(\d+)-[0-9a-f]{16}\Z")
+
+
+def new_writer(term: int) -> str:
+    """A name that no other driver has."""
+    return f"term-{term}-{secrets.token_hex(8)}"
+
+
+def is_of_earlier_term(writer: str | None, term: int) -> bool:
+    """Whether a writer is a driver of a coordinator that led before. Others are not: `headrace run`, Spark, and
+    coordinators with the same journal and another ledger, of which the one with the higher term goes on."""
+    match = None if writer is None else _NAME.match(writer)
+    return match is not None and int(match[1]) < term

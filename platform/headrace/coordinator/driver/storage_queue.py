@@ -73,7 +73,7 @@ class StorageQueue:
         """Queues work: calls `run` in a thread, then `done` with its result, or `failed` with its error. If `done`
         raises, `failed` is called, too.
 
-        what         the operation, for logs and users
+        what         names the operation, for logs and users
         patience_s   how long transient errors are retried; None: until `hurry` is called. Work that the job does not
                      depend on needs a limit, because all work behind it waits
         """

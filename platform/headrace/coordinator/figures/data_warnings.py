@@ -16,8 +16,7 @@ from headrace.coordinator.figures.standing_time import StandingTime, Waiting
 from headrace.coordinator.figures.watched_plan import WatchedPlan, WatchedSource
 from headrace.core.config import duration_text
 from headrace.core.late_buckets import merged, quantile_ms
-from headrace.core.text.moment_text import moment_text
-from headrace.core.text.span_text import span_text
+from headrace.core.text.span_text import moment_text, span_text
 from headrace.core.types import UNIT_WORDS, TimestampUnit
 from headrace.rpc.figures import FIRST_ROWS_MAX, FirstRows
 from headrace.rpc.status import SlotStatus

@@ -2,7 +2,8 @@
 
 A step's time is the lowest watermark of its subtasks that have open windows. If it has not moved for `STANDS_MS`, it
 waits for a partition that holds its source's watermark back, for the next row of its slowest source, or for rows that
-are between that source and the step. Nothing here decides about rows: the texts are for people.
+are between that source and the step. If its rows come through a node with several inputs, the text names the input that
+holds that node's time back. Nothing here decides about rows: the texts are for people.
 """
 
 from __future__ import annotations
@@ -16,8 +17,8 @@ from headrace.coordinator.figures.quiet_partitions import AHEAD_MS, QUIET_MS
 from headrace.coordinator.figures.watched_plan import WatchedPlan, WatchedSource
 from headrace.core.config import duration_text
 from headrace.core.signals import TIME_MIN
-from headrace.core.text.moment_text import moment_text
 from headrace.core.text.plural import plural
+from headrace.core.text.span_text import moment_text
 from headrace.rpc.figures import PartitionFigures
 from headrace.rpc.status import SlotStatus, SubtaskStatus
 
@@ -82,8 +83,9 @@ class StandingTime:
             if running_ms - stand.running_ms < STANDS_MS:
                 continue
             cause = look.cause(names, time)
+            held = look.held_input(plan.gates.get(node)) if cause.source is not None else ""
             next_end = min(each.next_end for each in windows)
-            waiting.append(Waiting(node, cause.on, cause.remedy, stand.since_ms, next_end, cause.source))
+            waiting.append(Waiting(node, held + cause.on, cause.remedy, stand.since_ms, next_end, cause.source))
         return tuple(waiting)
 
 
@@ -126,6 +128,12 @@ class _Look:
             return queued
         ahead = max(map(_own, partitions)) >= _own(holding) + AHEAD_MS
         return self._partition(slowest, holding) if ahead or holding.lag else self._next_row(slowest, partitions)
+
+    def held_input(self, gate: str | None) -> str:
+        """`input 1 of GATE: `, the one that the slowest subtask of a node with several inputs waits for; or nothing."""
+        subtasks = [each for each in self._subtasks if each.task == gate and each.waits_for_input is not None]
+        slowest = min(subtasks, key=lambda each: TIME_MIN if each.watermark is None else each.watermark, default=None)
+        return "" if slowest is None else f"input {slowest.waits_for_input} of {gate}: "
 
     def _slowest(self, names: Iterable[str]) -> _Slowest | None:
         """None: all sources have ended, or have no time."""

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from headrace.core.types import TimestampUnit
@@ -33,11 +33,16 @@ class WatchedSource:
 
 @dataclass(frozen=True, slots=True)
 class WatchedPlan:
-    """The nodes that are watched. windows: windowed step -> the sources that its rows come from."""
+    """The nodes that are watched.
+
+    windows   windowed step -> the sources that its rows come from
+    gates     windowed step -> the nearest node with several inputs that its rows come through, if there is one
+    """
 
     sources: tuple[WatchedSource, ...] = ()
     filters: tuple[str, ...] = ()
     windows: Mapping[str, tuple[str, ...]] | None = None
+    gates: Mapping[str, str] = field(default_factory=dict)
 
 
 def watched_plan(plan: PhysicalPlan) -> WatchedPlan:
@@ -53,7 +58,24 @@ def watched_plan(plan: PhysicalPlan) -> WatchedPlan:
         ),
         filters=tuple(node.node for node in steps if node.config.selects_rows),
         windows={node.node: _sources_of(plan, node.node) for node in steps if node.config.windowed},
+        gates=dict(_gates(plan)),
     )
+
+
+def _gates(plan: PhysicalPlan) -> Iterator[tuple[str, str]]:
+    from headrace.plan.physical import StepSpec
+
+    nearest: dict[str, str] = {}
+    # the plan's tasks are in topological order, and a node with several inputs heads its task
+    for task in plan.tasks:
+        inputs = plan.inputs(task.name)
+        if len(inputs) > 1:
+            nearest[task.name] = task.name
+        elif inputs and inputs[0].from_task in nearest:
+            nearest[task.name] = nearest[inputs[0].from_task]
+        if task.name in nearest:
+            steps = (node for node in task.nodes if isinstance(node, StepSpec) and node.config.windowed)
+            yield from ((node.node, nearest[task.name]) for node in steps)
 
 
 def _source(spec: SourceSpec, task: str) -> WatchedSource:

@@ -1,4 +1,4 @@
-"""Effects of the job machine: commands for its driver. Data only.
+"""Effects of the job machine: commands for its driver, and the event that the machine receives when one fails. Pure.
 
 The driver executes effects in order. `-> X, Y`: one of these events answers the effect. Effects that can fail or that
 need time promise such an event.
@@ -8,8 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import assert_never
 
 from headrace.checkpoint.manifest import CommittableDocument, Manifest, OutputTotal, StateHandle
+from headrace.coordinator.job import events as on
 from headrace.coordinator.job.events import Splits
 from headrace.coordinator.job.job_state import JobState
 from headrace.rpc.messages import Failure, ToSlot
@@ -97,7 +99,7 @@ class OpenHost:
     ConnectorHostFailed.
 
     foreign   `known` comes from a savepoint of another job: the stops of its splits are resolved again
-    accepted  topics that may be other ones than `known` says: they begin as new ones
+    accepted  topics that may differ from those of `known`: they begin as new ones
     """
 
     known: Splits
@@ -269,3 +271,42 @@ Effect = (
     | Entered
     | Ended
 )
+
+
+def failure_event(effect: Effect, failure: Failure) -> on.Event | None:
+    """Returns the event that replaces the promised one after an effect raised; None if the effect promises none.
+
+    After a decision in the journal the machine waits for a promised event without a time limit, so an effect that
+    raises must not leave the machine without one. The driver posts the effect's failure event instead, and the attempt
+    or the job fails with the cause. The failure of an effect that promises no event is only logged.
+
+    An effect may raise after its event was posted. Then the failure event is ignored, or it fails an attempt that had
+    no other problem. Both are safe: a failure event may arrive at any time.
+    """
+    match effect:
+        case ReadJournal() | WriteAttempt() | WriteCheckpoint() | WriteCommitted() | WriteStopping() | WriteFinished():
+            return on.JournalFailed(failure)
+        case RequestSlots() | DeploySlots() | SendAll():
+            return on.SlotFailed(0, failure)
+        case Send(index):
+            return on.SlotFailed(index, failure)
+        case ReleaseSlots():
+            # slots that could not be ended do not disturb the next attempt: its slots refuse their connections, and the
+            # driver drops their messages
+            return on.SlotsReleased()
+        case OpenHost():
+            return on.ConnectorHostFailed(failure)
+        case Describe(epoch):
+            return on.DescribeFailed(epoch, failure)
+        case Commit(epoch):
+            return on.CommitFailed(epoch, failure)
+        case Fence(attempt):
+            return on.FenceFailed(attempt, failure)
+        case WriteSavepoint(manifest):
+            return on.SavepointFailed(manifest.epoch, failure)
+        case (
+            CloseHost() | Discover() | Sweep() | Prune() | Answer() | RecordException() | Alarm() | Entered() | Ended()
+        ):
+            return None
+        case _:
+            assert_never(effect)

@@ -133,7 +133,7 @@ class SlotFailed:
 
 @dataclass(frozen=True, slots=True)
 class CauseFound:
-    """A slot of an attempt that is over has told what ended it, and no outage did.
+    """A slot of an earlier attempt has reported the cause of its end, which was no outage.
 
     The slots beside one that crashes lose their connection to it. Their failure arrives first.
     """

@@ -5,19 +5,19 @@ Only states change it. It lives as long as the job's driver.
 
 from __future__ import annotations
 
+import re
 import zlib
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Mapping, Set
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
 
 from headrace.checkpoint.manifest import Manifest, OutputTotal, SplitDocument
 from headrace.coordinator.job.config import Beginning, JobConfig
 from headrace.coordinator.job.effects import Alarm, Answer, Effect, ReadJournal, RecordException, ReleaseSlots
 from headrace.coordinator.job.events import JournalRead, Splits, StopAsked
-from headrace.coordinator.job.poison import Position, Positions, RepeatedFailures
-from headrace.coordinator.job.restart import RestartStrategy, may_restart, open_strategy
-from headrace.coordinator.job.stop_request import StopRequest
+from headrace.coordinator.job.restart import STABLE_MS, RestartStrategy, may_restart, open_strategy
 from headrace.core.errors import Domain
+from headrace.core.text.plural import plural
 from headrace.execution.plan_facts import PlanFacts
 from headrace.rpc.messages import Failure
 from headrace.spec.settings import NoRestart
@@ -206,8 +206,8 @@ class Job:
     def identify_splits(self, splits: Splits) -> None:
         """Replaces known splits that the enumerator returns with another identity: their log was not known before, or
         the user has accepted another one in its place."""
-        for source, found in splits.items():
-            now = {(split.topic, split.partition): split for split in found if split.identity}
+        for source, identified in splits.items():
+            now = {(split.topic, split.partition): split for split in identified if split.identity}
             self.splits[source] = tuple(
                 _identified(split, now.get((split.topic, split.partition), split))
                 for split in self.splits.get(source, ())
@@ -220,7 +220,7 @@ class Job:
             self.do(Answer(request.id, failure=failure))
 
     def note(self, failure: Failure, follows: str, attempt: int | None = None) -> None:
-        """Records a failure of the newest or a given attempt in the job's history."""
+        """Records a failure in the job's history. attempt: None: the newest."""
         self.failure = failure
         self.do(RecordException(self.attempt if attempt is None else attempt, failure, follows))
 
@@ -247,3 +247,140 @@ def _identified(known: SplitDocument, found: SplitDocument) -> SplitDocument:
     if not known.identity:
         return known.model_copy(update={"identity": found.identity})
     return known if known.identity == found.identity else found
+
+
+KINDS_MAX = 16
+"""Greatest number of different failures that are counted at a time; the one seen least recently is dropped."""
+PLACES_MAX = 4
+"""Greatest number of partitions that a message names."""
+_VARIES = re.compile(r"\bslot \S+|0x[0-9a-fA-F]+|/\S+|\d+")
+"""Parts of a message that vary between failures of one cause: names of slots, addresses, paths, numbers."""
+
+
+class Position(NamedTuple):
+    """The next position that a source reads of a partition."""
+
+    source: str
+    topic: str
+    partition: int
+    position: int
+
+
+Positions = Set[Position]
+
+
+class RepeatedFailures:
+    """Counts the failures of one job since its sources last advanced. Times are ms of one clock.
+
+    after   number of failures of one kind that end the job; None: no number does
+
+    A failure that repeats at the same positions will repeat again. A data error ends a job at once, because it names
+    its row. A panic of a library, a crash in native code or a bug of headrace names no row, and the job would restart
+    for ever: its sources read the same rows again. Outages are not counted, however often they repeat. They do not
+    reset the count: the first failure that arrives of an attempt may be that of a slot that lost its connection to the
+    one that crashed.
+    """
+
+    def __init__(self, after: int | None) -> None:
+        self._after = after
+        self._counts: dict[tuple[str | None, str], int] = {}
+        self._positions: Positions = frozenset()
+        self._failed_ms = 0
+
+    def on_checkpoint(self, positions: Positions, now_ms: int) -> None:
+        """Records a complete checkpoint, which ends the count if the job has moved on.
+
+        A checkpoint at the positions of the one before proves that only 10 minutes after a failure: until then the
+        attempt may not have read the row yet.
+        """
+        if positions != self._positions or now_ms - self._failed_ms >= STABLE_MS:
+            self._counts.clear()
+        self._positions = positions
+
+    def on_failure(self, failure: Failure, positions: Positions, now_ms: int) -> Failure | None:
+        """Returns the failure to end the job with, if this one has repeated too often; else None.
+
+        Called once for each failed attempt that no outage ended. positions: those at which the next one would begin.
+        """
+        if self._after is None:
+            return None
+        self._failed_ms = now_ms
+        if not self._positions <= positions:
+            # a checkpoint was recorded, and its attempt failed before the output was committed; a new partition alone
+            # is no progress
+            self._counts.clear()
+        self._positions = positions
+        kind = failure.node, _VARIES.sub("", failure.message.partition("\n")[0])
+        count = self._counts.pop(kind, 0) + 1
+        self._counts[kind] = count
+        if len(self._counts) > KINDS_MAX:
+            del self._counts[next(iter(self._counts))]
+        return _repeated(failure, count, positions) if count >= self._after else None
+
+
+def _repeated(failure: Failure, count: int, positions: Positions) -> Failure:
+    begins = f", each time after {_places(positions)}" if positions else ""
+    advice = (
+        "a row behind these positions may be the cause: correct the step that fails, or filter such rows before it, "
+        "and start the job from its last checkpoint; with `restart: {poison_after: off}` it tries for ever"
+    )
+    return replace(
+        failure,
+        message=f"the same failure {plural(count, 'time')} without progress{begins}: {failure.message}",
+        remedy=f"{failure.remedy}; {advice}" if failure.remedy else advice,
+        retry=False,
+    )
+
+
+def _places(positions: Positions) -> str:
+    ordered = sorted(positions)
+    shown = ", ".join(f"{each.topic}[{each.partition}] offset {each.position}" for each in ordered[:PLACES_MAX])
+    return shown if len(ordered) <= PLACES_MAX else f"{shown} and {len(ordered) - PLACES_MAX} more"
+
+
+LEAVE_SHARE = 4
+"""The last quarter of a stop's time is for the end itself: slots exit, and decided output is committed."""
+LEAVE_MS_MAX = 10_000
+"""Upper bound of that time."""
+
+
+@dataclass(slots=True)
+class StopRequest:
+    """A user's request to stop the job, and its bound. Times are arguments.
+
+        asked ───────────────────────────────> gives up ──────────> due
+              a last checkpoint may be taken            the job ends
+
+    A stop ends with a last epoch, which needs an attempt that runs. If none is complete when the stop gives up, the job
+    ends at its last complete checkpoint (`states.ending_early`).
+
+    id         of the user's request; empty if the stop was read from the journal
+    within_ms  the bound
+    due_ms     the time by which the job ends
+    folder     URL of the folder of its savepoint; None: it takes a checkpoint only
+    drain      time advances to its end first
+    why        the reason why no last checkpoint was taken; empty: it may still be
+    """
+
+    id: str
+    within_ms: int
+    due_ms: int
+    folder: str | None = None
+    drain: bool = False
+    why: str = ""
+
+    @property
+    def leave_ms(self) -> int:
+        """The time that is reserved for the end itself."""
+        return min(self.within_ms // LEAVE_SHARE, LEAVE_MS_MAX)
+
+    @property
+    def gives_up_ms(self) -> int:
+        """The time from which on no last checkpoint is waited for."""
+        return self.due_ms - self.leave_ms
+
+    @property
+    def needs_attempt(self) -> bool:
+        """Whether an attempt must run to fulfil it even though the last complete checkpoint has every row that was
+        read: it writes a savepoint, or advances time to its end."""
+        return self.folder is not None or self.drain

@@ -17,8 +17,7 @@ from typing import TYPE_CHECKING, assert_never
 
 from headrace.client.discovery import coordinator_file
 from headrace.coordinator.dispatch.term_handlers import TermHandlers
-from headrace.coordinator.leading.config import CoordinatorConfig
-from headrace.coordinator.leading.hosting import Hosting
+from headrace.coordinator.leading.config import CoordinatorConfig, Hosting
 from headrace.coordinator.leading.identity import read_identity
 from headrace.coordinator.leading.leader_line import LeaderLine
 from headrace.coordinator.leading.standby_app import holding_app, standby_app
@@ -44,10 +43,9 @@ from headrace.leadership.candidacy.candidacy import (
     Standing,
     StorageLost,
 )
-from headrace.leadership.elector import Elector, ElectorEvent
+from headrace.leadership.elector import Elector, ElectorEvent, SoleElector
 from headrace.leadership.leader import Leader
 from headrace.leadership.opening import open_elector
-from headrace.leadership.sole import SoleElector
 from headrace.processes.spawning import Starter
 
 if TYPE_CHECKING:
@@ -55,7 +53,7 @@ if TYPE_CHECKING:
 
 LOG = logging.getLogger("headrace.coordinator")
 LOOK_SECONDS = 1.0
-"""How often a standby looks who leads."""
+"""Interval at which a standby reads the leader."""
 TAKE_OVER_BACKOFF = Backoff(first_s=0.5, max_s=2.0)
 TAKE_OVER_SECONDS_MAX = 15.0
 """How long a candidate that was elected tries to reach the ledger, before another one may try."""
@@ -188,7 +186,7 @@ class Candidate:
         self._announcing = asyncio.create_task(announcing)
 
     async def _take_over(self, term: Term, elector: Elector) -> bool:
-        """Takes the ledger over, again and again while storage fails; returns whether it is this coordinator's."""
+        """Takes over the ledger, and retries while storage fails; returns whether this coordinator owns it."""
         loop = asyncio.get_running_loop()
         pause_s, deadline_s = 0.0, loop.time() + TAKE_OVER_SECONDS_MAX
         while not self._ended.is_set():

@@ -1,16 +1,20 @@
-"""The configuration of a coordinator."""
+"""The configuration of a coordinator, and the contract of a system that runs it."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
 from headrace.client.discovery import token_file
-from headrace.coordinator.leading.resources import ResourcesConfig
+from headrace.coordinator.fleet.shared_secrets import SharedSecrets
+from headrace.coordinator.leading.resources import OpenedResources, ResourcesConfig
 from headrace.coordinator.store.shared_ledger import SharedLedger
 from headrace.core.errors import UserError
 from headrace.core.network.hosts import LOOPBACK, host_port
 from headrace.core.settings import Home
+from headrace.leadership.elector import Elector
+from headrace.resources.worker_order import WorkerOrder
 from headrace.tls.files import TlsFiles
 
 _WILDCARDS = {"0.0.0.0", "::", ""}
@@ -68,3 +72,29 @@ class CoordinatorConfig:
 
     def _url(self, address: str) -> str:
         return f"{'http' if self.tls is None else 'https'}://{address}"
+
+
+class Hosting(Protocol):
+    """A system that runs the coordinator itself, as the coordinator uses it: it elects the coordinator, and has its
+    workers.
+
+    On hosts and on Kubernetes a coordinator is one process among others, and needs a configuration only. An application
+    of YARN *is* its coordinator (the ApplicationMaster): its live half belongs to the process, and outlives a term.
+    """
+
+    @property
+    def worker_secrets(self) -> SharedSecrets:
+        """Secrets that are replaced while workers run."""
+        ...
+
+    def elector(self) -> Elector:
+        """Returns the elector of this coordinator."""
+        ...
+
+    def open_resources(self, order: WorkerOrder, term: int) -> OpenedResources:
+        """Opens the driver for workers that are started with this order. Raises ExternalError."""
+        ...
+
+    def shutdown_requested(self) -> None:
+        """A client has asked for the end of the whole cluster. Must not block."""
+        ...

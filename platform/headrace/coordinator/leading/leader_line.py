@@ -20,9 +20,7 @@ from starlette.requests import ClientDisconnect
 from headrace.core.errors import ExternalError, HeadraceError, UserError
 from headrace.leadership.leader import FORWARDED_HEADER, STANDBY_HEADER, Leader
 from headrace.tls.contexts import client_context
-from headrace.tls.file_version import FileVersion
-from headrace.tls.files import CA_VARIABLE, TlsFiles
-from headrace.tls.named_server import NamedServer, named_authority
+from headrace.tls.files import CA_VARIABLE, FileVersion, NamedServer, TlsFiles, named_authority
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -120,7 +118,7 @@ class LeaderLine:
         except (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout) as error:
             return NotForwarded(_unreachable(leader, error), is_unheard=True)
         except httpx.HTTPError as error:
-            # it may have been handled: whoever sends it again has to know that
+            # it may have been handled: the client has to know that before it sends the request again
             return NotForwarded(_unreachable(leader, error), is_unheard=request.method in {"GET", "HEAD"})
         try:
             await _answered(response, send)

@@ -12,8 +12,7 @@ from headrace.coordinator.provisioning.config import ProvisioningConfig
 from headrace.core.errors import UserError
 from headrace.core.network.hosts import LOOPBACK, is_loopback
 from headrace.core.settings import Home
-from headrace.resources.driver import ResourceDriver
-from headrace.resources.target import ResourceTarget
+from headrace.resources.driver import ResourceDriver, ResourceTarget
 from headrace.resources.worker_order import WorkerOrder
 
 
@@ -23,7 +22,7 @@ class ResourcesConfig:
 
     target          where
     provisioning    how many
-    worker_address  HOST:PORT at which they reach the control plane of whoever leads; None: as clients find the leader
+    worker_address  HOST:PORT at which they reach the control plane of the leader; None: as clients find the leader
     workers_file    what pods are made of (`resources.kubernetes.workers_file`)
     """
 
@@ -51,8 +50,7 @@ def open_resources(config: ResourcesConfig, home: Home, order: WorkerOrder, term
             return OpenedResources(WorkerProcesses(home, order, worker_environment(os.environ)), prefix)
         case ResourceTarget.KUBERNETES:
             from headrace.kubernetes.connection import open_connection
-            from headrace.resources.kubernetes.worker_pods import WorkerPods
-            from headrace.resources.kubernetes.workers_file import read_workers_file
+            from headrace.resources.kubernetes.worker_pods import WorkerPods, read_workers_file
 
             if config.workers_file is None:
                 raise UserError("--resources kubernetes needs --workers-file", remedy="give the file of the ConfigMap")

@@ -1,7 +1,7 @@
-"""What a coordinator answers while it does not lead, and what a leader notes of its standbys.
+"""The answers of a coordinator that does not lead, and a leader's notes on its standbys.
 
     standby   GET /v1/health is answered; everything else is forwarded to the leader, or 503
-    holding   a leader in doubt: what changes nothing is answered as before, everything else with 503
+    holding   a leader in doubt: a request that changes nothing is answered as before, everything else with 503
 
 A 503 with LEADER_HEADER says that no coordinator has handled the request: a client may send it again. 502 says that the
 leader may have.
@@ -60,7 +60,7 @@ def standby_app(
 
 
 def holding_app(app: ASGIApp, reason: str) -> ASGIApp:
-    """The application of a leader in doubt. app: what answered before."""
+    """The application of a leader in doubt. app: the application until then."""
 
     async def held(scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http" and scope["method"] not in _READS:
@@ -91,9 +91,9 @@ def _own_answer(request: Request, tokens: Tokens | None, leader: Leader | None, 
     """The answer of a standby itself; None: the leader's is wanted."""
     if tokens is None:
         return _unavailable(_waits("it has not read the cluster's tokens yet"))
-    found = refused(request, tokens)
-    if found is not None:
-        return found
+    refusal = refused(request, tokens)
+    if refusal is not None:
+        return refusal
     if request.url.path == _HEALTH and request.method in _READS:
         return JSONResponse(Health(status="standby", version=__version__).model_dump(mode="json"))
     # its own address is that of its last term; a standby that forwarded this to another one knows an old leader

@@ -14,8 +14,7 @@ from headrace.coordinator.dispatch.dispatcher import Dispatcher
 from headrace.coordinator.dispatch.term_handlers import TermHandlers
 from headrace.coordinator.fleet.fleet import Fleet
 from headrace.coordinator.fleet.provisioner import Provisioner
-from headrace.coordinator.leading.config import CoordinatorConfig
-from headrace.coordinator.leading.hosting import Hosting
+from headrace.coordinator.leading.config import CoordinatorConfig, Hosting
 from headrace.coordinator.leading.identity import ClusterIdentity, taken_over_identity
 from headrace.coordinator.leading.resources import listening_host, open_resources
 from headrace.coordinator.leading.standby_app import noting_app
@@ -23,8 +22,7 @@ from headrace.coordinator.rest.app import rest_app
 from headrace.coordinator.store.job_store import JobStore
 from headrace.core.clock import SystemClock
 from headrace.core.settings import Home
-from headrace.leadership.candidacy.candidacy import WorkersLost
-from headrace.leadership.candidacy.worker_watch import WorkerWatch
+from headrace.leadership.candidacy.candidacy import WorkersLost, WorkerWatch
 from headrace.processes.spawning import SpawnStarter, Starter
 from headrace.resources.worker_order import WorkerOrder
 from headrace.rpc.time_settings import times_from

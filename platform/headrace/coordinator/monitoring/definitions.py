@@ -182,4 +182,4 @@ METRICS: tuple[Metric, ...] = (
     PARTITION_DELAY,
     PARTITION_IDLE,
 )
-"""All metrics: what is not listed here is not exposed."""
+"""All metrics. Others are not exposed."""

@@ -1,4 +1,4 @@
-"""Decides which workers a cluster starts and releases. Pure: what the system lists and what jobs need in, effects out.
+"""Decides which workers a cluster starts and releases. Pure: the system's list and the jobs' needs in, effects out.
 
     StartWorker ──> STARTING ── it joins ──> JOINED ── not needed for `idle_ms` ──────> LEAVING ── not listed ──> gone
                        │                        └─── its process ends, or it is lost ──────^
@@ -92,7 +92,7 @@ class EndedWorker:
 
 @dataclass(frozen=True, slots=True)
 class ProvisioningView:
-    """What users see of it. expected: workers that have not joined; trouble: why there are too few, empty: none is
+    """The part that users see. expected: workers that have not joined; trouble: why there are too few, empty: none is
     known; slots_max: of the largest cluster that it makes; ended: the last `ENDED_MAX`, oldest first."""
 
     expected: tuple[ExpectedWorker, ...]
@@ -231,7 +231,7 @@ class Provisioning:
         own = self._own.setdefault(name, _Own())
         has_just_ended = report.phase is WorkerPhase.ENDED and own.phase is not WorkerPhase.ENDED
         own.phase, own.reason = report.phase, report.reason
-        # the system may name the reason after the connection has ended, or after the worker was given up
+        # the system may name the reason after the connection has ended, or after the worker was abandoned
         if has_just_ended and report.reason and (own.released_ms is None or own.is_lost):
             self._ended_last.append(EndedWorker(name, report.reason))
         if own.released_ms is not None:

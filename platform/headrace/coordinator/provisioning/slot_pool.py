@@ -114,8 +114,8 @@ class PooledWorker:
 
 @dataclass(frozen=True, slots=True)
 class Demand:
-    """What the jobs need: `slots` that each holds or requests; `workers` that can be granted; `leaving`: those that are
-    connected and are not granted any more."""
+    """The needs of the jobs: `slots` that each holds or requests; `workers` that can be granted; `leaving`: those that
+    are connected and are not granted any more."""
 
     slots: int
     workers: tuple[PooledWorker, ...]
@@ -181,10 +181,10 @@ class SlotPool:
         busy: Sequence[SlotInfo] = (),
     ) -> Changed:
         """Registers a worker, for the first time or again. `idle` and `busy` are all the slots that it has."""
-        known = self._workers.setdefault(worker, _Worker(host, pid, slots_max))
-        known.host, known.pid, known.slots_max = host, pid, slots_max
+        entry = self._workers.setdefault(worker, _Worker(host, pid, slots_max))
+        entry.host, entry.pid, entry.slots_max = host, pid, slots_max
         present = {info.slot for info in (*idle, *busy)}
-        lost = self._forget(slot for slot in list(known.slots) if slot not in present)
+        lost = self._forget(slot for slot in list(entry.slots) if slot not in present)
         strangers = []
         for info in idle:
             # a slot that is held here stays held although the worker reports it as idle: its deployment may be in
@@ -212,27 +212,27 @@ class SlotPool:
 
     def worker_lost(self, worker: str) -> Changed:
         """Removes a worker with all of its slots."""
-        known = self._workers.get(worker)
-        lost = () if known is None else self._forget(list(known.slots))
+        entry = self._workers.get(worker)
+        lost = () if entry is None else self._forget(list(entry.slots))
         self._workers.pop(worker, None)
         # the cluster is smaller now: a request that has become too large for it no longer blocks later ones
         return Changed(lost, self._serve())
 
     def drain(self, worker: str) -> Changed:
         """Grants no slot of an idle worker any more. A worker with slots in use, or an unknown one, stays as it is."""
-        known = self._workers.get(worker)
-        if known is not None and known.is_idle():
-            known.drained = True
+        entry = self._workers.get(worker)
+        if entry is not None and entry.is_idle():
+            entry.drained = True
         # the cluster is smaller now, as when a worker is lost
         return Changed(grants=self._serve())
 
     def leave(self, worker: str) -> Leaving:
         """Grants no slot of a worker any more, whether it is idle or not. Unknown workers are ignored."""
-        known = self._workers.get(worker)
-        if known is None:
+        entry = self._workers.get(worker)
+        if entry is None:
             return Leaving()
-        known.drained = True
-        held = [slot for slot in known.slots.values() if slot.holder is not None]
+        entry.drained = True
+        held = [slot for slot in entry.slots.values() if slot.holder is not None]
         holdings = tuple(Holding(*slot.holder, slot.place.slot, worker) for slot in held if slot.holder is not None)
         return Leaving(holdings, self._serve())
 
@@ -258,10 +258,10 @@ class SlotPool:
         """Releases a slot. If it was deployed to, its process exits and it cannot be granted again; otherwise
         (`deployed=False`) it is free. Ignores unknown slots.
         """
-        known = self._slots.get(slot)
-        if known is not None and known.use is SlotUse.HELD:
-            known.holder = None
-            known.use = SlotUse.SPENT if deployed else SlotUse.FREE
+        entry = self._slots.get(slot)
+        if entry is not None and entry.use is SlotUse.HELD:
+            entry.holder = None
+            entry.use = SlotUse.SPENT if deployed else SlotUse.FREE
         return self._serve()
 
     def release_attempt(self, job: str, attempt: int, *, deployed: bool = True) -> tuple[Grant, ...]:

@@ -2,13 +2,14 @@
 
 It owns routes, limits of a request, and the status of an error. It decides nothing about jobs.
 
-A request passes three checks before anything of it is parsed: its token (`access`), its origin (`cross_site`), and the
+A request passes three checks before anything of it is parsed: its token (`access`), its origin (`refusal`), and the
 size of its body. A page that reaches the API under a name of its own (DNS rebinding) has no token.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
 from typing import Annotated
 
 from fastapi import APIRouter, FastAPI, Query, Request, Security
@@ -51,7 +52,6 @@ from headrace.client.requests import (
     SubmitRequest,
 )
 from headrace.coordinator.monitoring.exposition import MEDIA_TYPE
-from headrace.coordinator.rest.access.cross_site import refusal
 from headrace.coordinator.rest.access.tokens import Tokens, denial
 from headrace.coordinator.rest.service import ClusterService, JobConflictError, JobNotFoundError, OutputService
 from headrace.core.errors import Domain, ExternalError, HeadraceError, UserError
@@ -77,7 +77,7 @@ _ERRORS: dict[int | str, dict[str, object]] = {
 
 
 def rest_app(service: ClusterService, tokens: Tokens) -> FastAPI:
-    """Returns the application. `tokens`: what clients must send as `Authorization: Bearer ..`."""
+    """Returns the application. `tokens`: clients must send one as `Authorization: Bearer ..`."""
     app = FastAPI(
         title="Headrace",
         version="v1",
@@ -124,11 +124,11 @@ def _jobs(service: ClusterService) -> APIRouter:
             return await service.job(job)
         # for those who look often: subtasks and partitions are most of the answer
         detailed = frozenset(node or ())
-        found = await service.job(job, detailed=detailed)
+        job_status = await service.job(job, detailed=detailed)
         # a job that has ended keeps its last status whole
         bare = {"subtasks": (), "partitions": ()}
-        nodes = (each if each.node in detailed else each.model_copy(update=bare) for each in found.nodes)
-        return found.model_copy(update={"nodes": tuple(nodes)})
+        nodes = (each if each.node in detailed else each.model_copy(update=bare) for each in job_status.nodes)
+        return job_status.model_copy(update={"nodes": tuple(nodes)})
 
     @router.get("/figures", operation_id="figures")
     async def figures() -> JobFiguresList:
@@ -363,3 +363,56 @@ def _output_routes(output: Callable[[], OutputService]) -> APIRouter:
         return await output().redrive(job, body)
 
     return router
+
+
+_OWN_SITE = {"same-origin", "none"}
+"""`none`: the user navigated directly, for example by a typed address."""
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """The status and the reason of a refused request."""
+
+    status: int
+    error: UserError
+
+
+def refusal(method: str, headers: Mapping[str, str]) -> Refusal | None:
+    """Returns the refusal of a request that a web page of another origin makes a user's browser send, or None.
+
+    headers   by lower-case name
+
+    A page may send simple requests (GET, HEAD, and POST with a form's content type) without a preflight request, to any
+    address that the browser reaches, including loopback. The page cannot read the responses, but the requests have
+    their effects. Browsers identify the page in `Origin` and `Sec-Fetch-Site`, which no script can change. All other
+    requests need a preflight request, which this server never accepts: therefore a POST has to be JSON.
+
+    See "Cross-Site Request Forgery Prevention" of OWASP, and Fetch Metadata (W3C).
+    """
+    site, origin = headers.get("sec-fetch-site"), headers.get("origin")
+    if site is not None and site not in _OWN_SITE and not _navigates(method, headers):
+        return Refusal(403, UserError(f"a web page of another site sent this request ({site})", remedy=_REMEDY))
+    if origin is not None and _authority(origin) != headers.get("host"):
+        return Refusal(403, UserError(f"a web page of {origin} sent this request", remedy=_REMEDY))
+    if method == "POST" and not _is_json(headers.get("content-type", "")):
+        text = "a POST request has to say `Content-Type: application/json`"
+        return Refusal(415, UserError(text, remedy="also where it has no body: browsers let no other page send that"))
+    return None
+
+
+_REMEDY = "requests of browsers are answered for this address's own pages only"
+
+
+def _navigates(method: str, headers: Mapping[str, str]) -> bool:
+    """Whether the user followed a link. That is allowed: it changes nothing, and the page with the link cannot read the
+    response."""
+    return method in {"GET", "HEAD"} and headers.get("sec-fetch-mode") == "navigate"
+
+
+def _authority(origin: str) -> str:
+    """Returns `host:port` of an origin; for the opaque origin `null` it returns no valid host."""
+    return origin.partition("://")[2]
+
+
+def _is_json(content_type: str) -> bool:
+    return content_type.partition(";")[0].strip().lower() == "application/json"

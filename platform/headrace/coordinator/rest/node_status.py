@@ -24,7 +24,7 @@ NO_TOTALS = NodeTotals(0, 0, 0, 0, None, None, Rate(), Rate())
 
 @dataclass(frozen=True, slots=True)
 class _Node:
-    """What is known of one node.
+    """The known facts of one node.
 
     counters      over the job's life
     subtasks      the newest report of each of its subtasks, with its slot
@@ -209,8 +209,8 @@ def _idle(status: SubtaskStatus) -> float:
 
 
 def _sum(values: Iterable[int | None]) -> int | None:
-    known = [value for value in values if value is not None]
-    return sum(known) if known else None
+    present = [value for value in values if value is not None]
+    return sum(present) if present else None
 
 
 def _slot(slots: tuple[PooledSlot, ...], index: int) -> PooledSlot | None:

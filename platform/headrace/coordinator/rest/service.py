@@ -71,7 +71,7 @@ class ClusterService(Protocol):
     ) -> Trigger:
         """Stops a job after a last checkpoint, with a savepoint under this folder, or without one. drain: time advances
         to its end before, so that every window fires. within_ms: it ends within this time, at its last complete
-        checkpoint if it takes no other one; None: 60 s."""
+        checkpoint if none completes; None: 60 s."""
         ...
 
     async def cancel(self, reference: str) -> Trigger:

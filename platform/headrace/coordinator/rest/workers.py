@@ -45,7 +45,7 @@ def with_ends(status: JobStatus, view: ProvisioningView) -> JobStatus:
 
 
 def with_reason(status: JobStatus, pool: PoolView, view: ProvisioningView) -> JobStatus:
-    """Returns the status with what the system says about missing workers, if the job waits for them."""
+    """Returns the status with the system's reasons for missing workers, if the job waits for them."""
     if not any(each.job == status.job_id for each in pool.queued):
         return status
     text = "; ".join(_reasons(status.job_id, pool, view))

@@ -12,13 +12,16 @@ decides which epoch or attempt is the newest: the journal does.
 
 from __future__ import annotations
 
+import asyncio
 import logging
+import re
 import secrets
 import shutil
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any, Protocol, TypeVar
 
 from pydantic import ValidationError
 
@@ -42,7 +45,6 @@ from headrace.coordinator.ledger.records import (
     Submitted,
     TriggerKept,
 )
-from headrace.coordinator.store.earlier_home import earlier_jobs, remove_earlier_files
 from headrace.coordinator.store.ledger_store import LedgerReplacedError, LedgerStore
 from headrace.coordinator.store.sealing import Sealer
 from headrace.coordinator.store.shared_ledger import SharedLedger
@@ -50,7 +52,142 @@ from headrace.coordinator.store.submission import JobSubmission
 from headrace.core.clock import Clock, SystemClock
 from headrace.core.errors import ExternalError, HeadraceError
 from headrace.core.files.private_files import make_private_folder
+from headrace.core.files.replaced_file import remove_file
 from headrace.core.settings import Home
+from headrace.leadership.candidacy.candidacy import Replaced, StorageLost, TermOver
+
+WATCH_S = 5.0
+"""Interval at which an idle coordinator checks whether another one has taken its jobs over."""
+STORAGE_LOST_S = 60.0
+"""After this time without its ledger a coordinator that has standbys gives up: another host may reach the storage. A
+shorter outage, which all hosts have at the same time, stops no job."""
+T = TypeVar("T")
+
+
+class Blocking(Protocol):
+    """Runs a function in a thread."""
+
+    def __call__(self, work: Callable[[], T]) -> Coroutine[Any, Any, T]:
+        """Returns what `work` returns."""
+        ...
+
+
+class WatchedStore:
+    """One coordinator's job store, as the event loop uses it: calls run in threads.
+
+    on_over   called when another coordinator has taken the jobs over, or the ledger was unreachable for
+              `STORAGE_LOST_S`
+
+    A coordinator detects that it has lost the ledger by its next write, or by a check every `WATCH_S`.
+    """
+
+    def __init__(self, store: JobStore, blocking: Blocking, on_over: Callable[[TermOver], None]) -> None:
+        self._store = store
+        self._blocking = blocking
+        self._on_over = on_over
+        self._closing = asyncio.Event()
+        self._reached_s = 0.0
+        """Start of the last check that storage answered, by the loop's clock."""
+        self._trouble = "storage does not answer"
+
+    async def call(self, work: Callable[[], T]) -> T:
+        """Runs a call of the job store in a thread."""
+        try:
+            return await self._blocking(work)
+        except LedgerReplacedError as error:
+            self._on_over(Replaced(error.message))
+            raise
+
+    async def watch(self) -> None:
+        """Checks every `WATCH_S` whether this coordinator still has the ledger, until `close`."""
+        loop = asyncio.get_running_loop()
+        self._reached_s = loop.time()
+        closing, looking = asyncio.create_task(self._closing.wait()), asyncio.create_task(self._watch())
+        try:
+            while not (closing.done() or looking.done()):
+                await asyncio.wait({closing, looking}, timeout=WATCH_S, return_when=asyncio.FIRST_COMPLETED)
+                # A look that hangs counts as one that failed: a client of storage that is cut off may try for minutes.
+                if not closing.done() and loop.time() - self._reached_s >= STORAGE_LOST_S:
+                    self._on_over(StorageLost(f"its ledger has been out of reach for long: {self._trouble}"))
+                    # it goes on if there is no standby
+                    self._reached_s = loop.time()
+            if looking.done():
+                looking.result()
+        finally:
+            closing.cancel()
+            looking.cancel()
+
+    async def _watch(self) -> None:
+        """Returns when another coordinator has the ledger."""
+        while True:
+            await asyncio.sleep(WATCH_S)
+            asked_s = asyncio.get_running_loop().time()
+            try:
+                await self.call(self._store.require_own)
+                self._reached_s = asked_s
+            except LedgerReplacedError:
+                return
+            except ExternalError as error:
+                self._trouble = error.message
+                LOG.warning("whether another coordinator leads is unknown: %s", error.message)
+
+    def close(self) -> None:
+        """Ends the watch."""
+        self._closing.set()
+
+
+_JOB_ID = re.compile(r"[0-9a-f]{12}\Z")
+_FILES = ("job.json", "result.json", "history.json")
+_Earlier = Submitted | HistoryKept | Ended
+
+
+def earlier_jobs(root: Path, sealer: Sealer) -> tuple[list[_Earlier], list[Path]]:
+    """Returns the changes that add the jobs below `root` to a ledger, and their folders. A job that cannot be read is
+    logged, and its files are not changed.
+
+    Until version 0.1 a home had no ledger, and each job had files in `$HEADRACE_HOME/jobs/<job id>/`:
+
+        job.json      the submission, with secrets: mode 0600
+        result.json   the end of the job
+        history.json  failures, attempts, rescales
+    """
+    changes: list[_Earlier] = []
+    folders = []
+    for folder in _folders(root):
+        try:
+            changes += _changes(folder, sealer)
+        except (OSError, ValidationError) as error:
+            LOG.warning("job %s cannot be read and is left alone: %s", folder.name, error)
+        else:
+            folders.append(folder)
+    return changes, folders
+
+
+def remove_earlier_files(folders: Iterable[Path]) -> None:
+    """Deletes the files of jobs that are in the ledger now: they contain secrets. Called once the record is durable."""
+    for folder in folders:
+        for name in _FILES:
+            remove_file(folder / name)
+
+
+def _folders(root: Path) -> list[Path]:
+    # a folder without job.json is a submission that a crash interrupted before it was accepted
+    if not root.is_dir():
+        return []
+    return sorted(each for each in root.iterdir() if _JOB_ID.match(each.name) and (each / "job.json").is_file())
+
+
+def _changes(folder: Path, sealer: Sealer) -> list[_Earlier]:
+    submission = JobSubmission.model_validate_json((folder / "job.json").read_bytes())
+    changes: list[_Earlier] = [Submitted(job=folder.name, sealed=sealer.seal(submission.model_dump_json().encode()))]
+    history, result = folder / "history.json", folder / "result.json"
+    if history.is_file():
+        kept = JobHistory.model_validate_json(history.read_bytes())
+        changes.append(HistoryKept(job=folder.name, history=kept))
+    if result.is_file():
+        changes.append(Ended(job=folder.name, result=JobResult.model_validate_json(result.read_bytes())))
+    return changes
+
 
 LOG = logging.getLogger("headrace.coordinator")
 ENDED_MAX = 50
@@ -76,7 +213,7 @@ class _Waiting:
 
 @dataclass(slots=True)
 class _Queue:
-    """Changes that the next record takes. Its lock is held for moments, the store's while a record is written."""
+    """Changes for the next record. Its lock is held for moments, the store's while a record is written."""
 
     lock: threading.Lock = field(default_factory=threading.Lock)
     waiting: list[_Waiting] = field(default_factory=list)
@@ -136,7 +273,7 @@ class JobStore:
             return self._identity_in(self._opened(is_elected))
 
     def read_identity(self) -> StoredIdentity | None:
-        """The cluster's identity as the ledger has it; takes nothing over. Raises ExternalError."""
+        """The cluster's identity in the ledger, which keeps its owner. Raises ExternalError."""
         with self._writing:
             return self._identity_in(self._store.ledger if self._term else self._store.load())
 
@@ -216,12 +353,12 @@ class JobStore:
                 self._store.require_own()
 
     def _identity_in(self, ledger: Ledger) -> StoredIdentity | None:
-        found = ledger.identity
-        if found is None:
+        identity = ledger.identity
+        if identity is None:
             return None
-        sealed = found.tokens
+        sealed = identity.tokens
         tokens = None if sealed is None else ClusterTokens.model_validate_json(self._sealer.unseal(sealed))
-        return StoredIdentity(found.cluster, tokens)
+        return StoredIdentity(identity.cluster, tokens)
 
     def _unsealed(self, job: LedgerJob) -> StoredJob:
         submission = JobSubmission.model_validate_json(self._sealer.unseal(job.sealed))
@@ -258,7 +395,7 @@ class JobStore:
         except LedgerReplacedError:
             raise
         except ExternalError as error:
-            # the changes are written: their callers must not be told otherwise
+            # the changes are written: their callers must not receive an error
             LOG.warning("the ledger is not compacted: %s", error)
 
     def _opened(self, is_elected: Callable[[], bool] = lambda: True) -> Ledger:

@@ -30,7 +30,7 @@ class SharedLedger:
 
 
 def shared_ledger(election: str | None, url: str | None, key_file: Path | None) -> SharedLedger | None:
-    """The ledger of the given options. By default that of an election in a folder is in the same folder, with its key.
+    """The ledger that the options name. By default that of an election in a folder is in the same folder, with its key.
 
     Raises UserError if an option is missing.
     """

@@ -1,4 +1,4 @@
-"""What a user has submitted, as the job store keeps it."""
+"""A user's submission, in the form in which the job store keeps it."""
 
 from __future__ import annotations
 

@@ -50,3 +50,6 @@ class MutualProof:
 def _with_length(part: bytes) -> bytes:
     # without lengths, ("ab", "c") and ("a", "bc") would be the same message
     return len(part).to_bytes(4, "big") + part
+
+
+WHERE_A_TOKEN_LIES = "The token lies in $HEADRACE_HOME/cluster/token of the coordinator, or where its --token-file says"

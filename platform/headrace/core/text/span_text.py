@@ -1,6 +1,8 @@
-"""Spans of time as text for people; `core.config.duration_text` writes those of settings."""
+"""Spans of time and moments as text for people; `core.config.duration_text` writes the spans of settings."""
 
 from __future__ import annotations
+
+from datetime import UTC, datetime
 
 
 def span_text(ms: int) -> str:
@@ -16,3 +18,11 @@ def span_text(ms: int) -> str:
         if seconds >= size:
             return f"{seconds // size:,} {name} {seconds % size // part} {below}"
     raise AssertionError("a minute is the smallest of them")
+
+
+def moment_text(ms: int) -> str:
+    """Epoch ms as `2024-05-01 08:00:00`, in UTC; the number itself where no calendar has it."""
+    try:
+        return datetime.fromtimestamp(ms / 1_000, UTC).strftime("%Y-%m-%d %H:%M:%S")
+    except (ValueError, OverflowError, OSError):
+        return f"{ms:,} ms since 1970"

@@ -1,4 +1,4 @@
-"""Words of other systems for what a pipeline file calls otherwise. For remedies only: a file takes our words alone."""
+"""Other systems' words for names in a pipeline file. For remedies only: a file accepts Headrace's words alone."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""A cluster of headrace on Kubernetes: what is applied for it, and how it is applied and deleted."""
+"""A cluster of headrace on Kubernetes: its objects, and how they are applied and deleted."""

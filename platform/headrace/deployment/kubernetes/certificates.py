@@ -3,8 +3,8 @@
     Secret NAME-authority   ca.crt, ca.key: made once; no pod has it
     Secret NAME-tls         tls.crt, tls.key, ca.crt: mounted by all pods; issued again 30 days before its end
 
-Pods read the files of a Secret that is replaced within a minute or so, and take them over while jobs run. A Secret
-NAME-tls that somebody else has made, such as cert-manager, is used as it is.
+Pods read the files of a Secret that is replaced within a minute or so, and use them while jobs run. A Secret
+NAME-tls of another program, such as cert-manager, is used unchanged.
 """
 
 from __future__ import annotations
@@ -18,10 +18,9 @@ from headrace.client.cluster_secret import server_name, tls_secret
 from headrace.core.errors import UserError
 from headrace.deployment.kubernetes.cluster_spec import KubernetesCluster
 from headrace.deployment.kubernetes.own_objects import OwnObjects
-from headrace.kubernetes.collection import Collection
 from headrace.kubernetes.connection import Connection
-from headrace.kubernetes.documents import Document, text_at
-from headrace.resources.kubernetes.labels import COORDINATOR, labels_of
+from headrace.kubernetes.documents import Collection, Document, text_at
+from headrace.resources.kubernetes.worker_pod import COORDINATOR, labels_of
 from headrace.tls.issuing import KeyPair, is_due, issued, new_authority
 
 _FILES = ("tls.crt", "tls.key", "ca.crt")
@@ -33,7 +32,7 @@ def authority_secret(name: str) -> str:
 
 
 def certificate_names(name: str, namespace: str, control_service: str) -> tuple[str, ...]:
-    """What the certificate of a cluster is good for: its services, and a port-forward to this host."""
+    """The names in the certificate of a cluster: its services, and this host for a port-forward."""
     return (server_name(name, namespace), f"{control_service}.{namespace}.svc", "localhost", "127.0.0.1")
 
 
@@ -45,7 +44,7 @@ class Certificates:
         self._cluster = cluster
 
     def require_usable(self, connection: Connection, namespace: str) -> None:
-        """Raises UserError for Secrets of somebody else that cannot be used: a certificate without one of its files, or
+        """Raises UserError for Secrets of another owner that cannot be used: a certificate without one of its files, or
         an authority."""
         secret = tls_secret(self._cluster)
         owner = self._objects.other_owner("Secret", secret)
@@ -61,8 +60,7 @@ class Certificates:
             )
 
     def ensure(self, cluster: KubernetesCluster, names: tuple[str, ...]) -> None:
-        """Issues the cluster's certificate, unless one is there that lasts and is good for all names, or that somebody
-        else has made."""
+        """Issues the cluster's certificate, unless a valid one with all names exists, or one of another owner."""
         now, name = datetime.now(UTC), tls_secret(cluster.name)
         found = self._objects.find("Secret", name)
         if self._objects.other_owner("Secret", name) or (found is not None and not _is_due(found, names, now)):
@@ -88,7 +86,7 @@ class Certificates:
             self._objects.patch("Secret", name, {"metadata": {"ownerReferences": [dict(owner)]}})
 
     def delete(self) -> None:
-        """Deletes the Secrets, but for those of somebody else."""
+        """Deletes the Secrets, except for those of another owner."""
         for name in (tls_secret(self._cluster), authority_secret(self._cluster)):
             self._objects.delete("Secret", name)
 

@@ -1,14 +1,16 @@
-"""Reads the description of a cluster on Kubernetes from a YAML file."""
+"""Reads files of this host for a cluster on Kubernetes: its description, and the program of an application."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 from headrace.core.errors import UserError
-from headrace.deployment.description import BYTES_MAX, described, read_document
+from headrace.deployment.description import described, read_document
 from headrace.deployment.kubernetes.cluster_spec import ClusterSpec
+from headrace.deployment.kubernetes.work import PROGRAM, WORK_FOLDER, Work
 
-__all__ = ["BYTES_MAX", "cluster_spec", "read_cluster_file"]
+IN_IMAGE = "local://"
+"""Begins the name of a program that the image holds."""
 
 
 def read_cluster_file(path: Path) -> ClusterSpec:
@@ -24,3 +26,17 @@ def cluster_spec(document: object, where: str) -> ClusterSpec:
     except UserError as error:
         raise UserError(f"{where}: workers: {error.message}", remedy=error.remedy) from error
     return spec
+
+
+def program_work(program: str) -> Work:
+    """The work of a cluster that serves an application. program: a file here, or `local://` and the path of one in the
+    image. Raises UserError."""
+    if program.startswith(IN_IMAGE):
+        return Work((PROGRAM, program.removeprefix(IN_IMAGE)))
+    file = Path(program)
+    if file.suffix != ".py" or not file.is_file():
+        raise UserError(
+            f"{program} is no Python program",
+            remedy=f"name a .py file that submits jobs, or {IN_IMAGE}/path/in/the/image.py",
+        )
+    return Work((PROGRAM, f"{WORK_FOLDER}/{file.name}"), {file.name: file.read_bytes()})

@@ -1,5 +1,5 @@
-"""The description of a cluster on Kubernetes: what a file for `headrace cluster start --target kubernetes` holds. Data
-and its checks only.
+"""The description of a cluster on Kubernetes: the file for `headrace cluster start --target kubernetes`. Data and its
+checks only.
 """
 
 from __future__ import annotations
@@ -135,8 +135,7 @@ class ClusterSpec(FileModel):
 
 @dataclass(frozen=True, slots=True)
 class KubernetesCluster:
-    """A cluster of headrace in a namespace. name: of its objects; work: what it serves, if it is the cluster of one job
-    or application."""
+    """A cluster of headrace in a namespace. name: of its objects; work: None for a cluster that serves many jobs."""
 
     name: str
     namespace: str

@@ -4,7 +4,7 @@
             owns the others; budget and policies that are no longer asked for are deleted
     stop    the Deployment with its pods and all that it owns, then the Lease; Secrets stay, unless they are to go
 
-What somebody else has made, whatever its name, is neither changed nor deleted (`own_objects`).
+Objects of another owner are neither changed nor deleted, whatever their names (`own_objects`).
 
 Secrets outlive the cluster: without the key nobody can read the jobs of the ledger, and a cluster of that name that is
 started again goes on with them. A cluster that serves one job or application is not started again: its Secrets go.
@@ -16,34 +16,31 @@ import base64
 import contextlib
 import secrets
 import time
-from collections.abc import Callable, Container, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from headrace.client.cluster_secret import credentials_secret
 from headrace.core.errors import ExternalError
-from headrace.deployment.kubernetes.attendant_pods import work_secret
 from headrace.deployment.kubernetes.certificates import Certificates, certificate_names
 from headrace.deployment.kubernetes.cluster_spec import KubernetesCluster
-from headrace.deployment.kubernetes.coordinator_pods import coordinator_trouble, refused_pods
 from headrace.deployment.kubernetes.manifests import (
     config_name,
     control_service,
     deployment,
     owned_documents,
     secret,
+    work_secret,
 )
 from headrace.deployment.kubernetes.own_objects import OwnObjects
 from headrace.deployment.kubernetes.protections import protection_names
-from headrace.kubernetes.collection import Collection
 from headrace.kubernetes.connection import Connection
-from headrace.kubernetes.documents import Document, metadata_of, text_at
+from headrace.kubernetes.documents import Collection, Document, documents_at, metadata_of, text_at, value_at
 from headrace.kubernetes.ownership import Claim, belongs_to_deployment
 from headrace.kubernetes.refusals import ForbiddenError, NotFoundError
 from headrace.leadership.leader import Leader
 from headrace.leadership.lease_record import API, PLURAL, LeaseRecord
-from headrace.resources.kubernetes.labels import COORDINATOR, WORKER, selector_of
-from headrace.resources.kubernetes.worker_pod import Owner
+from headrace.resources.kubernetes.worker_pod import COORDINATOR, WORKER, Owner, end_of, pending_reason, selector_of
 
 START_SECONDS, STOP_SECONDS = 300.0, 180.0
 LOOK_SECONDS = 0.5
@@ -74,7 +71,7 @@ class ClusterView:
 
 
 class Deployer:
-    """The clusters of one API server. claim: what is taken for the cluster's; None: of no resource."""
+    """The clusters of one API server. claim: of the cluster's objects; None: they belong to no resource."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
@@ -82,24 +79,24 @@ class Deployer:
     def start(self, cluster: KubernetesCluster, report: Callable[[str], None] = lambda _line: None) -> Leader:
         """Applies the cluster's objects, and waits until a coordinator leads. report: receives lines of progress.
 
-        Raises UserError if an object of its names is somebody else's. Raises ExternalError: for what the API server
-        refuses, and with the pods' reason if none leads in time. What was applied stays then, because the reason can be
-        looked at and removed.
+        Raises UserError if an object of its names has another owner. Raises ExternalError if the API server rejects an
+        object, and with the pods' reason if none leads in time. The objects stay then, so that a user can inspect and
+        remove the cause.
         """
         objects = self._objects(Claim(cluster.name), cluster.namespace)
         before = objects.find("Deployment", cluster.name)
         if before is not None and metadata_of(before).is_deleted:
-            # what is applied to an object that is being deleted goes with it
+            # changes of an object that is being deleted are lost
             report("the cluster before it is being deleted")
             self._wait_gone(objects, cluster.name, cluster.namespace)
         self.apply(cluster)
         return self._wait_leader(cluster, report)
 
     def apply(self, cluster: KubernetesCluster, claim: Claim | None = None) -> None:
-        """Applies the cluster's objects, and does not wait. Whoever has just deleted a cluster of that name waits until
-        it is gone: what is applied to an object that is being deleted goes with it.
+        """Applies the cluster's objects, and does not wait. After a deletion of a cluster of that name the caller waits
+        until it is gone, because changes of an object that is being deleted are lost.
 
-        Raises UserError before anything is applied if an object of its names is somebody else's. Raises ExternalError.
+        Raises UserError before it applies anything if an object of its names has another owner. Raises ExternalError.
         """
         objects = self._objects(claim or Claim(cluster.name), cluster.namespace)
         certificates = Certificates(objects, cluster.name)
@@ -124,7 +121,7 @@ class Deployer:
         """Deletes the cluster's objects, and waits until its pods are gone. Returns whether there was a cluster.
 
         Jobs are suspended as at any end of a coordinator. Raises UserError for the cluster of another resource, and if
-        there is nothing of the cluster and the Deployment of its name is somebody else's. Raises ExternalError.
+        nothing of the cluster exists and the Deployment of its name has another owner. Raises ExternalError.
         """
         objects = self._objects(claim or Claim(name), namespace)
         if self._objects(_whosever(name), namespace).find("Deployment", name) is not None:
@@ -191,7 +188,7 @@ class Deployer:
         return OwnObjects(self._connection, namespace, claim)
 
     def _require_names(self, cluster: KubernetesCluster, objects: OwnObjects, certificates: Certificates) -> None:
-        """Raises UserError if an object of the cluster's names is somebody else's: nothing is applied then."""
+        """Raises UserError if an object of the cluster's names has another owner: nothing is applied then."""
         documents = (deployment(cluster), *owned_documents(cluster), secret(cluster, token="", key=""))
         names = [(each["kind"], each["metadata"]["name"]) for each in documents]
         objects.require_free([*names, ("Lease", cluster.name)])
@@ -199,16 +196,16 @@ class Deployer:
             certificates.require_usable(self._connection, cluster.namespace)
 
     def _wait_leader(self, cluster: KubernetesCluster, report: Callable[[str], None]) -> Leader:
-        deadline_s, said = time.monotonic() + START_SECONDS, ""
+        deadline_s, printed = time.monotonic() + START_SECONDS, ""
         while True:
             pods = self._pods(cluster.name, cluster.namespace, COORDINATOR)
-            found = self.leader(cluster.name, cluster.namespace)
-            if found is not None and any(_address(pod) in found.url for pod in pods if _address(pod)):
-                return found
+            leader = self.leader(cluster.name, cluster.namespace)
+            if leader is not None and any(_address(pod) in leader.url for pod in pods if _address(pod)):
+                return leader
             trouble = coordinator_trouble(pods) or self._refused_pods(cluster)
             line = trouble or "coordinators start"
-            if line != said:
-                said = line
+            if line != printed:
+                printed = line
                 report(line)
             if time.monotonic() > deadline_s:
                 raise ExternalError(
@@ -243,7 +240,7 @@ class Deployer:
 
 
 def _whosever(name: str) -> Claim:
-    """What is taken for a cluster, whatever resource it belongs to."""
+    """The claim of a cluster, whatever resource it belongs to."""
     return Claim(name, controller=None)
 
 
@@ -301,3 +298,30 @@ def _phase(pod: Mapping[str, Any]) -> str:
 
 def _address(pod: Mapping[str, Any]) -> str:
     return str(pod.get("status", {}).get("podIP", ""))
+
+
+def coordinator_trouble(pods: Iterable[Mapping[str, Any]]) -> str:
+    """The first reason that a pod gives, with its name; empty: none gives one."""
+    for pod in pods:
+        reason = _trouble(pod.get("status", {}))
+        if reason:
+            return f"pod {pod['metadata']['name']}: {reason}"
+    return ""
+
+
+def refused_pods(deployment: Document) -> str:
+    """Why a Deployment has no pods, such as a quota or the Pod Security level of its namespace; empty: no reason."""
+    for each in documents_at(deployment, "status", "conditions"):
+        if value_at(each, "type") == "ReplicaFailure" and value_at(each, "status") == "True":
+            return text_at(each, "message") or text_at(each, "reason") or ""
+    return ""
+
+
+def _trouble(status: Mapping[str, Any]) -> str:
+    for container in status.get("containerStatuses", []):
+        state = container.get("state", {})
+        # a container that ends is started again after a pause that grows; only its last end has the reason
+        last = end_of(container) or end_of({"state": container.get("lastState", {})})
+        if last is not None and "running" not in state:
+            return f"it has ended {container.get('restartCount', 0) + ('terminated' in state)} times: {last}"
+    return pending_reason(status)

@@ -1,8 +1,8 @@
 """The objects of one cluster on an API server. Deployer, operator and commands make every change and deletion here.
 
-An object is read first, and must be ours (`kubernetes.ownership`); the write names the uid or version that was read.
-One that is not there is created, which fails if another one comes first. So no object of somebody else is ever
-changed, whatever its name and whenever it appears.
+An object is read first, and must belong to the cluster (`kubernetes.ownership`); the write names the uid or version
+that was read. A missing object is created, which fails if another client creates it first. So no object of another
+owner is ever changed, whatever its name and whenever it appears.
 """
 
 from __future__ import annotations
@@ -12,16 +12,15 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from headrace.core.errors import ExternalError, UserError
-from headrace.kubernetes.collection import Collection
 from headrace.kubernetes.connection import Connection, Propagation
-from headrace.kubernetes.documents import Document, documents_at, metadata_of, text_at
+from headrace.kubernetes.documents import Collection, Document, documents_at, metadata_of, text_at
 from headrace.kubernetes.ownership import MANAGER, Claim
 from headrace.kubernetes.refusals import AlreadyExistsError, ConflictError, NotFoundError
 
 CREATOR = "headrace-create"
 """The manager of the fields of an object that was just created, until `MANAGER` is."""
 TRIES_MAX = 5
-"""How often a write is tried again because somebody else's came first."""
+"""Tries of a write that conflicts with other writes."""
 _PLURALS = {
     "ConfigMap": ("v1", "configmaps"),
     "Service": ("v1", "services"),
@@ -34,7 +33,7 @@ _PLURALS = {
 
 
 class OwnObjects:
-    """Thread-safe. Raises ExternalError, and UserError for an object that is somebody else's."""
+    """Thread-safe. Raises ExternalError, and UserError for an object of another owner."""
 
     def __init__(self, connection: Connection, namespace: str, claim: Claim) -> None:
         self._connection = connection
@@ -42,20 +41,20 @@ class OwnObjects:
         self._claim = claim
 
     def find(self, kind: str, name: str) -> Document | None:
-        """The object; None: there is none, or it is somebody else's."""
-        found = self._get(kind, name)
-        return None if found is None or self._claim.other_owner(found) else found
+        """The object; None: there is none, or it has another owner."""
+        existing = self._get(kind, name)
+        return None if existing is None or self._claim.other_owner(existing) else existing
 
     def other_owner(self, kind: str, name: str) -> str:
         """Names the owner of an object that is not ours; empty: it is ours, or not there."""
-        found = self._get(kind, name)
-        return "" if found is None else self._claim.other_owner(found)
+        existing = self._get(kind, name)
+        return "" if existing is None else self._claim.other_owner(existing)
 
     def require_free(self, objects: Iterable[tuple[str, str]]) -> None:
-        """Raises UserError if one of them is there and somebody else's. objects: kinds and names."""
+        """Raises UserError if one of them exists with another owner. objects: kinds and names."""
         for kind, name in objects:
-            if (found := self._get(kind, name)) is not None:
-                self._require_own(kind, found)
+            if (existing := self._get(kind, name)) is not None:
+                self._require_own(kind, existing)
 
     def create(self, document: Mapping[str, Any]) -> Document:
         """Creates an object, unless it is there; returns the one that is there."""
@@ -63,9 +62,9 @@ class OwnObjects:
         for _ in range(TRIES_MAX):
             with contextlib.suppress(AlreadyExistsError):
                 return self._connection.create(self._collection(kind), document)
-            if (found := self._get(kind, name)) is not None:
-                self._require_own(kind, found)
-                return found
+            if (existing := self._get(kind, name)) is not None:
+                self._require_own(kind, existing)
+                return existing
         raise _contended(kind, name)
 
     def apply(self, document: Mapping[str, Any], *, manager: str = MANAGER) -> Document:
@@ -73,37 +72,37 @@ class OwnObjects:
         kind, name = document["kind"], document["metadata"]["name"]
         collection = self._collection(kind)
         for _ in range(TRIES_MAX):
-            found = self._get(kind, name)
+            existing = self._get(kind, name)
             # another one may come first, or go
             with contextlib.suppress(AlreadyExistsError, ConflictError, NotFoundError):
-                if found is None:
+                if existing is None:
                     return self._taken_over(self._connection.create(collection, document, manager=CREATOR), kind)
-                self._require_own(kind, found)
-                found = self._taken_over(found, kind)
-                own = {**document, "metadata": {**document["metadata"], "uid": metadata_of(found).uid}}
-                return self._connection.apply(collection, name, own, manager=manager)
+                self._require_own(kind, existing)
+                existing = self._taken_over(existing, kind)
+                with_uid = {**document, "metadata": {**document["metadata"], "uid": metadata_of(existing).uid}}
+                return self._connection.apply(collection, name, with_uid, manager=manager)
         raise _contended(kind, name)
 
     def patch(self, kind: str, name: str, change: Mapping[str, Any]) -> None:
         """Merges a change into an object that is there and ours; else does nothing."""
         for _ in range(TRIES_MAX):
-            if (found := self.find(kind, name)) is None:
+            if (existing := self.find(kind, name)) is None:
                 return
             # by the version: a merge of another uid is invalid, not a conflict
-            version = {"resourceVersion": metadata_of(found).resource_version}
+            version = {"resourceVersion": metadata_of(existing).resource_version}
             with contextlib.suppress(ConflictError, NotFoundError):
-                own = {**change, "metadata": {**change.get("metadata", {}), **version}}
-                self._connection.patch(self._collection(kind), name, own)
+                with_version = {**change, "metadata": {**change.get("metadata", {}), **version}}
+                self._connection.patch(self._collection(kind), name, with_version)
                 return
         raise _contended(kind, name)
 
     def delete(self, kind: str, name: str, *, propagation: Propagation | None = None) -> bool:
         """Deletes an object that is ours. Returns whether there was one."""
-        found = self.find(kind, name)
-        if found is None:
+        existing = self.find(kind, name)
+        if existing is None:
             return False
         try:
-            uid = metadata_of(found).uid
+            uid = metadata_of(existing).uid
             self._connection.delete(self._collection(kind), name, uid=uid, propagation=propagation)
         except (NotFoundError, ConflictError):
             # gone since, and perhaps another one has its name
@@ -124,9 +123,9 @@ class OwnObjects:
         change = {"resourceVersion": metadata.resource_version, "uid": metadata.uid, "managedFields": applied}
         return self._connection.patch(self._collection(kind), metadata.name, {"metadata": change})
 
-    def _require_own(self, kind: str, found: Document) -> None:
-        if owner := self._claim.other_owner(found):
-            name = metadata_of(found).name
+    def _require_own(self, kind: str, existing: Document) -> None:
+        if owner := self._claim.other_owner(existing):
+            name = metadata_of(existing).name
             raise UserError(
                 f"{kind} {name} in namespace {self._namespace} is not of the cluster {self._claim.cluster}: "
                 f"it belongs to {owner}",

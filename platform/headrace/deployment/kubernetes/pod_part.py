@@ -16,7 +16,7 @@ from headrace.kubernetes.connection import open_connection
 from headrace.kubernetes.ownership import Claim
 from headrace.leadership.kubernetes_election import LeaseAddress
 from headrace.leadership.opening import open_locator
-from headrace.tls.named_server import named_authority
+from headrace.tls.files import named_authority
 
 ANSWER_SECONDS = 5.0
 """Patience with the coordinator of the same pod."""
@@ -24,7 +24,7 @@ ANSWER_SECONDS = 5.0
 
 @dataclass(frozen=True, slots=True)
 class PodPart:
-    """By the contract of `job_cluster.part`.
+    """By the contract `job_cluster.attendant.Part`.
 
     election         URL by which the leader is found
     coordinator_url  of the coordinator in this pod

@@ -85,7 +85,7 @@ def _are_mappings(value: object) -> TypeGuard[list[Mapping[str, Any]]]:
 def _merged_lists(ours: list[Mapping[str, Any]], users: list[Mapping[str, Any]], key: str) -> list[dict[str, Any]]:
     """Returns ours in their order, each with the user's entry of the same key; then what only the user has.
 
-    Entries with the same key, such as a port of two protocols, replace ours: nothing says which of them ours is.
+    Entries with the same key, such as a port of two protocols, replace ours: nothing identifies ours among them.
     """
 
     def name(entry: Mapping[str, Any]) -> str:

@@ -15,7 +15,7 @@ from typing import Any
 
 from headrace.deployment.kubernetes.cluster_spec import KubernetesCluster
 from headrace.kubernetes.ownership import CLUSTER_LABEL
-from headrace.resources.kubernetes.labels import COMPONENT_LABEL, COORDINATOR, WORKER, labels_of
+from headrace.resources.kubernetes.worker_pod import COMPONENT_LABEL, COORDINATOR, WORKER, labels_of
 
 BUDGET, POLICY = "PodDisruptionBudget", "NetworkPolicy"
 CLIENT_LABEL = "headrace.dev/client"

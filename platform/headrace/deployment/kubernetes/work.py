@@ -1,5 +1,6 @@
-"""What a cluster of its own serves: one job, or the program of an application. Its attendant has it from a Secret,
-because a pipeline file may hold secrets. Pure.
+"""The work of a cluster that serves one job, or the program of an application. Pure.
+
+A Secret holds the work for the cluster's attendant, because a pipeline file may hold secrets.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ _REQUEST = "job.json"
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """What is served.
+    """One job or application.
 
     files      name -> content, in `WORK_FOLDER` of the attendant's container
     arguments  of `headrace attend`

@@ -1,1 +1,1 @@
-"""Clusters of headrace on YARN: what is submitted, and what runs as the ApplicationMaster."""
+"""Clusters of headrace on YARN: their submission, and the process of the ApplicationMaster."""

@@ -14,29 +14,39 @@ import asyncio
 import logging
 import os
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
+from headrace.coordinator.fleet.shared_secrets import SharedSecrets
 from headrace.coordinator.leading.config import CoordinatorConfig
-from headrace.coordinator.leading.resources import ResourcesConfig
+from headrace.coordinator.leading.resources import OpenedResources, ResourcesConfig
 from headrace.coordinator.store.shared_ledger import SharedLedger
 from headrace.core.errors import ExternalError, UserError
-from headrace.deployment.yarn.application_file import (
+from headrace.deployment.yarn.application import (
     APPLICATION_FILE,
     KEYTAB_LINK,
     REQUEST_FILE,
     ApplicationFile,
     WorkKind,
     read_application_file,
+    worker_launch,
 )
-from headrace.deployment.yarn.attempt import Attempt
-from headrace.deployment.yarn.attendant_process import AttendantProcess
-from headrace.deployment.yarn.secrets.certificates import ClusterCertificates, tls_files
-from headrace.deployment.yarn.secrets.renewal import SecretRenewal
-from headrace.deployment.yarn.secrets.token_source import TokenSource
-from headrace.deployment.yarn.secrets.worker_credentials import WorkerCredentials
+from headrace.deployment.yarn.attendant import AttendantProcess
+from headrace.deployment.yarn.secrets import (
+    ClusterCertificates,
+    SecretRenewal,
+    TokenSource,
+    WorkerCredentials,
+    tls_files,
+)
+from headrace.leadership.elector import Elected, Elector, ElectorEvent
+from headrace.leadership.leader import Leader
 from headrace.leadership.published_leader import PublishedLeader, published_url
-from headrace.resources.target import ResourceTarget
+from headrace.resources.driver import ResourceTarget
+from headrace.resources.worker_order import WorkerOrder
+from headrace.resources.yarn import WorkerContainers
 from headrace.yarn.container import (
     AUTHORITY,
     FILE_SECRET,
@@ -47,20 +57,102 @@ from headrace.yarn.container import (
     VARIABLE_SECRET,
     container_home,
     secret_file,
+    secrets_of,
 )
-from headrace.yarn.delegation_tokens import with_tokens
 from headrace.yarn.java import find_hadoop_client
 from headrace.yarn.jvm import JvmConfig, settings_for
-from headrace.yarn.kerberos import KeytabLogin
+from headrace.yarn.kerberos import KeytabLogin, with_tokens
 from headrace.yarn.master.application_master import ApplicationMaster, MasterConfig
-from headrace.yarn.master.link import MasterAddress, WorkerContainers
-from headrace.yarn.records import FinalStatus
-from headrace.yarn.token_file import secrets_of
+from headrace.yarn.master.link import MasterAddress
+from headrace.yarn.master.link import WorkerContainers as ContainerRequests
+from headrace.yarn.records import FinalStatus, Launch
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from headrace.processes.spawning import Starter
+
+
+REGISTER_SECONDS = 60.0
+"""How long one try to register waits; the coordinator tries again."""
+
+
+class AttemptElector:
+    """The elector of an ApplicationMaster: YARN has elected it by starting it."""
+
+    def __init__(self, master: ApplicationMaster, published: PublishedLeader) -> None:
+        self._master = master
+        self._published = published
+
+    @property
+    def lease_ms(self) -> int:
+        """0: there is no standby."""
+        return 0
+
+    def campaign(self, on_event: Callable[[ElectorEvent], None]) -> None:
+        """Is elected at once."""
+        on_event(Elected())
+
+    def is_elected(self) -> bool:
+        """Yes: an attempt that is over has ended."""
+        return True
+
+    def announce(self, leader: Leader) -> None:
+        """Registers at the ResourceManager, by which clients find this attempt, and publishes the address beside the
+        ledger, by which workers do. Raises ExternalError."""
+        control = urlsplit(f"//{leader.control}")
+        host, port = str(control.hostname), int(control.port or 0)
+        self._master.register(MasterAddress(host, port, leader.url), patience_s=REGISTER_SECONDS)
+        self._published.publish(leader)
+
+    def find(self) -> Leader | None:
+        """The leader that was published last."""
+        return self._published.find()
+
+    def close(self) -> None:
+        """Has nothing to give up."""
+
+
+class Attempt:
+    """An attempt of the ApplicationMaster, as the coordinator in this process uses it (`coordinator.leading.hosting`).
+
+    YARN elects: it runs one attempt at a time. An attempt that was suspended while YARN replaced it is a zombie: the
+    ledger rejects its decisions, and it ends with its next call to the ResourceManager.
+
+    is_shut_down    a client has requested the end of the cluster
+    worker_secrets  secrets that are replaced while workers run
+    """
+
+    def __init__(
+        self,
+        application: ApplicationFile,
+        master: ApplicationMaster,
+        published: PublishedLeader,
+        worker_secrets: SharedSecrets,
+    ) -> None:
+        self._application = application
+        self.worker_secrets = worker_secrets
+        self._master = master
+        self._published = published
+        self.is_shut_down = False
+
+    def elector(self) -> Elector:
+        """The elector of this attempt."""
+        return AttemptElector(self._master, self._published)
+
+    def open_resources(self, order: WorkerOrder, term: int) -> OpenedResources:
+        """The containers of the application, also those that an earlier attempt has started."""
+        application = self._application
+
+        def launch(worker: str) -> Launch:
+            return worker_launch(application, order, worker)
+
+        return OpenedResources(WorkerContainers(self._master, application.spec.workers.size, launch), f"w{term}-")
+
+    def shutdown_requested(self) -> None:
+        """Notes it."""
+        self.is_shut_down = True
+
 
 LOG = logging.getLogger("headrace.yarn")
 RESOURCE_MANAGER_SECONDS = 900.0
@@ -176,7 +268,7 @@ def coordinator_config(application: ApplicationFile, environment: Mapping[str, s
 
 
 def token_source(application: ApplicationFile, environment: Mapping[str, str]) -> TokenSource | None:
-    """Where new tokens come from; None: those that YARN has given to this container are all that there are."""
+    """The source of new tokens; None: the container has only those of its credentials."""
     spec = application.spec
     if spec.kerberos is None:
         return None
@@ -192,12 +284,12 @@ def master_config(
     workers = application.spec.workers
     hadoop = find_hadoop_client(environment)
     jvm = JvmConfig(hadoop, container_home() / "jvm", environment, settings_for(RESOURCE_MANAGER_SECONDS))
-    containers = WorkerContainers(workers.size, workers.priority, workers.node_label)
+    containers = ContainerRequests(workers.size, workers.priority, workers.node_label)
     return MasterConfig(jvm, containers, credentials)
 
 
 def worker_secrets(credentials: bytes) -> Mapping[str, bytes]:
-    """What workers get of the ApplicationMaster's credentials: not the keys of the ledger and of the authority."""
+    """The part of the ApplicationMaster's credentials for workers: not the keys of the ledger and of the authority."""
     named = {f"{FILE_SECRET}{TOKEN}", f"{FILE_SECRET}{AUTHORITY}"}
     return {
         alias: secret

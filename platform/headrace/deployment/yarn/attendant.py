@@ -1,16 +1,19 @@
 """`python -m headrace.deployment.yarn.attendant headrace-attendant ..`: attends the job or program of an application of
 YARN. Its parent, the ApplicationMaster, ends the application with this process's exit code.
 
-It ends with its parent, also with one that is killed, and ends the program: the next attempt starts it again.
+The process ends with its parent, including one that is killed, and ends the program: the next attempt starts it again.
 """
 
 from __future__ import annotations
 
 import argparse
+import logging
 import os
 import signal
+import subprocess
 import sys
-from collections.abc import Mapping
+import threading
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -21,11 +24,68 @@ from headrace.client.submission import APPLICATION_VARIABLE
 from headrace.client.token_files import TOKEN_FILE_VARIABLE
 from headrace.coordinator.store.sealing import Sealer
 from headrace.core.errors import HeadraceError
-from headrace.deployment.yarn.attendant_process import CANCELED, FAILED, FINISHED
-from headrace.job_cluster.attendant import Attendant
-from headrace.job_cluster.submitting import submitted
+from headrace.core.retry import Backoff
+from headrace.job_cluster.attendant import Attendant, submitted
 from headrace.processes.template.process import die_with_parent
 from headrace.yarn.container import KEY, TOKEN, secret_file
+from headrace.yarn.records import FinalStatus
+
+LOG = logging.getLogger("headrace.yarn")
+FINISHED, FAILED, CANCELED = 0, 1, 4
+"""Exit codes of the attendant."""
+RESTARTS_MAX = 10
+BACKOFF = Backoff(first_s=0.5, max_s=5.0)
+END_SECONDS = 5.0
+_STATUS = {FINISHED: FinalStatus.SUCCEEDED, FAILED: FinalStatus.FAILED, CANCELED: FinalStatus.KILLED}
+
+
+class AttendantProcess:
+    """The attendant as a child of the ApplicationMaster, started again if it is killed.
+
+    on_end  called in a thread once the application's end is known
+    """
+
+    def __init__(self, command: Sequence[str], on_end: Callable[[], None]) -> None:
+        self._command = command
+        self._on_end = on_end
+        self._closing = threading.Event()
+        self._child: subprocess.Popen[bytes] | None = None
+        self._thread = threading.Thread(target=self._run, name="headrace-attendant-watch", daemon=True)
+        self.status: FinalStatus | None = None
+        """How the application has ended; None: it has not."""
+
+    def start(self) -> None:
+        """Starts it."""
+        self._thread.start()
+
+    def close(self) -> None:
+        """Ends it, unless it has ended."""
+        self._closing.set()
+        child = self._child
+        if child is not None and child.poll() is None:
+            child.terminate()
+            try:
+                child.wait(END_SECONDS)
+            except subprocess.TimeoutExpired:
+                child.kill()
+                child.wait()
+
+    def _run(self) -> None:
+        pause_s = 0.0
+        for _ in range(RESTARTS_MAX + 1):
+            self._child = subprocess.Popen([*self._command, "--parent", str(os.getpid())])
+            code = self._child.wait()
+            if self._closing.is_set():
+                return
+            if code in _STATUS:
+                self.status = _STATUS[code]
+                break
+            LOG.warning("the attendant has ended with code %d, and is started again", code)
+            pause_s = BACKOFF.next_s(pause_s)
+            self._closing.wait(pause_s)
+        self.status = self.status or FinalStatus.FAILED
+        self._on_end()
+
 
 ROLE = "headrace-attendant"
 _CODES = {"FINISHED": FINISHED, "CANCELED": CANCELED}
@@ -33,7 +93,7 @@ _CODES = {"FINISHED": FINISHED, "CANCELED": CANCELED}
 
 @dataclass(frozen=True, slots=True)
 class YarnPart:
-    """By the contract of `job_cluster.part`. election: URL by which jobs of the program find the leader."""
+    """By the contract `job_cluster.attendant.Part`. election: URL by which jobs of the program find the leader."""
 
     election: str
 
@@ -57,7 +117,7 @@ class YarnPart:
         """Returns the environment of the program, which finds its jobs when it is started again, and imports what is
         shipped beside it."""
         own = {COORDINATOR_VARIABLE: self.election, APPLICATION_VARIABLE: str(os.getpid())}
-        # files of a container are links, and Python looks for modules beside what the program's link leads to
+        # files of a container are links, and Python searches modules beside the target of the program's link
         path = os.pathsep.join([str(Path.cwd()), *filter(None, [os.environ.get("PYTHONPATH")])])
         return {**os.environ, **own, "PYTHONPATH": path, TOKEN_FILE_VARIABLE: str(secret_file(TOKEN))}
 

@@ -1,4 +1,4 @@
-"""The description of a cluster on YARN: what a file for `headrace cluster start --target yarn` holds. Data and its
+"""The description of a cluster on YARN: the file for `headrace cluster start --target yarn`. Data and its
 checks only.
 """
 
@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated
 
 from pydantic import AfterValidator, Field, model_validator
@@ -13,6 +14,7 @@ from pydantic import AfterValidator, Field, model_validator
 from headrace.coordinator.provisioning.config import ProvisioningConfig
 from headrace.core.config import Duration
 from headrace.core.errors import UserError
+from headrace.deployment.description import described, read_document
 from headrace.spec.model import FileModel
 from headrace.yarn.records import ContainerSize
 
@@ -170,3 +172,13 @@ class YarnCluster:
         """The URL of its ledger: a cluster of its own has a folder in the described one."""
         base = self.spec.ledger.rstrip("/")
         return f"{base}/{self.name}" if self.is_own else base
+
+
+def read_yarn_file(path: Path) -> YarnSpec:
+    """The description in a file. Raises UserError with every problem and its place in the file."""
+    spec = described(YarnSpec, read_document(path), str(path))
+    try:
+        _ = spec.workers.provisioning
+    except UserError as error:
+        raise UserError(f"{path}: workers: {error.message}", remedy=error.remedy) from error
+    return spec

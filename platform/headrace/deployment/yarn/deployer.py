@@ -10,32 +10,111 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from pathlib import Path
 
 import headrace
 from headrace.client.http import Client
-from headrace.client.token_files import given_token
-from headrace.client.yarn_clusters import authority_of, token_of
+from headrace.client.token_files import ensure_token, given_token
+from headrace.client.yarn_clusters import APPLICATION, AUTHORITY_FILE, TOKEN_FILE, authority_of, token_of, yarn_clusters
 from headrace.core.errors import ExternalError, HeadraceError, UserError
+from headrace.core.files.private_files import PRIVATE_FILE, make_private_folder
+from headrace.core.files.replaced_file import replace_file
 from headrace.core.settings import Home
-from headrace.deployment.yarn.client_records import ClientRecord, old_own_records
+from headrace.deployment.yarn.application import Work, master_launch
 from headrace.deployment.yarn.cluster_spec import YarnCluster, memory_mb
-from headrace.deployment.yarn.launches import master_launch
-from headrace.deployment.yarn.python_check import check_python
-from headrace.deployment.yarn.shipping import Shipment, check_files
-from headrace.deployment.yarn.work import Work
+from headrace.deployment.yarn.shipping import Shipment, check_files, check_python
 from headrace.leadership.yarn_locator import SCHEME, YarnAddress, find_application, name_tag
 from headrace.tls.files import tls_authority
+from headrace.tls.issuing import KeyPair, new_authority
 from headrace.yarn.client import Submission, YarnClient
 from headrace.yarn.container import AUTHORITY, AUTHORITY_KEY, FILE_SECRET, KEY, TOKEN, VARIABLE_SECRET
-from headrace.yarn.delegation_tokens import obtain_tokens, resource_manager_principal, with_tokens
 from headrace.yarn.java import conf_folders
-from headrace.yarn.kerberos import is_secured
+from headrace.yarn.kerberos import is_secured, obtain_tokens, resource_manager_principal, with_tokens
 from headrace.yarn.records import ApplicationReport, ContainerSize, Credentials
 from headrace.yarn.staging import Staging, is_live, sweep
+
+KEY_FILE, OWN = "key", "own"
+OWN_KEPT = 20
+"""Records of clusters of their own that stay after their end, so that `headrace logs` finds them by name."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClientRecord:
+    """The files of this host about one cluster on YARN: its secrets, and how it is found.
+
+        <home>/yarn/<name>/token           of workers and clients
+                           key             of the ledger: without it a cluster of that name cannot continue its jobs
+                           ca.crt, ca.key  the authority of its certificates, with TLS
+                           application     the id of the application that was started last
+                           own             of a cluster that ends with its job: the folder is deleted some time later
+
+    Each file has mode 0600. Another host's clients need HEADRACE_TOKEN.
+    """
+
+    folder: Path
+
+    @staticmethod
+    def of(home: Home, name: str) -> ClientRecord:
+        """Of a cluster's name. Creates nothing."""
+        return ClientRecord(yarn_clusters(home) / name)
+
+    @property
+    def key_file(self) -> Path:
+        """The file with the ledger's key."""
+        return self.folder / KEY_FILE
+
+    def token(self) -> str:
+        """The cluster's token, made at random if there is none. Raises UserError."""
+        make_private_folder(self.folder)
+        return ensure_token(self.folder / TOKEN_FILE)
+
+    def key(self) -> str:
+        """The ledger's key, made at random if there is none. Raises UserError."""
+        make_private_folder(self.folder)
+        return ensure_token(self.key_file)
+
+    def authority(self) -> KeyPair:
+        """The authority of the cluster's certificates, made if there is none."""
+        certificate, key = self.folder / AUTHORITY_FILE, self.folder / AUTHORITY_KEY
+        make_private_folder(self.folder)
+        if not certificate.exists():
+            made = new_authority(f"authority of {self.folder.name}", datetime.now(UTC))
+            replace_file(key, made.key.encode(), mode=PRIVATE_FILE)
+            replace_file(certificate, made.certificate.encode(), mode=PRIVATE_FILE)
+        return KeyPair(certificate.read_text(), key.read_text())
+
+    def forget_authority(self) -> None:
+        """Forgets it: the cluster that starts has no TLS."""
+        for name in (AUTHORITY_FILE, AUTHORITY_KEY):
+            (self.folder / name).unlink(missing_ok=True)
+
+    def started(self, application: str, *, is_own: bool = False) -> None:
+        """Records the application. is_own: its cluster ends with its job or program."""
+        replace_file(self.folder / APPLICATION, f"{application}\n".encode(), mode=PRIVATE_FILE)
+        if is_own:
+            (self.folder / OWN).touch(PRIVATE_FILE)
+
+    def application(self) -> str:
+        """The application that was recorded last; empty: none."""
+        file = self.folder / APPLICATION
+        return file.read_text().strip() if file.exists() else ""
+
+    def delete(self) -> None:
+        """Forgets the cluster."""
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def old_own_records(home: Home) -> tuple[ClientRecord, ...]:
+    """The records of clusters of their own, but for the `OWN_KEPT` newest."""
+    marks = sorted(yarn_clusters(home).glob(f"*/{OWN}"), key=lambda mark: mark.stat().st_mtime)
+    records = tuple(ClientRecord(mark.parent) for mark in marks[:-OWN_KEPT])
+    return tuple(record for record in records if record.application())
+
 
 START_SECONDS, STOP_SECONDS = 300.0, 90.0
 LOOK_SECONDS = 0.3
@@ -170,7 +249,7 @@ class YarnDeployer:
                 if not is_live(self._client, record.application()):
                     record.delete()
         except ExternalError as error:
-            # what others have left does not keep this cluster from starting
+            # leftovers of other clusters must not prevent this start
             report(f"what ended applications have left stays: {error.message}")
 
     def _wait_leader(self, application: str, report: Callable[[str], None]) -> ApplicationReport:

@@ -68,6 +68,11 @@ class Gate:
         """The last watermark passed on (epoch ms)."""
         return self._passed_on
 
+    @property
+    def lowest_channel(self) -> int:
+        """A channel with the lowest watermark: the gate's watermark waits for it."""
+        return self._lowest[0][1]
+
     def on_signal(self, channel: int, signal: Signal) -> list[Signal]:
         """The signals that the gate passes on after `signal` from `channel`, in order."""
         # signals come from other processes, so these checks stay under -O

@@ -16,7 +16,8 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from headrace.core.keygroups import key_groups, subtask_of
+from headrace.core.group_ranges import subtask_of
+from headrace.core.keygroups import key_groups
 from headrace.exchange.edge.rows import Rows, Split
 from headrace.kernels.group.key_hash import split_order
 from headrace.plan.partitioning import Broadcast, Forward, Global, Hash, Partitioning, Rebalance, Rescale

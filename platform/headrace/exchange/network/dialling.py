@@ -13,7 +13,7 @@ from headrace.core.errors import ExternalError, UnreachableError
 from headrace.core.retry import Backoff, Retries
 from headrace.exchange.network.encryption import Encryption
 from headrace.exchange.network.handshake import PLAIN, HandshakeSocket, Identity, introduce
-from headrace.tls.diagnosis import alert_of
+from headrace.tls.checks import alert_of
 
 _TRY_S = 4.0
 """Time limit of one connect, in seconds. During a network partition the kernel doubles the pause between its SYNs, up

@@ -14,8 +14,8 @@ import ssl
 from headrace.core.errors import ExternalError
 from headrace.core.network.hosts import is_ip_address
 from headrace.exchange.network.handshake import MAGIC, Channel
+from headrace.tls.checks import is_plain_answer
 from headrace.tls.contexts import fingerprint, own_fingerprint, peer_context, server_context
-from headrace.tls.diagnosis import is_plain_answer
 from headrace.tls.files import TlsFiles
 
 _ALL_FLAGS = "give every worker of the cluster --tls-cert, --tls-key and --tls-ca"

@@ -1,17 +1,19 @@
-"""Times: parts, truncation, differences, and conversions from and to numbers and text. Always in UTC."""
+"""Times: parts, truncation, differences, and conversions from and to numbers and text. Always in UTC, but for
+`timezone`."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from zoneinfo import available_timezones
 
 import polars as pl
+from polars.exceptions import PolarsError
 
 from headrace.core.errors import ExpressionError, did_you_mean
 from headrace.core.time_range import MAX_US, MIN_US
 from headrace.core.types import TIMESTAMP, Primitive
 from headrace.expr.functions.overload import Function, Kind, Overload, plain
 from headrace.expr.functions.time_formats import format_time, parse_time
-from headrace.expr.functions.zoned import moment_shown
 from headrace.expr.terms.elementwise import quotient
 from headrace.expr.terms.pattern import literal_text
 from headrace.expr.terms.term import Term
@@ -19,6 +21,7 @@ from headrace.expr.terms.timestamps import STAMP, in_range, unit_named
 
 _T = Kind.TIMESTAMP
 _SECOND = 1_000_000
+_DAY = pl.duration(days=1)
 
 
 def _int64(build: Callable[[pl.Expr], pl.Expr]) -> Callable[[pl.Expr], pl.Expr]:
@@ -156,6 +159,35 @@ def _make_date(year: Term, month: Term, day: Term) -> pl.Expr:
     return pl.when(d <= first.dt.month_end().dt.day()).then(made).cast(pl.Date)
 
 
+def _moment_shown(zone: Term, shown: Term) -> pl.Expr:
+    """`timezone('zone', t)`: the moment at which clocks of the zone show the time; NULL outside of the years 1 to 9999.
+
+    Readings that the zone's clocks skip or repeat are those of DuckDB (ICU): one that is skipped counts by the UTC
+    offset before the skip, one that is repeated is the later moment. The zone's rules are those compiled into polars.
+    Raises ExpressionError for an unknown zone.
+    """
+    name = _known_zone(zone)
+    reading = shown.value.dt.replace_time_zone(None)
+
+    def moment(value: pl.Expr) -> pl.Expr:
+        there = value.dt.replace_time_zone(name, ambiguous="latest", non_existent="null")
+        return there.dt.convert_time_zone("UTC")
+
+    # a reading that clocks skip: as far after the same reading of the day before as if they did not
+    found = pl.coalesce(moment(reading), moment(reading - _DAY) + _DAY)
+    return pl.when(in_range(found.to_physical())).then(found)
+
+
+def _known_zone(term: Term) -> str:
+    zone = literal_text(term, "the time zone")
+    try:
+        pl.Series([0], dtype=pl.Datetime("us", "UTC")).dt.convert_time_zone(zone)
+    except (PolarsError, ValueError) as error:
+        near = did_you_mean(zone, tuple(sorted(available_timezones())))
+        raise ExpressionError(f"unknown time zone {zone!r}", remedy=near or "write UTC or Area/City") from error
+    return zone
+
+
 def _part_function(name: str) -> Function:
     describes, build = PARTS[name]
     return Function(name, describes, (Overload((_T,), Primitive.INT64, plain(build)),))
@@ -216,6 +248,6 @@ TEMPORAL: tuple[Function, ...] = (
     Function(
         "timezone",
         "the moment at which clocks of the zone show the time, as `t at time zone 'zone'`",
-        (Overload((Kind.TEXT, _T), TIMESTAMP, moment_shown, fails=_lost(moment_shown)),),
+        (Overload((Kind.TEXT, _T), TIMESTAMP, _moment_shown, fails=_lost(_moment_shown)),),
     ),
 )

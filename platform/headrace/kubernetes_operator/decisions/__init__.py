@@ -1,1 +1,1 @@
-"""What the operator decides: from a spec, a status and an observation to the next status and the next step. Pure."""
+"""Decisions of the operator: from a spec, a status and an observation to the next status and the next step. Pure."""

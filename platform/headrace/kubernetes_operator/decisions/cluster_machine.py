@@ -1,6 +1,6 @@
 """A HeadraceCluster: its next status and step. Pure.
 
-A cluster has no phases of its own: it is applied again whenever it is not as its spec says, and shown as it is.
+A cluster has no phases: it is applied again whenever it differs from its spec, and its status shows the observation.
 """
 
 from __future__ import annotations
@@ -10,13 +10,14 @@ from dataclasses import dataclass
 from headrace.deployment.kubernetes.cluster_spec import ClusterSpec
 from headrace.kubernetes_operator.decisions.job_steps import cluster_digest
 from headrace.kubernetes_operator.decisions.job_view import ClusterFacts, Identity, Moment, NoDesire
-from headrace.kubernetes_operator.decisions.results import Delayed, Result
 from headrace.kubernetes_operator.decisions.steps import (
     AddFinalizer,
     ApplyCluster,
     ClusterStep,
+    Delayed,
     DeleteCluster,
     RemoveFinalizer,
+    Result,
     Wait,
 )
 from headrace.kubernetes_operator.resources.cluster_status import ClusterStatus

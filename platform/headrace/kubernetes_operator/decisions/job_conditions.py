@@ -1,8 +1,8 @@
 """The conditions and the shown state of a HeadraceJob, from its status and a view. Pure.
 
 Ready      the job runs, or is where its spec wants it
-Upgrading  another job takes the place of the one before
-Degraded   something is wrong that a person should look at: reason and message say what, in the cluster's words
+Upgrading  another job replaces the previous one
+Degraded   a person should act: reason and message have the cluster's words
 """
 
 from __future__ import annotations
@@ -10,11 +10,11 @@ from __future__ import annotations
 from typing import assert_never
 
 from headrace.kubernetes_operator.decisions.job_machine import advance
+from headrace.kubernetes_operator.decisions.job_steps import noted
 from headrace.kubernetes_operator.decisions.job_view import JobFacts, JobMissing, JobUnknown, JobView, NoDesire
-from headrace.kubernetes_operator.decisions.results import Delayed, StopFailed
-from headrace.kubernetes_operator.decisions.snapshot_plan import noted
+from headrace.kubernetes_operator.decisions.steps import Delayed, StopFailed
 from headrace.kubernetes_operator.resources.conditions import DEGRADED, READY, UPGRADING, Condition, condition, dated
-from headrace.kubernetes_operator.resources.job_status import JobResourceStatus
+from headrace.kubernetes_operator.resources.job import JobResourceStatus
 
 _FINE = ("AsDescribed", "")
 
@@ -76,11 +76,11 @@ def _ready(status: JobResourceStatus, view: JobView) -> Condition:
 
 
 def _waits(status: JobResourceStatus, view: JobView) -> tuple[str, str]:
-    """What a job that is not ready waits for."""
+    """The reason why a job is not ready."""
     if isinstance(view.job, JobFacts) and view.job.message:
         return status.phase, view.job.message
     if status.phase == "Submitting" and not view.cluster.leads:
-        # a cluster that has just been applied takes a while
+        # a cluster that was just applied needs time to start
         return "NoLeader", "no coordinator leads the cluster yet"
     return status.phase, ""
 

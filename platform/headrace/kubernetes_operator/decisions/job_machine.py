@@ -1,6 +1,6 @@
 """The phases of a HeadraceJob: from a status and a view to the next status. Pure.
 
-    Stopped ───(1)───> Submitting ── accepted ──> Starting ───(3)───> Running ── ended by itself ──> Ended
+    Stopped ───(1)───> Submitting ── accepted ──> Starting ───(3)───> Running ────── it ended ─────> Ended
       ^  ^                │   ^                     │  │                │                              │
       │  └──────(2)───────┘   └────────(4)──────────┘  │(5)             │(5)                           │(1)
       │                                                v                │                              v
@@ -11,12 +11,12 @@
     (3) RUNNING, or the job has a checkpoint            (5) another spec is desired; suspended; deleted
 
 A phase is recorded before its step is taken (`job_steps`), and each step may be repeated. So an operator that is killed
-anywhere, or a second one, goes on from the status alone. A submission has a key with its number, so the cluster accepts
-it once. A stop is asked for until the job has ended; the job then names the path that the next one starts from. That
-path (`origin`) stays until a later job has state of its own, so there is always a way back.
+anywhere, or a second one, continues from the status alone. A submission has a key with its number, so the cluster
+accepts it once. A stop is requested until the job has ended; the job then names the path that the next one starts
+from. That path (`origin`) stays until a later job has state of its own, so there is always a way back.
 
 A refused spec is remembered and not tried again until the spec changes. Without a stable spec to return to it is tried
-again every `REFUSED_SECONDS`, because the reason may lie outside: a topic that is missing, a name that is taken.
+again every `REFUSED_SECONDS`, because the cause may be external: a missing topic, a name in use.
 """
 
 from __future__ import annotations
@@ -25,11 +25,17 @@ from collections.abc import Mapping
 from typing import Any, assert_never
 
 from headrace.kubernetes_operator.decisions.job_view import JobFacts, JobMissing, JobUnknown, JobView
-from headrace.kubernetes_operator.decisions.results import Refused, StopFailed, Submitted
-from headrace.kubernetes_operator.decisions.times import seconds_between
-from headrace.kubernetes_operator.resources.job_spec import UpgradeMode
-from headrace.kubernetes_operator.resources.job_status import JobResourceStatus, Refusal, Stop, StopReason, StopWay
-from headrace.kubernetes_operator.resources.run_spec import RunSpec
+from headrace.kubernetes_operator.decisions.steps import Refused, StopFailed, Submitted
+from headrace.kubernetes_operator.resources.conditions import seconds_between
+from headrace.kubernetes_operator.resources.job import (
+    JobResourceStatus,
+    Refusal,
+    RunSpec,
+    Stop,
+    StopReason,
+    StopWay,
+    UpgradeMode,
+)
 
 REFUSED_SECONDS = 30.0
 
@@ -173,7 +179,7 @@ def _stopping(status: JobResourceStatus, view: JobView) -> JobResourceStatus:
 
 
 def _not_stopped(status: JobResourceStatus, view: JobView, message: str) -> JobResourceStatus:
-    """The old job goes on: what should have replaced it counts as refused."""
+    """The old job continues: its replacement counts as refused."""
     desired = _desired(view)
     refusal = None
     if desired is not None:
@@ -222,7 +228,7 @@ def _mode(view: JobView) -> UpgradeMode:
 
 
 def _desired(view: JobView) -> RunSpec | None:
-    """What should run now; None: nothing, or it is not known."""
+    """The spec that should run now; None: none, or it is not known."""
     if view.identity.is_deleted or view.spec is None or view.spec.state == "suspended":
         return None
     return view.desired if isinstance(view.desired, RunSpec) else None
@@ -266,7 +272,7 @@ def _refused(status: JobResourceStatus, view: JobView, reason: str, message: str
 
 
 def _left(status: JobResourceStatus, job: JobFacts) -> Mapping[str, Any]:
-    """What an ended job leaves for the next one."""
+    """The changes of the status by which the next job continues from an ended one."""
     return {
         "origin": job.origin or status.origin,
         "last_savepoint": job.savepoint or status.last_savepoint,

@@ -1,33 +1,118 @@
-"""The next step for a HeadraceJob, by its recorded status. Pure.
+"""The next step for a HeadraceJob, by its recorded status, and for its snapshots. Pure.
 
-A job's own cluster is applied before a submission and while the job runs, and deleted when no job runs. Deletions wait:
-the finalizer goes last.
+A job's own cluster is applied before a submission and while the job runs, and deleted when no job runs. The finalizer
+is removed last, after all deletions.
+
+Snapshots are created by the clock and by a nonce, and deleted by retention. The cause of a snapshot names it, so an
+operator that is killed after a creation does not create it again:
+
+    JOB-nonce-7               savepointNonce 7
+    JOB-periodic-29400123     the period of that number since the epoch
 """
 
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from typing import assert_never
 
 from headrace.deployment.kubernetes.cluster_spec import ClusterSpec
 from headrace.kubernetes_operator.decisions.job_machine import submission_key
-from headrace.kubernetes_operator.decisions.job_view import JobFacts, JobView
-from headrace.kubernetes_operator.decisions.snapshot_plan import snapshot_step
+from headrace.kubernetes_operator.decisions.job_view import JobFacts, JobView, SnapshotFacts
 from headrace.kubernetes_operator.decisions.steps import (
     AddFinalizer,
     ApplyCluster,
     CancelJob,
+    CreateSnapshot,
     DeleteCluster,
+    DeleteSnapshot,
     JobStep,
     RemoveFinalizer,
     StopJob,
     Submit,
     Wait,
 )
-from headrace.kubernetes_operator.resources.job_status import JobResourceStatus
+from headrace.kubernetes_operator.resources.conditions import epoch_seconds
+from headrace.kubernetes_operator.resources.job import JobResourceStatus, JobSpec
+from headrace.kubernetes_operator.resources.snapshot_resource import SnapshotSpec
+
+# ---- snapshots -------------------------------------------------------------------------------------------------------
+
+
+def nonce_name(job: str, nonce: int) -> str:
+    """The snapshot of a value of savepointNonce."""
+    return f"{job}-nonce-{nonce}"
+
+
+def noted(status: JobResourceStatus, view: JobView) -> JobResourceStatus:
+    """The status with what snapshots that exist have brought: the nonce that is served, the newest location."""
+    names = {each.name for each in view.snapshots}
+    changes: dict[str, object] = {}
+    if view.spec is not None and nonce_name(view.identity.name, view.spec.savepoint_nonce) in names:
+        changes["savepoint_nonce"] = view.spec.savepoint_nonce
+    newest = next((each.location for each in _newest_first(view.snapshots) if each.location is not None), None)
+    # a stop with a savepoint is newer than any snapshot: no job runs that could be snapshot
+    if newest is not None and status.phase == "Running":
+        changes["last_savepoint"] = newest
+    return status.model_copy(update=changes)
+
+
+def snapshot_step(status: JobResourceStatus, view: JobView) -> CreateSnapshot | DeleteSnapshot | None:
+    """The next change of the job's snapshots; None: they are as they should be."""
+    if view.spec is None or view.identity.is_deleted:
+        return None
+    if status.phase == "Running" and view.spec.savepoint_nonce not in {0, status.savepoint_nonce}:
+        name = nonce_name(view.identity.name, view.spec.savepoint_nonce)
+        return CreateSnapshot(name, _spec(view.spec, view, disposal="keep"))
+    return _due(status, view, view.spec) or _surplus(status, view, view.spec)
+
+
+def _due(status: JobResourceStatus, view: JobView, spec: JobSpec) -> CreateSnapshot | None:
+    if spec.snapshots is None or status.phase != "Running" or status.running_since is None:
+        return None
+    every_s = spec.snapshots.every_ms / 1_000
+    period = int(view.now.seconds // every_s)
+    last_s = max([epoch_seconds(status.running_since), *(each.created_s for each in _periodic(view))])
+    if period <= int(last_s // every_s):
+        return None
+    return CreateSnapshot(f"{_stem(view)}{period}", _spec(spec, view, disposal="delete"))
+
+
+def _surplus(status: JobResourceStatus, view: JobView, spec: JobSpec) -> DeleteSnapshot | None:
+    """The oldest snapshot beyond those to keep. Failed ones count for themselves: they push out none that completed."""
+    if spec.snapshots is None:
+        return None
+    for phase in ("Completed", "Failed"):
+        same = [each for each in _newest_first(_periodic(view)) if each.phase == phase]
+        # the snapshot that a job starts from stays until the job has a state of its own
+        surplus = [
+            each for each in same[spec.snapshots.keep :] if each.location is None or each.location != status.origin
+        ]
+        if surplus:
+            return DeleteSnapshot(surplus[-1].name)
+    return None
+
+
+def _periodic(view: JobView) -> Sequence[SnapshotFacts]:
+    return [each for each in view.snapshots if each.name.startswith(_stem(view))]
+
+
+def _stem(view: JobView) -> str:
+    return f"{view.identity.name}-periodic-"
+
+
+def _newest_first(snapshots: Sequence[SnapshotFacts]) -> Sequence[SnapshotFacts]:
+    return sorted(snapshots, key=lambda each: (each.created_s, each.name), reverse=True)
+
+
+def _spec(spec: JobSpec, view: JobView, *, disposal: str) -> SnapshotSpec:
+    return SnapshotSpec.model_validate(
+        {"job": view.identity.name, "folder": spec.savepoint_folder, "disposal": disposal}
+    )
+
 
 BUSY_SECONDS, IDLE_SECONDS = 0.5, 5.0
-"""Between two looks: while a step is under way, and else."""
+"""Pauses between two rounds: while a step is under way, and otherwise."""
 _DIGEST_CHARACTERS = 16
 
 
@@ -58,10 +143,10 @@ def cluster_digest(spec: ClusterSpec) -> str:
 
 
 def _without_job(status: JobResourceStatus, view: JobView) -> JobStep:
-    own = None if view.spec is None else view.spec.own_cluster
+    own_cluster = None if view.spec is None else view.spec.own_cluster
     # one that is to be started again would be deleted for nothing
     is_idle = view.identity.is_deleted or status.phase == "Ended" or _is_suspended(view)
-    if own is not None and is_idle and view.cluster.is_there:
+    if own_cluster is not None and is_idle and view.cluster.is_there:
         return DeleteCluster(view.identity.name)
     if view.identity.is_deleted:
         return RemoveFinalizer()
@@ -94,14 +179,14 @@ def _submit(status: JobResourceStatus, view: JobView) -> JobStep:
 
 
 def _applied(view: JobView) -> ApplyCluster | None:
-    """Applies the job's own cluster if it is not as the spec says."""
-    own = None if view.spec is None else view.spec.own_cluster
-    if own is None or view.identity.is_deleted:
+    """Applies the job's own cluster if it differs from the spec."""
+    own_cluster = None if view.spec is None else view.spec.own_cluster
+    if own_cluster is None or view.identity.is_deleted:
         return None
-    digest = cluster_digest(own)
+    digest = cluster_digest(own_cluster)
     if view.cluster.deployed and view.cluster.applied == digest and not view.cluster.renewal_due:
         return None
-    return ApplyCluster(view.identity.name, own, digest)
+    return ApplyCluster(view.identity.name, own_cluster, digest)
 
 
 def _stop(status: JobResourceStatus, view: JobView) -> JobStep:

@@ -1,13 +1,12 @@
-"""What the operator sees of a HeadraceJob and of its surroundings. Data only. Pure."""
+"""An observation of a HeadraceJob and its surroundings. Data only. Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from headrace.kubernetes_operator.decisions.results import Result
-from headrace.kubernetes_operator.resources.job_spec import JobSpec
-from headrace.kubernetes_operator.resources.run_spec import RunSpec
+from headrace.kubernetes_operator.decisions.steps import Result
+from headrace.kubernetes_operator.resources.job import JobSpec, RunSpec
 from headrace.kubernetes_operator.resources.snapshot_resource import SnapshotPhase
 
 FINAL_STATES = frozenset({"FINISHED", "CANCELED", "FAILED"})
@@ -112,10 +111,10 @@ class SnapshotFacts:
 
 @dataclass(frozen=True, slots=True)
 class JobView:
-    """Everything that a decision depends on, beside the status.
+    """All inputs of a decision except for the status.
 
-    spec      None: it cannot be read, and `desired` says why
-    desired   what should run, with the text of the pipeline
+    spec      None: it cannot be read, and `desired` holds the reason
+    desired   the spec that should run, with the text of the pipeline
     cluster   of the job that runs, else of the one that should
     job       the job of the status; None: there is none
     result    of the last step, if this operator took it

@@ -17,13 +17,17 @@ from dataclasses import dataclass
 from typing import Literal, assert_never
 
 from headrace.kubernetes_operator.decisions.job_view import FINAL_STATES, Identity, Moment
-from headrace.kubernetes_operator.decisions.results import Delayed, Disposed, Result, SavepointRefused, Triggered
 from headrace.kubernetes_operator.decisions.steps import (
     AddFinalizer,
+    Delayed,
+    Disposed,
     DisposeSavepoint,
     RemoveFinalizer,
+    Result,
+    SavepointRefused,
     SnapshotStep,
     TakeSavepoint,
+    Triggered,
     Wait,
 )
 from headrace.kubernetes_operator.resources.conditions import DEGRADED, READY, Condition, condition, dated

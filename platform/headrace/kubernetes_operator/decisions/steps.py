@@ -1,6 +1,7 @@
-"""The steps that the operator takes: closed unions, one for each kind of resource. Pure.
+"""The steps of the operator, and their results: closed unions, one union of steps for each kind of resource. Pure.
 
-Each may be taken again: an operator that is killed after a step and before it has seen the result takes it once more.
+A step may run twice: an operator that is killed before it has seen the result runs the step again. The next round sees
+the result, which is lost when the operator dies.
 """
 
 from __future__ import annotations
@@ -8,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from headrace.deployment.kubernetes.cluster_spec import ClusterSpec
-from headrace.kubernetes_operator.resources.run_spec import RunSpec
+from headrace.kubernetes_operator.resources.job import RunSpec
 from headrace.kubernetes_operator.resources.snapshot_resource import SnapshotSpec
 
 
@@ -119,3 +120,61 @@ JobStep = (
 SnapshotStep = Wait | AddFinalizer | RemoveFinalizer | TakeSavepoint | DisposeSavepoint
 ClusterStep = Wait | AddFinalizer | RemoveFinalizer | ApplyCluster | DeleteCluster
 Step = JobStep | SnapshotStep | ClusterStep
+
+
+# ---- results ---------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Submitted:
+    """The cluster accepted a job. key: of the submission."""
+
+    key: str
+    job_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """A submission cannot succeed as it is. reason: one word in CamelCase."""
+
+    key: str
+    reason: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class StopFailed:
+    """A job could not be stopped, and goes on."""
+
+    job_id: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Triggered:
+    """A savepoint has begun. trigger: its name."""
+
+    job_id: str
+    trigger: str
+
+
+@dataclass(frozen=True, slots=True)
+class SavepointRefused:
+    """A savepoint could not begin."""
+
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Disposed:
+    """The files of a savepoint are deleted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Delayed:
+    """A step did not succeed yet, and is repeated. message: why."""
+
+    message: str
+
+
+Result = Submitted | Refused | StopFailed | Triggered | SavepointRefused | Disposed | Delayed

@@ -1,9 +1,9 @@
-"""Clusters as the operator reaches them: their objects in Kubernetes, and the leader's REST API."""
+"""The operator's access to clusters: their objects in Kubernetes, and the leader's REST API."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -11,19 +11,48 @@ from headrace.client.cluster_secret import credentials_secret, in_secrets
 from headrace.client.http import Client
 from headrace.core.errors import ExternalError, UnreachableError
 from headrace.deployment.kubernetes.cluster_spec import ClusterSpec, KubernetesCluster
-from headrace.deployment.kubernetes.coordinator_pods import refused_pods
-from headrace.deployment.kubernetes.deployer import ClusterView, Deployer
+from headrace.deployment.kubernetes.deployer import ClusterView, Deployer, refused_pods
 from headrace.kubernetes.connection import Connection
-from headrace.kubernetes.documents import metadata_of
+from headrace.kubernetes.documents import Document, metadata_of, text_at
+from headrace.kubernetes.ownership import Claim
 from headrace.kubernetes_operator.decisions.job_view import ClusterFacts
-from headrace.kubernetes_operator.resources.kinds import GROUP
-from headrace.kubernetes_operator.shell.owner import Owner
+from headrace.kubernetes_operator.resources.kinds import API, GROUP, JOB, Kind
 from headrace.leadership.leader import Leader
 from headrace.tls.files import tls_authority
 
+
+@dataclass(frozen=True, slots=True)
+class Owner:
+    """A resource that owns others, which are deleted with it. created: when it was created."""
+
+    kind: Kind
+    name: str
+    uid: str
+    created: str
+
+    @staticmethod
+    def of(kind: Kind, document: Document) -> Owner:
+        """The object in a document."""
+        metadata = metadata_of(document)
+        return Owner(kind, metadata.name, metadata.uid, text_at(document, "metadata", "creationTimestamp") or "")
+
+    def reference(self) -> Mapping[str, object]:
+        """As an owner reference."""
+        named = {"apiVersion": API, "kind": self.kind.name, "name": self.name, "uid": self.uid}
+        return {**named, "controller": True, "blockOwnerDeletion": False}
+
+    def claim(self, cluster: str) -> Claim:
+        """The condition under which objects belong to a cluster of this resource.
+
+        A killed operator leaves objects without an owner, which the next operator adopts. A job adopts no object that
+        is older than itself: `headrace cluster start` has created that one.
+        """
+        return Claim(cluster, self.uid, self.created if self.kind == JOB else "")
+
+
 LOOK_SECONDS, ANSWER_SECONDS = 5.0, 20.0
-"""How long a coordinator may take to show something, and to do something. A round must not hang for long in the former:
-it records what users ask for."""
+"""Limits of a coordinator's answer: to a read, and to a change. A read must not delay a round for long, because the
+round records users' requests."""
 MANAGER = "headrace-operator"
 """The owner of what the operator adds to objects of a cluster."""
 APPLIED = f"{GROUP}/applied"
@@ -46,7 +75,7 @@ class ClusterAccess:
         self._deployer = Deployer(connection)
 
     def look(self, name: str, namespace: str, *, owner: Owner | None = None) -> Seen:
-        """What there is of a cluster. owner: whose own cluster it should be; one of others is as good as none."""
+        """Observes a cluster. owner: the resource that should own it; a cluster of another owner counts as absent."""
         claim = None if owner is None else owner.claim(name)
         view = self._deployer.view(name, namespace, claim)
         if view.other_owner:
@@ -89,9 +118,10 @@ class ClusterAccess:
 
     @contextmanager
     def client(self, name: str, namespace: str, leader: Leader | None = None) -> Iterator[Client]:
-        """A client of the coordinator that leads. leader: as `look` has found it, and the client only looks, too.
+        """A client of the coordinator that leads. leader: that `look` has found, for a client that only
+        reads.
 
-        It does not wait for another leader, because the next round looks again. Raises UnreachableError if none leads.
+        It does not wait for another leader, because the next round tries again. Raises UnreachableError if none leads.
         """
         answer_s = ANSWER_SECONDS if leader is None else LOOK_SECONDS
         leader = leader or self._deployer.leader(name, namespace)

@@ -8,28 +8,27 @@ from typing import assert_never
 from headrace.deployment.kubernetes.cluster_spec import CLUSTER_NAME, ClusterSpec
 from headrace.kubernetes.connection import Connection
 from headrace.kubernetes.documents import Document
-from headrace.kubernetes_operator.decisions.announcements import announcements
 from headrace.kubernetes_operator.decisions.cluster_machine import (
     ClusterResourceView,
     next_cluster_status,
     next_cluster_step,
 )
 from headrace.kubernetes_operator.decisions.job_view import Moment, NoDesire
-from headrace.kubernetes_operator.decisions.results import Result
 from headrace.kubernetes_operator.decisions.steps import (
     AddFinalizer,
     ApplyCluster,
     ClusterStep,
     DeleteCluster,
     RemoveFinalizer,
+    Result,
     Wait,
 )
 from headrace.kubernetes_operator.resources.cluster_status import ClusterStatus
+from headrace.kubernetes_operator.resources.conditions import announcements
 from headrace.kubernetes_operator.resources.kinds import CLUSTER
 from headrace.kubernetes_operator.rounds import Decision
-from headrace.kubernetes_operator.shell.cluster_access import ClusterAccess
+from headrace.kubernetes_operator.shell.cluster_access import ClusterAccess, Owner
 from headrace.kubernetes_operator.shell.own_object import OwnObject
-from headrace.kubernetes_operator.shell.owner import Owner
 from headrace.kubernetes_operator.shell.resource_store import Key, identity_of, status_of
 from headrace.kubernetes_operator.shell.spec_reading import INVALID, spec_of
 
@@ -70,7 +69,7 @@ class ClusterWorld:
         self._object.record(after, said, self._clock().text)
 
     def act(self, step: ClusterStep) -> Result | None:
-        """Takes a step. Raises ExternalError, UserError."""
+        """Executes a step. Raises ExternalError, UserError."""
         match step:
             case Wait():
                 pass

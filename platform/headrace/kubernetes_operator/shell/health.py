@@ -3,8 +3,8 @@
     GET /metrics   Prometheus' text format
     GET /healthz   200: it waits to be elected, or its event loop turns; 503: it leads, and its loop stands still
 
-A loop that stands still handles nothing, while the elector, a thread, renews the Lease. The kubelet ends such a
-process, and the other replica is elected. An API server that does not answer is no reason to end: the next process
+A loop that stands still handles nothing, while the elector, a thread, renews the Lease. The kubelet ends the
+process, and the other replica is elected. The probe succeeds while the API server does not answer: the next process
 would not reach it either.
 """
 
@@ -18,9 +18,50 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from socketserver import TCPServer
+from typing import Literal
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
 from headrace.core.errors import ExternalError
-from headrace.kubernetes_operator.shell.figures import MEDIA_TYPE, Figures
+from headrace.kubernetes_operator.resources.kinds import Kind
+
+MEDIA_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+Outcome = Literal["done", "conflict", "failed"]
+
+
+class Figures:
+    """Thread-safe."""
+
+    def __init__(self) -> None:
+        self._registry = CollectorRegistry()
+        self._leading = Gauge(
+            "headrace_operator_leading", "1: this operator handles resources.", registry=self._registry
+        )
+        self._resources = Gauge(
+            "headrace_operator_resources", "Resources that are handled.", ["kind"], registry=self._registry
+        )
+        self._rounds = Counter("headrace_operator_rounds", "Rounds.", ["kind", "outcome"], registry=self._registry)
+        self._seconds = Histogram(
+            "headrace_operator_round_seconds", "Durations of rounds.", ["kind"], registry=self._registry
+        )
+
+    def leads(self) -> None:
+        """Notes that this operator was elected."""
+        self._leading.set(1)
+
+    def handles(self, kind: Kind, change: int) -> None:
+        """Notes resources that are handled from now on; negative: that are not any more."""
+        self._resources.labels(kind.name).inc(change)
+
+    def round(self, kind: Kind, outcome: Outcome, seconds: float) -> None:
+        """Notes a round."""
+        self._rounds.labels(kind.name, outcome).inc()
+        self._seconds.labels(kind.name).observe(seconds)
+
+    def text(self) -> bytes:
+        """All of them."""
+        return generate_latest(self._registry)
+
 
 BEAT_SECONDS = 1.0
 STILL_SECONDS = 30.0

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import assert_never
 
 from headrace.client.http import Client
 from headrace.client.models import JobStatus
-from headrace.core.errors import HeadraceError, UserError
+from headrace.client.requests import SubmitRequest
+from headrace.client.submission import file_form
+from headrace.core.errors import ExternalError, HeadraceError, InvalidPipelineError, Problem, UserError
 from headrace.kubernetes.connection import Connection
 from headrace.kubernetes.documents import Document, metadata_of
 from headrace.kubernetes.refusals import AlreadyExistsError, ConflictError, NotFoundError
-from headrace.kubernetes_operator.decisions.announcements import announcements
 from headrace.kubernetes_operator.decisions.job_conditions import next_status
 from headrace.kubernetes_operator.decisions.job_steps import next_step
 from headrace.kubernetes_operator.decisions.job_view import (
@@ -26,32 +27,87 @@ from headrace.kubernetes_operator.decisions.job_view import (
     NoDesire,
     SnapshotFacts,
 )
-from headrace.kubernetes_operator.decisions.results import Delayed, Result, StopFailed
 from headrace.kubernetes_operator.decisions.steps import (
     AddFinalizer,
     ApplyCluster,
     CancelJob,
     CreateSnapshot,
+    Delayed,
     DeleteCluster,
     DeleteSnapshot,
     JobStep,
+    Refused,
     RemoveFinalizer,
+    Result,
+    StopFailed,
     StopJob,
     Submit,
+    Submitted,
     Wait,
 )
-from headrace.kubernetes_operator.decisions.times import epoch_seconds
-from headrace.kubernetes_operator.resources.job_spec import JobSpec
-from headrace.kubernetes_operator.resources.job_status import JobResourceStatus
+from headrace.kubernetes_operator.resources.conditions import announcements, epoch_seconds
+from headrace.kubernetes_operator.resources.job import JobResourceStatus, JobSpec
 from headrace.kubernetes_operator.resources.kinds import API, JOB, JOB_LABEL, SNAPSHOT
 from headrace.kubernetes_operator.resources.snapshot_resource import SnapshotStatus
 from headrace.kubernetes_operator.rounds import Decision
-from headrace.kubernetes_operator.shell.cluster_access import ClusterAccess, Seen
+from headrace.kubernetes_operator.shell.cluster_access import ClusterAccess, Owner, Seen
 from headrace.kubernetes_operator.shell.own_object import OwnObject
-from headrace.kubernetes_operator.shell.owner import Owner
 from headrace.kubernetes_operator.shell.resource_store import Key, collection_of, created_at, identity_of, status_of
 from headrace.kubernetes_operator.shell.spec_reading import run_spec_of, spec_of, variables_of
-from headrace.kubernetes_operator.shell.submissions import submit
+from headrace.plan.every_problem import every_problem
+from headrace.spec.reading.load import LoadedPipeline, PartlyReadError, load_text
+
+FILE = "pipeline"
+"""Names the pipeline in problems: `pipeline:7:3: ..`."""
+
+
+def submit(client: Client, step: Submit, variables: Mapping[str, str]) -> Submitted | Refused | Delayed:
+    """Reads the pipeline and submits it. variables: values of `${NAME}`, never the operator's own environment."""
+    try:
+        loaded = load_text(step.spec.pipeline, FILE, environ=variables)
+    except PartlyReadError as error:
+        return _invalid(step, every_problem(error).problems)
+    except InvalidPipelineError as error:
+        return _invalid(step, error.problems)
+    except UserError as error:
+        return Refused(step.key, "InvalidPipeline", str(error))
+    request = SubmitRequest(
+        pipeline=file_form(loaded.pipeline),
+        parallelism=step.spec.parallelism,
+        from_savepoint=step.origin,
+        take_over=step.takes_over,
+        allow_dropped_state=step.spec.allow_dropped_state,
+        accepted_topics=step.spec.accept_new_topics,
+        key=step.key,
+    )
+    try:
+        return Submitted(step.key, client.submit(request))
+    except InvalidPipelineError as error:
+        return _invalid(step, [_located(problem, loaded) for problem in error.problems])
+    except (UserError, ExternalError) as error:
+        if error.retry:
+            return Delayed(str(error))
+        return Refused(step.key, "Refused" if isinstance(error, UserError) else "ClusterFailed", str(error))
+
+
+def _invalid(step: Submit, problems: Iterable[Problem]) -> Refused:
+    is_object = step.spec.pipeline.startswith("{")
+    return Refused(step.key, "InvalidPipeline", "\n".join(_text(problem, by_path=is_object) for problem in problems))
+
+
+def _text(problem: Problem, *, by_path: bool) -> str:
+    """Of a pipeline that was written as an object nobody knows lines."""
+    if by_path and problem.path:
+        problem = Problem(problem.message, problem.path, None, problem.remedy)
+    return str(problem)
+
+
+def _located(problem: Problem, loaded: LoadedPipeline) -> Problem:
+    """The coordinator names a path: only here the lines are known."""
+    if problem.location is not None:
+        return problem
+    return Problem(problem.message, problem.path, loaded.locate(problem.path), problem.remedy)
+
 
 WAITING_STATES = frozenset({"CREATED", "SCHEDULING", "RESTARTING"})
 """States of a job that may wait for slots."""
@@ -130,13 +186,13 @@ class JobWorld:
     def record(self, decision: Decision[JobResourceStatus, JobStep]) -> None:
         """Writes the status, then events about what has changed. Raises ConflictError, ExternalError."""
         before, after = decision.status, decision.after
-        said = announcements(before.conditions, after.conditions, phase_before=before.phase, phase=after.phase)
-        self._object.record(after, said, self._clock().text)
+        events = announcements(before.conditions, after.conditions, phase_before=before.phase, phase=after.phase)
+        self._object.record(after, events, self._clock().text)
 
     # ---- act -----------------------------------------------------------------------------------------------------
 
     def act(self, step: JobStep) -> Result | None:
-        """Takes a step. Raises ExternalError, UserError."""
+        """Executes a step. Raises ExternalError, UserError."""
         match step:
             case Wait():
                 return None
@@ -169,7 +225,7 @@ class JobWorld:
                 assert_never(step)
 
     def _stop_job(self, client: Client, step: StopJob) -> Result | None:
-        """Asks for the stop, or looks at the one that was asked for."""
+        """Requests the stop, or reads the state of an earlier request."""
         if self._stop is not None and self._stop[0] == step.job_id:
             trigger = client.trigger(*self._stop)
         else:
@@ -189,9 +245,9 @@ class JobWorld:
         collection = collection_of(SNAPSHOT, self._key.namespace)
         if isinstance(step, DeleteSnapshot):
             with contextlib.suppress(NotFoundError, ConflictError):
-                found = metadata_of(self._connection.get(collection, step.name))
-                if found.labels.get(JOB_LABEL) == self._key.name:
-                    self._connection.delete(collection, step.name, uid=found.uid)
+                existing = metadata_of(self._connection.get(collection, step.name))
+                if existing.labels.get(JOB_LABEL) == self._key.name:
+                    self._connection.delete(collection, step.name, uid=existing.uid)
             return
         metadata = {
             "name": step.name,
@@ -209,26 +265,26 @@ class JobWorld:
 
 def _job_facts(client: Client, job_id: str) -> JobFacts | JobMissing:
     try:
-        found = client.status(job_id)
+        job = client.status(job_id)
     except UserError:
         if any(each.job_id == job_id for each in client.jobs()):
             raise
         return JobMissing()
     return JobFacts(
         job_id=job_id,
-        state=found.state,
-        origin=_origin(client, found),
-        savepoint=found.savepoint,
-        failure=found.failure or "",
-        message=found.message or "",
-        alarm=found.alarm or "",
-        lacks=_lacks(client, found),
+        state=job.state,
+        origin=_origin(client, job),
+        savepoint=job.savepoint,
+        failure=job.failure or "",
+        message=job.message or "",
+        alarm=job.alarm or "",
+        lacks=_lacks(client, job),
     )
 
 
-def _lacks(client: Client, found: JobStatus) -> str:
+def _lacks(client: Client, job: JobStatus) -> str:
     """Why a job that waits for slots gets none, in the words of the system that has the workers."""
-    if found.state not in WAITING_STATES:
+    if job.state not in WAITING_STATES:
         return ""
     provisioning = client.cluster().provisioning
     if provisioning is None:
@@ -237,16 +293,16 @@ def _lacks(client: Client, found: JobStatus) -> str:
     return provisioning.trouble or next(reasons, "")
 
 
-def _origin(client: Client, found: JobStatus) -> str | None:
+def _origin(client: Client, job: JobStatus) -> str | None:
     """The path from which another job may go on."""
-    if found.savepoint is not None and found.state in FINAL_STATES:
-        return found.savepoint
-    if found.state in FINAL_STATES:
+    if job.savepoint is not None and job.state in FINAL_STATES:
+        return job.savepoint
+    if job.state in FINAL_STATES:
         # the status of a job that ended under another coordinator has none
-        newest = next((each.path for each in client.checkpoints(found.job_id) if each.path is not None), None)
+        newest = next((each.path for each in client.checkpoints(job.job_id) if each.path is not None), None)
         if newest is not None:
             return newest
-    return None if found.checkpoint is None else found.checkpoint.path
+    return None if job.checkpoint is None else job.checkpoint.path
 
 
 def _snapshot_facts(document: Document) -> SnapshotFacts:

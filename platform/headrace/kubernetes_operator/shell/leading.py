@@ -13,19 +13,79 @@ import logging
 import os
 import queue
 import signal
-from collections.abc import Sequence
+import socket
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import assert_never
+from typing import Any, assert_never, cast
+
+import kopf
 
 from headrace.core.errors import ExternalError, HeadraceError, UserError
 from headrace.kubernetes.access import CONTEXT_VARIABLE
 from headrace.kubernetes.connection import Connection, open_connection
-from headrace.kubernetes_operator.shell.going_namespace import release_own_namespace
+from headrace.kubernetes.documents import Collection
+from headrace.kubernetes_operator.resources.kinds import API, GROUP, KINDS, VERSION, Kind
 from headrace.kubernetes_operator.shell.health import Health, probes
+from headrace.kubernetes_operator.shell.own_object import release_own_namespace
 from headrace.kubernetes_operator.shell.reconcilers import Reconcilers
-from headrace.kubernetes_operator.shell.watching import require_definitions, watch
+from headrace.kubernetes_operator.shell.resource_store import Key
 from headrace.leadership.elector import Elected, ElectorEvent, InDoubt, Lost
 from headrace.leadership.opening import open_elector
+
+# ---- watching: kopf lists resources, follows changes and logs in again; it keeps no state ----------------------------
+
+
+async def watch(namespaces: Sequence[str], on_change: Callable[[Key], None], stop: asyncio.Event) -> None:
+    """Calls `on_change` for each object that is there, appears, changes or goes, until `stop` is set. namespaces:
+    empty: all of them. Raises ExternalError."""
+    registry = kopf.OperatorRegistry()
+    kopf.on.login(registry=registry)(kopf.login_via_client)
+    for kind in KINDS:
+        kopf.on.event(GROUP, VERSION, kind.plural, registry=registry)(_handler(kind, on_change))
+    try:
+        await _run(registry, namespaces, stop)
+    except kopf.LoginError as error:
+        raise ExternalError(f"the API server does not accept the credentials: {error}") from error
+
+
+async def _run(registry: kopf.OperatorRegistry, namespaces: Sequence[str], stop: asyncio.Event) -> None:
+    await kopf.operator(
+        registry=registry,
+        settings=_settings(),
+        # kopf's default asks the table of users for a name, which the user of a container may not have
+        identity=cast("Any", socket.gethostname()),
+        # the Lease decides which operator handles
+        standalone=True,
+        clusterwide=not namespaces,
+        namespaces=namespaces,
+        stop_flag=stop,
+    )
+
+
+def require_definitions(connection: Connection, namespaces: Sequence[str]) -> None:
+    """Raises ExternalError if the API server does not serve the resources, or does not allow to list them: kopf would
+    wait for that in silence."""
+    for kind in KINDS:
+        for namespace in namespaces or (None,):
+            connection.list(Collection(API, kind.plural, namespace))
+
+
+def _handler(kind: Kind, on_change: Callable[[Key], None]) -> Callable[..., Any]:
+    async def on_event(*, name: str, namespace: str, **_others: object) -> None:
+        on_change(Key(kind, namespace, name))
+
+    on_event.__name__ = f"on_{kind.singular}"
+    return on_event
+
+
+def _settings() -> kopf.OperatorSettings:
+    settings = kopf.OperatorSettings()
+    # without the right to watch definitions and namespaces of the whole cluster
+    settings.scanning.disabled = True
+    # `EventLog` writes the events
+    settings.posting.enabled = False
+    return settings
+
 
 LOG = logging.getLogger("headrace.operator")
 
@@ -98,7 +158,7 @@ async def _lead(
     following = asyncio.create_task(_follow(events, reconcilers, stop))
     beating = asyncio.create_task(health.beat())
     try:
-        # ends by itself for a signal, too: kopf handles those of the loop
+        # a signal ends it, too: kopf handles the loop's signals
         await watch(options.namespaces, reconcilers.wake, stop)
     finally:
         events.put(_Ended())

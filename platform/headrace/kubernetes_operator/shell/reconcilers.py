@@ -13,12 +13,12 @@ from headrace.core.errors import HeadraceError
 from headrace.kubernetes.connection import Connection
 from headrace.kubernetes.refusals import ConflictError
 from headrace.kubernetes_operator.decisions.job_view import Moment
-from headrace.kubernetes_operator.decisions.results import Result
-from headrace.kubernetes_operator.decisions.times import time_text
+from headrace.kubernetes_operator.decisions.steps import Result
+from headrace.kubernetes_operator.resources.conditions import time_text
 from headrace.kubernetes_operator.resources.kinds import CLUSTER, JOB, SNAPSHOT
 from headrace.kubernetes_operator.rounds import Round, World, one_round
 from headrace.kubernetes_operator.shell.cluster_world import ClusterWorld
-from headrace.kubernetes_operator.shell.figures import Figures, Outcome
+from headrace.kubernetes_operator.shell.health import Figures, Outcome
 from headrace.kubernetes_operator.shell.job_world import JobWorld
 from headrace.kubernetes_operator.shell.resource_store import Key
 from headrace.kubernetes_operator.shell.snapshot_world import SnapshotWorld
@@ -101,7 +101,7 @@ class Reconcilers:
                 result, pause_s, failed_s = done.result, done.pause_s, FAILED_SECONDS
                 records = records + 1 if done.has_recorded else 0
             except ConflictError:
-                # somebody has changed the object since it was read
+                # another client has changed the object since it was read
                 outcome = "conflict"
                 pause_s = CONFLICT_SECONDS
             except Exception as error:

@@ -8,9 +8,8 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from headrace.core.errors import ExternalError
-from headrace.kubernetes.collection import Collection
 from headrace.kubernetes.connection import Connection
-from headrace.kubernetes.documents import Document, Json, metadata_of, number_at, text_at, value_at
+from headrace.kubernetes.documents import Collection, Document, Json, metadata_of, number_at, text_at, value_at
 from headrace.kubernetes.refusals import NotFoundError
 from headrace.kubernetes_operator.decisions.job_view import Identity
 from headrace.kubernetes_operator.resources.kinds import API, FINALIZER, Kind
@@ -83,7 +82,7 @@ def identity_of(document: Document) -> Identity:
 
 def status_of(document: Document, model: type[_Model]) -> _Model:
     """The status in a document, without fields that a later version of the operator may have written. Raises
-    ExternalError if it is no status of ours."""
+    ExternalError if it is not a status of this operator."""
     found = value_at(document, "status")
     known = file_keys(model)
     data: Mapping[str, Json] = found if isinstance(found, dict) else {}

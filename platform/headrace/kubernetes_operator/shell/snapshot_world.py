@@ -11,9 +11,7 @@ from headrace.client.http import Client
 from headrace.core.errors import HeadraceError, UserError
 from headrace.kubernetes.connection import Connection
 from headrace.kubernetes.documents import Document
-from headrace.kubernetes_operator.decisions.announcements import announcements
 from headrace.kubernetes_operator.decisions.job_view import Moment, NoDesire
-from headrace.kubernetes_operator.decisions.results import Delayed, Disposed, Result, SavepointRefused, Triggered
 from headrace.kubernetes_operator.decisions.snapshot_machine import (
     SnapshotView,
     TriggerFacts,
@@ -23,13 +21,19 @@ from headrace.kubernetes_operator.decisions.snapshot_machine import (
 )
 from headrace.kubernetes_operator.decisions.steps import (
     AddFinalizer,
+    Delayed,
+    Disposed,
     DisposeSavepoint,
     RemoveFinalizer,
+    Result,
+    SavepointRefused,
     SnapshotStep,
     TakeSavepoint,
+    Triggered,
     Wait,
 )
-from headrace.kubernetes_operator.resources.job_status import JobResourceStatus
+from headrace.kubernetes_operator.resources.conditions import announcements
+from headrace.kubernetes_operator.resources.job import JobResourceStatus
 from headrace.kubernetes_operator.resources.kinds import JOB
 from headrace.kubernetes_operator.resources.snapshot_resource import SnapshotSpec, SnapshotStatus
 from headrace.kubernetes_operator.rounds import Decision
@@ -107,7 +111,7 @@ class SnapshotWorld:
         self._object.record(after, said, self._clock().text)
 
     def act(self, step: SnapshotStep) -> Result | None:
-        """Takes a step. Raises ExternalError, UserError."""
+        """Executes a step. Raises ExternalError, UserError."""
         match step:
             case Wait():
                 return None

@@ -9,13 +9,11 @@ from typing import TypeVar
 
 from headrace.core.errors import UserError
 from headrace.deployment.kubernetes.cluster_spec import CLUSTER_NAME, ClusterSpec
-from headrace.kubernetes.collection import Collection
 from headrace.kubernetes.connection import Connection
-from headrace.kubernetes.documents import Document, metadata_of, text_at, value_at
+from headrace.kubernetes.documents import Collection, Document, metadata_of, text_at, value_at
 from headrace.kubernetes.refusals import NotFoundError
 from headrace.kubernetes_operator.decisions.job_view import NoDesire
-from headrace.kubernetes_operator.resources.job_spec import ConfigMapKey, JobSpec
-from headrace.kubernetes_operator.resources.run_spec import RunSpec
+from headrace.kubernetes_operator.resources.job import ConfigMapKey, JobSpec, RunSpec
 from headrace.spec.findings import FindingsError
 from headrace.spec.model import FileModel
 from headrace.spec.wording import read_model
@@ -50,7 +48,7 @@ def _require_sizes(spec: FileModel) -> None:
 
 
 def run_spec_of(document: Document, spec: JobSpec, connection: Connection) -> RunSpec | NoDesire:
-    """What should run, with the text of the pipeline. Raises ExternalError."""
+    """The spec that should run, with the text of the pipeline. Raises ExternalError."""
     metadata = metadata_of(document)
     cluster = spec.cluster or metadata.name
     if not CLUSTER_NAME.match(cluster):
@@ -74,8 +72,8 @@ def run_spec_of(document: Document, spec: JobSpec, connection: Connection) -> Ru
 def variables_of(spec: RunSpec, namespace: str, connection: Connection) -> Mapping[str, str]:
     """The values of the pipeline's variables. They are read for a submission and kept nowhere.
 
-    Raises UserError for a Secret without `VARIABLES_LABEL`: who may create a HeadraceJob need not have the right to
-    read Secrets, and a pipeline can send its variables anywhere. Raises ExternalError.
+    Raises UserError for a Secret without `VARIABLES_LABEL`: a user with the right to create a HeadraceJob may lack the
+    right to read Secrets, and a pipeline can send its variables anywhere. Raises ExternalError.
     """
     if spec.variables is None:
         return {}

@@ -1,4 +1,7 @@
-"""The command lines of a cluster's processes, and the marks in them by which a process is recognised."""
+"""The command lines of a cluster's processes, the marks in them that identify a process, and the address of the page.
+
+The page is one more process, which only its users need. The cluster does not depend on it.
+"""
 
 from __future__ import annotations
 
@@ -7,8 +10,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from headrace.client.discovery import COORDINATOR_VARIABLE, cluster_folder, token_file
-from headrace.client.token_files import TOKEN_FILE_VARIABLE, TOKEN_VARIABLE
-from headrace.core.network.hosts import LOOPBACK
+from headrace.client.token_files import TOKEN_FILE_VARIABLE, TOKEN_VARIABLE, ensure_token
+from headrace.core.network.hosts import LOOPBACK, host_port
 from headrace.core.settings import Home
 from headrace.local.cluster.record import ClusterRecord
 from headrace.processes.detached import ModuleCommand
@@ -70,3 +73,28 @@ def _tls(tls: TlsFiles | None) -> tuple[str, ...]:
 
 def _port(address: str) -> str:
     return address.rpartition(":")[2]
+
+
+PAGE_ROLE = "headrace-ui"
+PAGE_NAME = "ui"
+
+
+def page_command(home: Home, port: int, record: ClusterRecord) -> ModuleCommand:
+    """Returns the command of the page, on loopback, with the cluster's TLS files. The module is of a layer above: it is
+    named, not imported."""
+    tls = () if record.tls is None else record.tls.arguments()
+    return ModuleCommand("headrace.ui.main", (PAGE_ROLE, "--home", str(home.root), "--port", str(port), *tls))
+
+
+def page_marks(home: Home) -> tuple[str, ...]:
+    """Returns the arguments that only this home's page has."""
+    return (PAGE_ROLE, str(home.root))
+
+
+def page_link(home: Home, record: ClusterRecord) -> str | None:
+    """The address that opens the page with its token; None: the cluster has no page."""
+    if record.page is None or record.page_port is None:
+        return None
+    scheme = "http" if record.tls is None else "https"
+    token = ensure_token(cluster_folder(home) / "ui-token")
+    return f"{scheme}://{host_port(LOOPBACK, record.page_port)}/login?token={token}"

@@ -13,31 +13,42 @@ from functools import partial
 from importlib import import_module
 from pathlib import Path
 
+from pydantic import BaseModel, ConfigDict, ValidationError
+
 from headrace.client.cluster_models import ClusterInfo
-from headrace.client.discovery import coordinator_file, record_file, token_file
+from headrace.client.discovery import cluster_folder, coordinator_file, record_file, token_file
 from headrace.client.token_files import ensure_token
 from headrace.core.errors import ExternalError, HeadraceError, UserError
-from headrace.core.files.private_files import make_private_folder
-from headrace.core.network.hosts import host_port
+from headrace.core.files.private_files import PRIVATE_FILE, make_private_folder
+from headrace.core.files.replaced_file import replace_file
+from headrace.core.network.hosts import LOOPBACK, host_port
 from headrace.core.settings import Home
 from headrace.core.text.plural import plural
 from headrace.local.cluster.commands import (
+    PAGE_NAME,
     SLOT_ROLE,
     coordinator_command,
     coordinator_marks,
     environment,
     log_file,
+    page_command,
+    page_marks,
     worker_command,
     worker_marks,
 )
-from headrace.local.cluster.election import Election
 from headrace.local.cluster.own_client import coordinator_client
-from headrace.local.cluster.page import PAGE_NAME, page_command, page_marks
-from headrace.local.cluster.record import ClusterRecord, ClusterStatus, Member, locked, read_record, write_record
-from headrace.local.cluster.shape import ClusterShape, keep_shape, new_record, page_port, read_shape, with_port
+from headrace.local.cluster.record import (
+    ClusterRecord,
+    ClusterStatus,
+    Election,
+    Member,
+    locked,
+    read_record,
+    write_record,
+)
 from headrace.processes.detached import ModuleCommand, Surroundings
 from headrace.processes.marked_process import MarkedProcess, command_line, start_module
-from headrace.processes.ports import is_free
+from headrace.processes.ports import free_port, is_free
 from headrace.tls.files import TlsFiles
 
 START_SECONDS = 180.0
@@ -182,12 +193,12 @@ def _start_missing(home: Home, plan: ClusterRecord, workers: int, started: list[
             _wait(partial(_is_ready, home, coordinator), [coordinator], "the coordinator to know its cluster")
     for number in range(1, workers + 1):
         name = record.worker_id(number)
-        known = {member.name: member for member in record.workers}
-        if name in known and known[name].process.is_alive():
+        members = {member.name: member for member in record.workers}
+        if name in members and members[name].process.is_alive():
             continue
-        known[name] = _begin(home, name, worker_command(home, name, record), worker_marks(home, name))
-        started.append(known[name])
-        record = record.model_copy(update={"workers": tuple(known.values())})
+        members[name] = _begin(home, name, worker_command(home, name, record), worker_marks(home, name))
+        started.append(members[name])
+        record = record.model_copy(update={"workers": tuple(members.values())})
         write_record(home, record)
     record = record.model_copy(update={"workers": record.workers[:workers]})
     write_record(home, record)
@@ -325,3 +336,96 @@ def _info(home: Home, record: ClusterRecord) -> ClusterInfo | None:
             return client.cluster()
     except HeadraceError:
         return None
+
+
+WORKERS, SLOTS = 1, 4
+"""The default size of a cluster."""
+
+
+class ClusterShape(BaseModel):
+    """Size and ports of a cluster, in `<home>/cluster/shape.json`. The next start uses them again.
+
+    slots       of each worker
+    port        of the REST API
+    grpc_port   of the control plane
+    page_port   of its page, if it had one
+
+    The record of a cluster ends when it is stopped; its shape stays. So addresses that others have stored (a monitoring
+    system, a bookmark, HEADRACE_COORDINATOR) are valid after a stop and a start.
+    """
+
+    model_config = ConfigDict(frozen=True)
+
+    workers: int = WORKERS
+    slots: int = SLOTS
+    port: int | None = None
+    grpc_port: int | None = None
+    page_port: int | None = None
+
+
+def shape_file(home: Home) -> Path:
+    """The file of a home's shape."""
+    return cluster_folder(home) / "shape.json"
+
+
+def read_shape(home: Home) -> ClusterShape:
+    """Returns the shape of the home's last cluster; the default if there was none, or its file is unreadable."""
+    try:
+        return ClusterShape.model_validate_json(shape_file(home).read_bytes())
+    except (OSError, ValidationError):
+        return ClusterShape()
+
+
+def keep_shape(home: Home, record: ClusterRecord) -> None:
+    """Keeps the shape of a cluster that runs."""
+    shape = ClusterShape(
+        workers=len(record.workers),
+        slots=record.slots,
+        port=port_of(record.url),
+        grpc_port=port_of(record.grpc),
+        page_port=record.page_port or read_shape(home).page_port,
+    )
+    replace_file(shape_file(home), f"{shape.model_dump_json(indent=1)}\n".encode(), mode=PRIVATE_FILE)
+
+
+def port_of(address: str) -> int:
+    """The port of a URL without a path, or of HOST:PORT."""
+    return int(address.rpartition(":")[2])
+
+
+def new_record(shape: ClusterShape, slots: int | None, port: int | None) -> ClusterRecord:
+    """Returns the record of a cluster that is to start: on the port that is asked for, else on the ports of its shape,
+    else, where others listen there, on new ones. Raises UserError if others listen on the port that is asked for."""
+    if port is not None:
+        require_free(port)
+    rest = port if port is not None else _kept_or_free(shape.port)
+    grpc = _kept_or_free(None if shape.grpc_port == rest else shape.grpc_port, other_than=rest)
+    return ClusterRecord(url=f"http://{LOOPBACK}:{rest}", grpc=f"{LOOPBACK}:{grpc}", slots=slots or shape.slots)
+
+
+def page_port(record: ClusterRecord, shape: ClusterShape) -> int:
+    """Returns the port of the cluster's page: as recorded, else as in its last cluster if nobody listens there, else a
+    free one."""
+    return record.page_port or _kept_or_free(shape.page_port)
+
+
+def with_port(record: ClusterRecord, port: int | None) -> ClusterRecord:
+    """Returns the record with another port of its REST API. Raises UserError if a process of it runs, or others listen
+    there."""
+    if port is None or port == port_of(record.url):
+        return record
+    if any(member.process.is_alive() for member in record.members):
+        raise UserError(f"the cluster runs at {record.url}", remedy="stop it first: headrace cluster stop")
+    require_free(port)
+    scheme, address = record.url.split("://")
+    return record.model_copy(update={"url": f"{scheme}://{host_port(address.rpartition(':')[0], port)}"})
+
+
+def require_free(port: int) -> None:
+    """Raises UserError if others listen on the port."""
+    if not is_free(port):
+        raise UserError(f"--port {port}: another process listens there", remedy="name another port")
+
+
+def _kept_or_free(port: int | None, *, other_than: int = 0) -> int:
+    return port if port is not None and is_free(port) else free_port(other_than=other_than)

@@ -8,20 +8,51 @@ from __future__ import annotations
 
 import fcntl
 import os
+import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from headrace.client.discovery import cluster_folder, record_file
 from headrace.core.errors import UserError
 from headrace.core.files.private_files import PRIVATE_FILE, make_private_folder
 from headrace.core.files.replaced_file import replace_file
+from headrace.core.network.hosts import LOOPBACK
 from headrace.core.settings import Home
-from headrace.local.cluster.election import Election
 from headrace.processes.marked_process import MarkedProcess
 from headrace.tls.files import TlsFiles
+
+
+class Election(BaseModel):
+    """The flags of a coordinator with standbys (`headrace coordinator`), and of the workers that follow its leader.
+
+    url       of the election
+    ledger    URL of the shared ledger; None: as the election names it
+    key_file  of the shared ledger
+    host      name or address by which other hosts reach this one; its processes listen there
+    tag       part of the ids of this host's workers, so that no other host has them
+    """
+
+    model_config = ConfigDict(frozen=True)
+
+    url: str
+    ledger: str | None = None
+    key_file: Path | None = None
+    host: str = LOOPBACK
+    tag: str = Field(default_factory=lambda: secrets.token_hex(3))
+
+    @property
+    def coordinator_arguments(self) -> tuple[str, ...]:
+        """The coordinator's flags."""
+        ledger = () if self.ledger is None else ("--ledger", self.ledger)
+        key = () if self.key_file is None else ("--key-file", str(self.key_file))
+        return ("--election", self.url, *ledger, *key)
+
+    def same_cluster(self, other: Election) -> bool:
+        """Whether both name the same cluster and host."""
+        return self.model_copy(update={"tag": other.tag}) == other
 
 
 class Member(BaseModel):

@@ -12,8 +12,7 @@ from headrace.core.errors import HeadraceError, InvalidPipelineError
 from headrace.core.settings import Home
 from headrace.core.text.plural import plural
 from headrace.core.types import Schema
-from headrace.local.doctor.side_by_side import Check
-from headrace.local.doctor.storage import check_storage
+from headrace.local.doctor.probes import Check, check_storage
 from headrace.local.engine.compile import Compiled, compile_loaded
 from headrace.local.pipeline_file import load_file
 from headrace.plan.checkpoint_terms import checkpoint_terms

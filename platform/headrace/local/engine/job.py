@@ -12,12 +12,16 @@ of idle partitions.
 
 from __future__ import annotations
 
+import logging
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
+from headrace.coordinator.figures.data_warnings import DataWarnings
+from headrace.coordinator.figures.job_figures import JobFigures
 from headrace.coordinator.figures.standing_time import Waiting
+from headrace.coordinator.figures.watched_plan import watched_plan
 from headrace.core.clock import Clock, SystemClock
 from headrace.core.errors import ExternalError
 from headrace.core.signals import TIME_MIN
@@ -28,14 +32,13 @@ from headrace.execution.connectors import JobConnectors
 from headrace.execution.drift_limits import drift_limits
 from headrace.execution.epochs import Pending, Stage
 from headrace.execution.idle_times import relayed_heights
-from headrace.local.engine.data_watch import SliceWatch
 from headrace.local.engine.discovery import Discovery
-from headrace.local.engine.reports import Reports
-from headrace.local.engine.subtask_epochs import SubtaskEpochs, SubtaskId
+from headrace.local.engine.subtask_epochs import Reports, SubtaskEpochs, SubtaskId
 from headrace.plan.physical import PhysicalPlan, SinkSpec, SourceSpec, Task
 from headrace.plan.totals import row_totals
 from headrace.worker.control import Command, Complete, Limit, Relay, StopReading, SubtaskEvents, Trigger
 from headrace.worker.slot.slice import Slice, SliceOptions
+from headrace.worker.slot.status_report import StatusReport
 from headrace.worker.task.source_task import SourceTask
 from headrace.worker.wiring import wire
 
@@ -61,7 +64,7 @@ class JobOptions:
     cancel_grace_ms: int = 30_000
     """Time limit for a subtask to end when the job is torn down; then its thread is abandoned."""
     watches_data: bool = False
-    """What looks wrong in the data is logged."""
+    """Warnings about the data are logged."""
 
     def slices(self) -> SliceOptions:
         """The options of the job's slices; the caller sets the index."""
@@ -120,7 +123,7 @@ class LocalJob:
         self._watch: SliceWatch | None = None
 
     def stop(self) -> None:
-        """Requests that the job stops reading and ends without closing windows. Never blocks and takes no lock, so a
+        """Requests that the job stops reading and ends without closing windows. Never blocks and needs no lock, so a
         signal handler may call it."""
         self._stop_asked = True
 
@@ -332,3 +335,55 @@ def open_linked(slices: Sequence[Slice]) -> None:
 
     for part in slices:
         part.open(lambda task: {}, channel)
+
+
+LOG = logging.getLogger("headrace.local")
+
+LOOK_MS = 1_000
+"""Shortest time between two checks before the input ends."""
+
+
+class SliceWatch:
+    """Logs the data warnings of one local job, by the reports that its slices would send to a coordinator.
+
+    It is created when the subtasks begin to run, and used by one thread.
+    """
+
+    def __init__(self, plan: PhysicalPlan, slices: Sequence[Slice], clock: Clock) -> None:
+        self._clock = clock
+        self._plan = watched_plan(plan)
+        now_ms = clock.monotonic_ms()
+        self._reports = {part.index: (part, StatusReport(part, now_ms)) for part in slices}
+        self._figures = JobFigures()
+        self._warnings = DataWarnings()
+        self._due_ms = now_ms + LOOK_MS
+        self._is_over = False
+
+    @property
+    def waiting(self) -> tuple[Waiting, ...]:
+        """The steps whose time stands still."""
+        return self._warnings.waiting
+
+    def look(self, input_left: frozenset[SubtaskId]) -> None:
+        """Judges the data if a look is due, or all input has just ended. input_left: subtasks that still have some."""
+        now_ms = self._clock.monotonic_ms()
+        is_over = not input_left
+        if self._is_over or (now_ms < self._due_ms and not is_over):
+            return
+        self._due_ms, self._is_over = now_ms + LOOK_MS, is_over
+        try:
+            self._judge(now_ms, input_left)
+        except Exception:
+            # warnings are for people: the job must not end for their sake
+            LOG.exception("the data cannot be judged")
+
+    def _judge(self, now_ms: int, input_left: frozenset[SubtaskId]) -> None:
+        statuses = []
+        for index, (part, report) in self._reports.items():
+            ended = frozenset(task.name for task in part.tasks if (task.name, index) not in input_left)
+            status = report.report(now_ms, ended, due=False)
+            assert status is not None, "it is not made because it is due"
+            self._figures.take(index, status)
+            statuses.append(status)
+        for each in self._warnings.judge(self._plan, self._figures, statuses, self._clock.now_ms()):
+            LOG.warning("%s", each.text)

@@ -1,20 +1,26 @@
-"""Runs a pipeline on rows in place of its sources, and collects the rows that reach its sinks and taps."""
+"""Runs a pipeline in this process without its sinks: on rows in place of its sources (the results are collected), or
+over fixed splits of its sources (the results go to receivers).
+"""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 import polars as pl
 
+from headrace.connect.source import Enumerator, SourceConfig, SourceContext, Split
 from headrace.core.errors import UserError
 from headrace.core.ids import split_output
+from headrace.core.source_state import AppliedFloor
 from headrace.core.types import Schema
-from headrace.local.engine.collect_sink import Collection
+from headrace.local.engine.collect_sink import Collection, CollectSink, RowTaker
 from headrace.local.engine.compile import Compiled, compile_pipeline
 from headrace.local.engine.job import LocalJob, Progress
 from headrace.local.engine.pipeline_ends import Taps, with_rows, with_taps
+from headrace.local.engine.quiet_source import QuietSource
 from headrace.plan.physical import SinkSpec
 from headrace.spec.pipeline import Pipeline
 
@@ -88,3 +94,75 @@ def compile_tapped(pipeline: Pipeline, taps: Taps) -> tuple[Compiled, dict[str, 
             raise UserError(f"{node} has no output {output!r}", remedy=remedy)
         specs[reference] = spec
     return compiled, specs
+
+
+@dataclass(frozen=True, slots=True)
+class RangeRun:
+    """A finished run. floors: those that took effect; a replay needs them to produce the same rows."""
+
+    progress: Progress
+    floors: tuple[AppliedFloor, ...]
+
+
+def run_range(pipeline: Pipeline, splits: Mapping[str, Sequence[Split]], takers: Mapping[str, RowTaker]) -> RangeRun:
+    """Runs to the splits' stops, in threads of this process, and closes every window.
+
+    splits: source -> its splits; takers: sink -> the receiver of its rows. Raises InvalidPipelineError and the errors
+    of the job.
+    """
+    pinned = {
+        name: node.model_copy(update={"config": pinned_source(node.config, splits.get(name, ()))})
+        for name, node in pipeline.sources.items()
+    }
+    changed, _ = with_taps(pipeline.model_copy(update={"sources": pinned}), (), keep_sinks=True)
+    sinks = {
+        name: node.model_copy(update={"config": CollectSink(collection=takers[name])})
+        for name, node in changed.sinks.items()
+    }
+    job = LocalJob(compile_pipeline(changed.model_copy(update={"sinks": sinks})).physical)
+    job.run()
+    return RangeRun(job.progress(), tuple(job.applied_floors()))
+
+
+class PinnedSource(QuietSource):
+    """Reads fixed splits of the inner source and publishes no positions, so that two engines read the same rows."""
+
+    splits: tuple[Split, ...]
+
+    @property
+    def bounded(self) -> bool:
+        """Whether every split has a stop."""
+        return all(split.stop is not None for split in self.splits)
+
+    def open_enumerator(self, context: SourceContext) -> Enumerator:
+        """Returns an enumerator of these splits."""
+        return _Pinned(self.splits)
+
+
+class PinnedStampedSource(PinnedSource):
+    """A PinnedSource whose record timestamps may be the event time."""
+
+    record_time: ClassVar[bool] = True
+
+
+def pinned_source(config: SourceConfig, splits: Sequence[Split]) -> SourceConfig:
+    """Returns the source, bound to these splits."""
+    kind = PinnedStampedSource if type(config).record_time else PinnedSource
+    return kind(inner=config, splits=tuple(splits))
+
+
+class _Pinned:
+    def __init__(self, splits: tuple[Split, ...]) -> None:
+        self._splits = splits
+
+    def discover(self) -> Sequence[Split]:
+        """Returns the same splits on every call."""
+        return self._splits
+
+    @property
+    def discovery_interval_ms(self) -> int | None:
+        """None: never again."""
+        return None
+
+    def close(self) -> None:
+        """Does nothing."""

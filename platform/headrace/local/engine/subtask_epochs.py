@@ -1,16 +1,18 @@
-"""The epochs of a local job: `execution.epochs` with an acknowledgement from every subtask instead of every slot. Pure.
+"""The epochs of a local job: `execution.epochs` with an acknowledgement from every subtask instead of every slot.
 
 No state is uploaded, so a subtask acknowledges an epoch as soon as the barrier has passed it. The last epoch begins
-when the input of every subtask has ended.
+when the input of every subtask has ended. `Reports` is the queue from the subtasks' threads to the thread that
+supervises the job.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
+from queue import Empty, SimpleQueue
 
 from headrace.checkpoint.manifest import CommittableDocument, SubtaskDocument
 from headrace.execution.epochs import Epochs, Pending, Purpose
-from headrace.local.engine.reports import InputEnded, Report
 from headrace.spec.settings import Checkpoint
 from headrace.worker.control import SubtaskSnapshot
 
@@ -66,3 +68,46 @@ class SubtaskEpochs:
         pending = self._epochs.pending
         numbers = set() if pending is None else set(pending.waiting)
         return frozenset(subtask for subtask, number in self._numbers.items() if number in numbers)
+
+
+@dataclass(frozen=True, slots=True)
+class InputEnded:
+    """A subtask has received the end of its input."""
+
+    task: str
+    subtask: int
+
+
+Report = SubtaskSnapshot | InputEnded
+
+
+class Reports:
+    """A queue of reports: the SubtaskEvents of a local job. Any thread adds, one thread removes.
+
+    Bounded by the number of subtasks: each reports one snapshot for the epoch in flight, and one end of input.
+    """
+
+    def __init__(self) -> None:
+        self._queue: SimpleQueue[Report | None] = SimpleQueue()
+
+    def snapshotted(self, snapshot: SubtaskSnapshot) -> None:
+        """A barrier has passed a subtask."""
+        self._queue.put(snapshot)
+
+    def input_ended(self, task: str, subtask: int) -> None:
+        """EndOfInput has passed a subtask."""
+        self._queue.put(InputEnded(task, subtask))
+
+    def wake(self) -> None:
+        """Makes `take` return."""
+        self._queue.put(None)
+
+    def take(self, timeout_ms: int) -> list[Report]:
+        """All queued reports; waits at most `timeout_ms` for the first one or a `wake`."""
+        taken: list[Report | None] = []
+        try:
+            taken.append(self._queue.get(timeout=timeout_ms / 1000))
+            while True:
+                taken.append(self._queue.get_nowait())
+        except Empty:
+            return [report for report in taken if report is not None]

@@ -8,23 +8,24 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import polars as pl
 
-from headrace.core.errors import HeadraceError, InvalidPipelineError, Problem, UserError
+from headrace.core.errors import HeadraceError, InvalidPipelineError, Location, Problem, UserError
 from headrace.core.text.concealment import Concealment
 from headrace.core.types import Schema
 from headrace.local.comparison.row_diff import RowDiff, diff_rows
 from headrace.local.engine.compile import compile_loaded
 from headrace.local.engine.pipeline_ends import input_schema, with_rows, with_taps
 from headrace.local.engine.rows_run import compile_tapped, resized, run_on_rows
-from headrace.local.engine.typed_rows import problems_of, typed_frame
 from headrace.local.pipeline_file import Loaded
 from headrace.plan.nodes import LogicalNode
 from headrace.plan.physical import RecordTime, SourceSpec
-from headrace.spec.findings import Finding, FindingsError
+from headrace.plan.problems import Locator
+from headrace.spec.findings import Finding, FindingsError, collecting
 from headrace.spec.pipeline import Pipeline, TestCase
-from headrace.spec.rows import TIMESTAMP_KEY
+from headrace.spec.rows import PARTITION_KEY, TIMESTAMP_KEY, row_values
 
 BATCH_ROWS: tuple[int | None, ...] = (None, 1, 7)
 """The batch sizes with which each case runs; None: the pipeline's own."""
@@ -87,15 +88,15 @@ def run_case(pipeline: Pipeline, case: PreparedCase) -> CaseResult:
         except HeadraceError as error:
             Concealment(pipeline.hidden).error(error)
             return CaseResult(case.name, (), error)
-        found = [
+        differences = [
             Mismatch(name, batch_rows, diff)
             for name, expected in case.outputs.items()
             for output in [run.outputs[name]]
             for diff in [diff_rows(expected, output.latest(), key=output.update_key)]
             if diff.differs
         ]
-        if found:
-            return CaseResult(case.name, tuple(found))
+        if differences:
+            return CaseResult(case.name, tuple(differences))
     return CaseResult(case.name, ())
 
 
@@ -160,3 +161,37 @@ def _typed(
 
 def _located(loaded: Loaded, finding: Finding) -> Problem:
     return problems_of(FindingsError([finding]), (), loaded.locator)[0]
+
+
+Path = tuple[str, ...]
+
+
+def typed_frame(rows: Sequence[Mapping[str, Any]], schema: Schema) -> pl.DataFrame:
+    """Rows as a frame of `schema`, with columns `$timestamp` (epoch ms) and `$partition` if a row has them.
+
+    A column that a row omits is NULL. Raises FindingsError with paths that begin with the row's index.
+    """
+    findings: list[Finding] = []
+    values: list[dict[str, Any]] = []
+    for index, row in enumerate(rows):
+        with collecting(findings, str(index)):
+            values.append(row_values(row, schema))
+    if findings:
+        raise FindingsError(findings)
+    types: dict[str, pl.DataType] = dict(schema.polars())
+    types |= {key: pl.Int64() for key in (TIMESTAMP_KEY, PARTITION_KEY) if any(key in row for row in values)}
+    columns = {
+        name: pl.Series(name, [row.get(name) for row in values], dtype=dtype, strict=True)
+        for name, dtype in types.items()
+    }
+    return pl.DataFrame(columns)
+
+
+def problems_of(found: FindingsError, prefix: Path, locator: Locator | None) -> list[Problem]:
+    """Findings about rows as problems with their places in the pipeline file."""
+    return [_problem(finding.under(*prefix), locator) for finding in found.findings]
+
+
+def _problem(finding: Finding, locator: Locator | None) -> Problem:
+    location: Location | None = None if locator is None else locator.locate_in(finding.path, 0)
+    return Problem(finding.message, finding.path, location, finding.remedy)

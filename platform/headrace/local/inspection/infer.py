@@ -139,7 +139,7 @@ def infer_texts(rows: Iterable[Mapping[str, str | None]]) -> Inferred:
 
 
 def text_value(text: str | None) -> object:
-    """The value that a CSV field looks like: a bool, a number, or the text itself; None if it is empty."""
+    """The value of a CSV field: a bool or a number if the text is one, else the text; None if it is empty."""
     if text is None or text == "":
         return None
     if text.lower() in ("true", "false"):

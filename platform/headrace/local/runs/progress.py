@@ -1,11 +1,18 @@
-"""Formats the progress of a job as one line of text. Pure: progress in, text out."""
+"""Counts, watermarks and the progress of a job as short text. Pure.
+
+It imports nothing of the engine, so that `headrace status` starts fast.
+"""
 
 from __future__ import annotations
 
 from collections import deque
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
 
-from headrace.local.engine.job import Progress
-from headrace.local.runs.number_text import count_text, watermark_text
+from headrace.core.signals import TIME_MAX, TIME_MIN
+
+if TYPE_CHECKING:
+    from headrace.local.engine.job import Progress
 
 WINDOW_MS = 10_000
 """The time that a rate in the line covers; less at the beginning of an attempt."""
@@ -53,3 +60,27 @@ class ProgressLine:
         (then_ms, then_in, then_out), (now_ms, now_in, now_out) = self._samples[0], self._samples[-1]
         seconds = max(now_ms - then_ms, 1) / 1000
         return (now_in - then_in) / seconds, (now_out - then_out) / seconds
+
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def count_text(count: float) -> str:
+    """`950`, `12.3 k`, `1.20 M`, `3.40 G`."""
+    for unit, size in (("G", 1e9), ("M", 1e6), ("k", 1e3)):
+        if count >= size * 0.9995:
+            value = count / size
+            return f"{value:.{2 if value < 10 else 1 if value < 100 else 0}f} {unit}"
+    return f"{count:.0f}"
+
+
+def watermark_text(watermark: int) -> str:
+    """Epoch ms as a UTC time; `-` before the first row, `end` after the last."""
+    if watermark == TIME_MIN:
+        return "-"
+    if watermark == TIME_MAX:
+        return "end"
+    try:
+        return f"{_EPOCH + timedelta(milliseconds=watermark):%Y-%m-%d %H:%M:%S}"
+    except OverflowError:
+        return str(watermark)

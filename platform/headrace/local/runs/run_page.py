@@ -1,4 +1,7 @@
-"""The page of a run: a process of its own, a client of the run's REST API, which ends with the run."""
+"""The page of a run: a process of its own, and the REST API of the run on loopback, whose client it is.
+
+The API runs in the run's event loop. Page and API end with the run.
+"""
 
 from __future__ import annotations
 
@@ -6,17 +9,21 @@ import os
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 from headrace.client.discovery import COORDINATOR_VARIABLE, cluster_folder
 from headrace.client.token_files import TOKEN_FILE_VARIABLE, TOKEN_VARIABLE, ensure_token
+from headrace.coordinator.rest.access.tokens import Tokens
+from headrace.coordinator.rest.app import rest_app
+from headrace.coordinator.rest.server import RestServer
 from headrace.core.files.private_files import private_opener
 from headrace.core.network.hosts import LOOPBACK, host_port
 from headrace.core.settings import Home
-from headrace.local.cluster.page import PAGE_ROLE
-from headrace.local.runs.run_server import RunAddress
+from headrace.local.cluster.commands import PAGE_ROLE
+from headrace.local.runs.run_service import RunService
 from headrace.processes.ports import free_port, is_free
 from headrace.tls.files import CA_VARIABLE
 
@@ -40,7 +47,7 @@ class RunPage:
 
     @property
     def log(self) -> Path:
-        """What the process prints: of the last run with a page."""
+        """The output of the process: of the last run with a page."""
         return self._home.root / "runs" / "page.log"
 
     def start(self, address: RunAddress) -> None:
@@ -64,7 +71,7 @@ class RunPage:
             )
 
     def news(self) -> str | None:
-        """Returns what the user was not told yet: the link that opens the page, or that it has ended; None: nothing."""
+        """Returns the next message for the user: the link that opens the page, or its end; None: no message."""
         if self._process is None or self._address is None or self._is_told:
             return None
         if self._process.poll() is not None:
@@ -108,3 +115,28 @@ def run_page(home: Home) -> Iterator[RunPage]:
         yield page
     finally:
         page.close()
+
+
+CLOSE_SECONDS = 1.0
+"""How long a request that is under way delays the end of a run."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunAddress:
+    """The URL of a run's API, and the file with its token, which goes with the run."""
+
+    url: str
+    token_file: Path
+
+
+@asynccontextmanager
+async def serving(service: RunService, folder: Path) -> AsyncIterator[RunAddress]:
+    """Serves at a free port. folder: the run's own, where the token is kept."""
+    full, metrics = folder / "token", folder / "metrics-token"
+    server = RestServer(rest_app(service, Tokens(ensure_token(full), ensure_token(metrics))))
+    port = await server.start(LOOPBACK, 0)
+    try:
+        yield RunAddress(f"http://{host_port(LOOPBACK, port)}", full)
+    finally:
+        await server.close(CLOSE_SECONDS)
+        await service.output.close()

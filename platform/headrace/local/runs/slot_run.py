@@ -45,8 +45,7 @@ from headrace.execution.manifests import total_counters
 from headrace.execution.origin import Origin
 from headrace.execution.planning import JobPlans
 from headrace.local.engine.job import Progress
-from headrace.local.runs.run_folder import WORKER, run_folder
-from headrace.local.runs.run_logs import run_logs
+from headrace.local.runs.run_folder import WORKER, run_folder, run_logs
 from headrace.plan.physical import PhysicalPlan
 from headrace.plan.totals import row_totals
 from headrace.processes.spawning import SpawnStarter, Starter
@@ -57,12 +56,12 @@ from headrace.spec.pipeline import Pipeline
 from headrace.worker.supervision.supervisor import Supervisor, WorkerConfig
 
 if TYPE_CHECKING:
-    from headrace.local.runs.run_server import RunAddress
+    from headrace.local.runs.run_page import RunAddress
     from headrace.local.runs.run_service import RunService
 
 LOOK_S = 0.1
 VALUES_EVERY = 5
-"""Looks between two values for monitoring."""
+"""Number of checks between two values for monitoring."""
 STORAGE_THREADS = 4
 STOP_WITHIN_MS = 7_500
 """The bound of the job of a run that is asked to end, in ms. Docker kills 10 s after it has asked."""
@@ -288,12 +287,12 @@ class SlotRun:
     async def _served(
         self, driver: JobDriver, fleet: Fleet, executor: DaemonThreads, folder: Path, logs: Path
     ) -> AsyncIterator[None]:
-        """Serves the run's REST API, if somebody wants it."""
+        """Serves the run's REST API, if the run has a page."""
         if self._options.on_served is None:
             yield
             return
         # imported here: only a run with a page needs a server
-        from headrace.local.runs.run_server import serving
+        from headrace.local.runs.run_page import serving
         from headrace.local.runs.run_service import RunService, ServedRun
 
         run = ServedRun(

@@ -63,6 +63,11 @@ class Values:
         """The name of the state in snapshots."""
         return f"{'counts' if self.is_counted else 'distinct'}_{self.column.removeprefix('__v_')}"
 
+    def add_fold(self, column: str, fold: Fold) -> None:
+        """Adds an aggregate over the values. column: its state column, by whose name it is merged (`columns`)."""
+        assert columns.merge_expression(column) is not None, f"{column}: a merge drops columns without a known prefix"
+        self.folds[column] = fold
+
     def partial(self, rows: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
         """The values of each group of rows."""
         values = rows.select(*by, self.column).drop_nulls(self.column)

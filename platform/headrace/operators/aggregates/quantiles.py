@@ -103,5 +103,5 @@ def state(call: AggregateCall, needs: StateNeeds) -> QuantileState:
     values = needs.values_of(column, is_counted=not call.distinct)
     name = f"{NANMAX}{values.state}_quantile_{share.numerator}_{share.denominator}"
     quantile = Quantile(name, column, share, scale_of(argument_type(call)))
-    values.folds[name] = quantile
+    values.add_fold(name, quantile)
     return QuantileState(call, values, quantile)

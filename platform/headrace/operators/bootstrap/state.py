@@ -18,6 +18,7 @@ import polars as pl
 
 from headrace.core.batch import TS
 from headrace.core.errors import UserError, did_you_mean
+from headrace.core.time_range import OUTSIDE, outside_years
 from headrace.core.types import TIMESTAMP, DataType, polars_type
 from headrace.operators.aggregates.columns import ROWS, SUM
 from headrace.operators.aggregates.count import Count
@@ -126,11 +127,13 @@ class GivenState:
 
     def fitted(self, frame: pl.DataFrame) -> pl.DataFrame:
         """The rows with all columns, the step's types and normal keys. Raises UserError for wrong columns, NULLs,
-        duplicate keys or windows, invalid windows, and impossible positions and counts.
+        duplicate keys or windows, invalid windows, times outside of the years 1 to 9999, and impossible positions and
+        counts.
 
         Of the sums of squares and of deviations, only the supplied ones are present.
         """
         self.check(frame.schema)
+        self._check_times(frame)
         made = [
             (pl.col(each.name) if each.name in frame.columns else pl.lit(None))
             .cast(polars_type(each.type))
@@ -151,6 +154,25 @@ class GivenState:
                 if self._ordered:
                     self._check_places(rows, column.becomes)
         return self._counted(rows)
+
+    def _check_times(self, frame: pl.DataFrame) -> None:
+        """Requires times in the years 1 to 9999, beyond which polars fails or overflows."""
+        for column in self.columns:
+            if column.name not in frame.columns:
+                continue
+            outside = outside_years(frame.get_column(column.name))
+            if outside is not None:
+                row = frame.filter(pl.Series(outside)).head(1)
+                raise UserError(
+                    f"step {self._config.node}: column {column.name!r} ({column.meaning}) {OUTSIDE}{self._place(row)}",
+                    remedy="correct the time, or leave the row out",
+                )
+
+    def _place(self, row: pl.DataFrame) -> str:
+        """The key and window of a row, without times that no text can show."""
+        names = [item.name for item in self._bounds() if item.name in row.columns]
+        shown = row.select(name for name in names if outside_years(row.get_column(name)) is None)
+        return f", in the row with {_row_text(shown)}" if shown.width else ""
 
     def _check_once(self, rows: pl.DataFrame) -> None:
         by = [*self.keys, *((WINDOW_START, WINDOW_END) if self._windowed else ())]

@@ -18,7 +18,7 @@ from headrace.core.types import Field, Primitive, Schema
 from headrace.operators.operator import BAD, REASON
 from headrace.plan.checkpoint_terms import checkpoint_terms
 from headrace.plan.contexts import sink_context
-from headrace.plan.nodes import LogicalNode
+from headrace.plan.nodes import LogicalNode, NodeInput
 from headrace.plan.physical import FormatSpec, SinkSpec, SourceSpec, TaskNode
 from headrace.plan.problems import Problems
 from headrace.spec.fields import DeadLetter
@@ -84,7 +84,7 @@ def _check_made(node: LogicalNode, pipeline: Pipeline) -> list[str]:
 def _first_source(name: str, nodes: Mapping[str, LogicalNode]) -> SourceSpec | None:
     node = nodes.get(name)
     while node is not None and not isinstance(node.spec, SourceSpec):
-        node = nodes.get(node.inputs[0][0])
+        node = nodes.get(node.inputs[0].source)
     return node.spec if node is not None and isinstance(node.spec, SourceSpec) else None
 
 
@@ -119,7 +119,7 @@ def _dead_letter_node(
     return LogicalNode(
         name=spec.node,
         spec=spec,
-        inputs=((name, BAD),),
+        inputs=(NodeInput(name, BAD),),
         outputs={},
         parallelism=node.parallelism,
         needs_order=not isinstance(node.spec, SourceSpec),

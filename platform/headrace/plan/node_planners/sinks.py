@@ -11,7 +11,7 @@ from headrace.plan.checkpoint_terms import checkpoint_terms
 from headrace.plan.error_policy import policy_of
 from headrace.plan.input_checks import partitioning_of, require_column, spread_reasons
 from headrace.plan.node_planners.sources import file_only
-from headrace.plan.nodes import LogicalNode, reference
+from headrace.plan.nodes import LogicalNode, NodeInput, reference
 from headrace.plan.partitioning import Partitioning
 from headrace.plan.physical import FormatSpec, SinkSpec
 from headrace.plan.problems import Path, Problems, UnknownInputError
@@ -63,10 +63,9 @@ def plan_sink(name: str, node: SinkNode, stream: Stream, pipeline: Pipeline, pro
     return LogicalNode(
         name=name,
         spec=spec,
-        inputs=(reference(node.from_),),
+        inputs=(NodeInput(*reference(node.from_), partitioning),),
         outputs={BAD: bad_rows(stream.schema)} if policy is OnError.DIVERT else {},
         parallelism=parallelism,
-        partitioning=partitioning,
         not_replayable=(*spread_reasons(partitioning), *_refusal_reasons(node)),
         needs_time=node.config.uses_event_time,
     )

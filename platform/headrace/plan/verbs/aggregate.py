@@ -50,7 +50,7 @@ def _plan(verb: Aggregate, step: Step) -> LogicalNode:
         Stream(output, step.stream.timed, _update_key(verb), keys),
         config.needs(),
         parallelism=step.node.parallelism or (step.default_parallelism if keys else 1),
-        partitioning=Hash(keys) if keys else Global(),
+        partitionings=(Hash(keys) if keys else Global(),),
     )
 
 

@@ -18,7 +18,7 @@ def _plan(verb: Map, step: Step) -> LogicalNode:
         input=step.stream.schema,
         on_error=step.on_error,
     )
-    return step.planned(config, step.passed_on(config.output()), config.needs())
+    return step.planned(config, step.passed_on(config.output()))
 
 
 MAP = planner(Map, _plan)

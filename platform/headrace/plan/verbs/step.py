@@ -11,7 +11,7 @@ from headrace.operators.chain import MAIN
 from headrace.operators.operator import BAD, InputNeeds, OnError, OperatorConfig
 from headrace.plan.error_policy import policy_of
 from headrace.plan.input_checks import partitioning_of, spread_reasons
-from headrace.plan.nodes import LogicalNode, reference
+from headrace.plan.nodes import LogicalNode, NodeInput, reference
 from headrace.plan.partitioning import Partitioning
 from headrace.plan.physical import StepSpec
 from headrace.plan.problems import Path, Problems, UnknownInputError
@@ -88,12 +88,14 @@ class Step:
         return {MAIN: main, **timed, **bad}
 
     def planned(self, config: OperatorConfig, main: Stream, needs: InputNeeds | None = None) -> LogicalNode:
-        """The node of a step that can be spread as the user likes. needs: those of the config; None: it has none."""
+        """The node of a step that can be spread as the user likes. needs: those of the config, if they are computed
+        already."""
         partitioning = None
         with suppress(UnknownInputError):  # a wrong partition leaves the columns as they are
             partitioning = partitioning_of(self.node.partition, self.stream, self.path, self.problems)
         parallelism = self.node.parallelism or self.default_parallelism
-        return self.placed(config, main, needs or InputNeeds(), parallelism=parallelism, partitioning=partitioning)
+        spread = (partitioning,) * len(self.inputs)
+        return self.placed(config, main, needs or config.needs(), parallelism=parallelism, partitionings=spread)
 
     def placed(
         self,
@@ -102,17 +104,18 @@ class Step:
         needs: InputNeeds,
         *,
         parallelism: int,
-        partitioning: Partitioning | None,
+        partitionings: Sequence[Partitioning | None],
     ) -> LogicalNode:
-        """The node of a step that decides itself how its rows are spread."""
+        """The node of a step that decides itself how the rows of each input are spread."""
+        reads = [reference(text) for text in self.node.inputs]
+        reasons = (reason for each in partitionings for reason in spread_reasons(each))
         return LogicalNode(
             name=self.name,
             spec=StepSpec(self.name, self.node.verb_name, config, main.schema),
-            inputs=tuple(reference(text) for text in self.node.inputs),
+            inputs=tuple(NodeInput(*read, spread) for read, spread in zip(reads, partitionings, strict=True)),
             outputs=self.outputs(main, config.side_outputs()),
             parallelism=parallelism,
-            partitioning=partitioning,
-            not_replayable=tuple(dict.fromkeys((*needs.not_replayable, *spread_reasons(partitioning)))),
+            not_replayable=tuple(dict.fromkeys((*needs.not_replayable, *reasons))),
             needs_order=needs.order or needs.fails,
             needs_time=needs.time,
         )

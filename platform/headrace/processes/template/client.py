@@ -26,21 +26,18 @@ from typing import NoReturn
 
 from headrace.core.errors import ExternalError
 from headrace.core.network.frames import receive_exactly
-from headrace.processes.child import Child, ForkedChild
-from headrace.processes.double_fork import quiet_fork
+from headrace.processes.child import Child, ForkedChild, Orphans
+from headrace.processes.forking import StartMethod, has_no_threads_at_work, quiet_fork, start_method, variables_at_start
 from headrace.processes.installation import Fingerprint, fingerprint, import_path, require_running_version
 from headrace.processes.order import ProcessOrder, close_all_but, send_order
-from headrace.processes.orphans import Orphans
 from headrace.processes.spawning import SpawnStarter, Starter
-from headrace.processes.start_method import StartMethod, start_method
 from headrace.processes.template import process as template_process
-from headrace.processes.template.forkable import has_no_threads_at_work, variables_at_start
 from headrace.processes.template.title import set_command_line
 
 READY_SECONDS = 60.0
 """A template that is not ready after this time is killed. Imports take seconds, even on a busy host."""
 ANSWER_SECONDS = 20.0
-"""A template that does not answer within this time is stopped or broken: a fork takes milliseconds."""
+"""A template that does not answer within this time is stopped or broken: a fork needs milliseconds."""
 FAILURES_MAX = 3
 """Consecutive templates that may fail; after that the owner only starts fresh interpreters."""
 _PR_SET_CHILD_SUBREAPER = 36

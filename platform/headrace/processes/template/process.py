@@ -32,7 +32,7 @@ import traceback
 from collections.abc import Sequence
 from typing import NoReturn
 
-from headrace.processes.double_fork import double_fork
+from headrace.processes.forking import double_fork
 from headrace.processes.garbage_collection import defer_first_collection
 from headrace.processes.installation import import_path
 from headrace.processes.order import ProcessOrder, receive_order

@@ -6,20 +6,76 @@ to the Deployment of their coordinators, and are deleted with it.
 
 from __future__ import annotations
 
+import json
 import threading
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
 from headrace.core.errors import ExternalError, UserError
-from headrace.kubernetes.collection import Collection
 from headrace.kubernetes.connection import Connection
-from headrace.kubernetes.documents import metadata_of
+from headrace.kubernetes.documents import Collection, metadata_of
 from headrace.kubernetes.ownership import Claim
 from headrace.kubernetes.refusals import AlreadyExistsError, ConflictError, NotFoundError
 from headrace.resources.driver import WorkerReport
-from headrace.resources.kubernetes.labels import WORKER, selector_of
-from headrace.resources.kubernetes.pod_report import pod_report
-from headrace.resources.kubernetes.worker_pod import Owner, worker_pod
-from headrace.resources.kubernetes.workers_file import WorkersFile
+from headrace.resources.kubernetes.worker_pod import WORKER, Owner, pod_report, selector_of, worker_pod
 from headrace.resources.worker_order import WorkerOrder
+
+
+@dataclass(frozen=True, slots=True)
+class OwnerName:
+    """The object with which the pods are deleted, named before it has a uid."""
+
+    api_version: str
+    kind: str
+    plural: str
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class WorkersFile:
+    """The file from which a coordinator creates its pods: the deployer has written it into the cluster's ConfigMap.
+
+    cluster   its name, which begins the pods' names
+    template  the pod template, complete except for the fields that differ
+    """
+
+    cluster: str
+    namespace: str
+    owner: OwnerName
+    template: Mapping[str, Any]
+
+    def document(self) -> Mapping[str, Any]:
+        """As JSON."""
+        owner = self.owner
+        return {
+            "cluster": self.cluster,
+            "namespace": self.namespace,
+            "owner": {
+                "apiVersion": owner.api_version,
+                "kind": owner.kind,
+                "plural": owner.plural,
+                "name": owner.name,
+            },
+            "template": dict(self.template),
+        }
+
+
+def read_workers_file(path: Path) -> WorkersFile:
+    """Inverse of `WorkersFile.document`. Raises UserError."""
+    try:
+        found = json.loads(path.read_text())
+        owner = found["owner"]
+        named = OwnerName(*(str(owner[key]) for key in ("apiVersion", "kind", "plural", "name")))
+        return WorkersFile(str(found["cluster"]), str(found["namespace"]), named, dict(found["template"]))
+    except OSError as error:
+        raise UserError(f"{path} cannot be read: {error.strerror}", remedy="mount the cluster's ConfigMap") from error
+    except (ValueError, KeyError, TypeError) as error:
+        raise UserError(
+            f"{path} does not describe the pods of workers",
+            remedy="let `headrace cluster start --target kubernetes` write it",
+        ) from error
 
 
 class WorkerPods:
@@ -49,7 +105,7 @@ class WorkerPods:
         try:
             self._connection.create(self._pods, pod)
         except AlreadyExistsError as error:
-            # an answer was lost: ids are used once, so one of ours is the same one
+            # an answer was lost: ids are used once, so a pod of this cluster is the same pod
             if owner := self._other_owner(worker):
                 raise ExternalError(
                     f"there is a pod {worker}, which belongs to {owner}", remedy="give it another name"

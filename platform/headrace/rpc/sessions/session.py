@@ -1,6 +1,6 @@
 """One session of a worker, as the coordinator keeps it: messages sent and received, over all streams of the session.
 
-Pure: times are given, in seconds of one monotonic clock.
+Pure: times are arguments, in seconds of one monotonic clock.
 """
 
 from __future__ import annotations

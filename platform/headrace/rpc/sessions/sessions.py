@@ -1,4 +1,4 @@
-"""Which workers are connected. Pure: times are given, in seconds of one monotonic clock.
+"""Which workers are connected. Pure: times are arguments, in seconds of one monotonic clock.
 
     no session ──Register──> attached <──────────────┐
                                 │ stream drops       │ Register of the same session within `reconnect`:
@@ -56,7 +56,8 @@ WorkerEvent = WorkerConnected | WorkerMessage | WorkerDisconnected
 
 
 class Sessions:
-    """The sessions of all connected workers, by worker id. What changes them returns the event that follows, if any."""
+    """The sessions of all connected workers, by worker id. Methods that change them return the event that follows, if
+    any."""
 
     def __init__(self, times: ClusterTimes) -> None:
         self._times = times
@@ -68,27 +69,27 @@ class Sessions:
 
     def refusal(self, register: Register, name: str, now_s: float) -> Refused | None:
         """Why a worker that asks for session `name` may not join; None: it may."""
-        known = self._sessions.get(register.worker)
-        if known is None or known.name == name or known.stream is None:
+        session = self._sessions.get(register.worker)
+        if session is None or session.name == name or session.stream is None:
             return None
         # another session while a stream of this worker id is attached: the same process may have begun a new session,
         # and a worker that no longer sends heartbeats may have been replaced; otherwise two workers have one id
-        same = (known.register.host, known.register.pid) == (register.host, register.pid)
-        alive = now_s - known.received_s < 2 * self._times.heartbeat / 1_000
+        same = (session.register.host, session.register.pid) == (register.host, register.pid)
+        alive = now_s - session.received_s < 2 * self._times.heartbeat / 1_000
         if same or not alive:
             return None
-        reason = f"worker {register.worker!r} is here already (pid {known.register.pid} at {known.register.host})"
+        reason = f"worker {register.worker!r} is here already (pid {session.register.pid} at {session.register.host})"
         return Refused(reason, "give each worker another --id")
 
     def resume(self, worker: str, name: str, now_s: float) -> Session | None:
         """The session of that name, if the worker may go on with it."""
-        known = self._sessions.get(worker)
+        session = self._sessions.get(worker)
         # Without confirmation, Registered was lost with the stream: the worker still numbers its messages in the
         # session before, and this one cannot be resumed.
-        if known is None or known.name != name or not known.confirmed:
+        if session is None or session.name != name or not session.confirmed:
             return None
-        known.received_s = now_s
-        return known
+        session.received_s = now_s
+        return session
 
     def replace(self, worker: str, name: str) -> WorkerDisconnected | None:
         """Ends the worker's session before the one that it asks for begins.
@@ -96,10 +97,10 @@ class Sessions:
         The receiver handles this event before `open`: what it sends to the worker on it belongs to slots of the session
         that has ended, and must not be queued in the next one.
         """
-        known = self._sessions.get(worker)
-        if known is None:
+        session = self._sessions.get(worker)
+        if session is None:
             return None
-        return self.lose(known, "it was started anew" if known.name != name else "it did not receive Registered")
+        return self.lose(session, "it was started anew" if session.name != name else "it did not receive Registered")
 
     def open(self, register: Register, name: str, now_s: float) -> tuple[Session, WorkerConnected]:
         """Begins a session of a worker that has none."""

@@ -1,21 +1,30 @@
-"""Files that travel to a driver pod in Spark's configuration folder: spark-submit puts the folder's text files into a
-config map, so a pipeline and its modules need no storage that both sides reach.
+"""Files between a driver on the cluster and the submitting host.
 
-    write_conf_folder   on the submitting host: writes the folder, with the user's own configuration
-    unpack_files        in the driver
+write_conf_folder   on the submitting host: writes Spark's configuration folder, with the user's own configuration.
+                    spark-submit puts the folder's text files into a config map, so a pipeline and its modules need
+                    no storage that both sides reach
+unpack_files        in the driver
+DriverEnd           the driver's exit code and output: one object in checkpoint storage, which the driver writes and
+                    the submitting command reads
 """
 
 from __future__ import annotations
 
 import base64
 import io
+import json
 import os
 import shutil
 import zipfile
 from collections.abc import Mapping
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from headrace.core.errors import UserError
+from headrace.checkpoint.paths import joined, parted
+from headrace.checkpoint.stores.opening import open_folder
+from headrace.checkpoint.stores.store import ObjectNotFoundError
+from headrace.checkpoint.unique_names import unique_part
+from headrace.core.errors import HeadraceError, UserError
 
 CONF_THERE = "/opt/spark/conf"
 """Spark's mount point of the folder, in every image."""
@@ -56,3 +65,41 @@ def unpack_files() -> Path | None:
     with zipfile.ZipFile(io.BytesIO(base64.decodebytes(bundle.read_bytes()))) as archive:
         archive.extractall(folder)
     return folder
+
+
+TAIL_CHARACTERS = 200_000
+"""Characters of the output that are kept, from its end."""
+
+
+@dataclass(frozen=True, slots=True)
+class DriverEnd:
+    """Its exit code and its output."""
+
+    code: int
+    out: str = ""
+    err: str = ""
+
+    def keep(self, url: str) -> None:
+        """Writes the object. Blocking. Raises HeadraceError."""
+        folder, name = parted(url)
+        kept = asdict(self) | {"out": self.out[-TAIL_CHARACTERS:], "err": self.err[-TAIL_CHARACTERS:]}
+        open_folder(folder).write(name, json.dumps(kept).encode())
+
+    @staticmethod
+    def take(url: str) -> DriverEnd | None:
+        """Reads and deletes the object. Returns None if there is none, or if it cannot be reached from here.
+        Blocking.
+        """
+        folder, name = parted(url)
+        try:
+            store = open_folder(folder)
+            end = DriverEnd(**json.loads(store.read(name)))
+            store.delete([name])
+        except (ObjectNotFoundError, HeadraceError, OSError, ValueError, TypeError):
+            return None
+        return end
+
+
+def end_url(storage: str) -> str:
+    """Returns a unique URL for the end of a driver that is about to start."""
+    return joined(storage, f"driver-{unique_part()}.json")

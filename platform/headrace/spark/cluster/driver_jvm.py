@@ -123,5 +123,5 @@ def launch(conf: SparkConf, voice: Voice) -> None:
 
 
 def _unless_interrupted(record: logging.LogRecord) -> bool:
-    """Drops py4j's log of an interrupted call, with its stack trace: py4j raises the error as well."""
+    """Drops py4j's log of an interrupted call, with its stack trace: py4j also raises the error."""
     return not (record.name == "root" and str(record.msg).endswith("while sending command."))

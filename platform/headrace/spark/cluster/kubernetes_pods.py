@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from headrace.core.errors import ExternalError, UserError
 from headrace.jvm.gateway import ignored_by_children, open_gateway
-from headrace.spark.cluster.kubernetes_settings import NAMESPACE, SCHEME
+from headrace.spark.cluster.cluster_settings import NAMESPACE, SCHEME
 from headrace.spark.cluster.progress import Tell
 
 if TYPE_CHECKING:
@@ -162,8 +162,8 @@ def _failures() -> Iterator[None]:
     try:
         yield
     except Py4JJavaError as cause:
-        said = cause.java_exception.toString().partition("\n")[0]
-        raise ExternalError(f"Kubernetes does not tell of its pods: {said[:500]}") from cause
+        message = cause.java_exception.toString().partition("\n")[0]
+        raise ExternalError(f"Kubernetes does not tell of its pods: {message[:500]}") from cause
     except Py4JError as cause:
         raise ExternalError(f"Kubernetes does not tell of its pods: {cause}") from cause
 

@@ -3,7 +3,7 @@ one kind of file, the pipeline's own modules in an archive.
 
     py_files   modules, zips, wheels: on the import path of every Python worker (spark.submit.pyFiles)
     archives   PATH[#ALIAS], unpacked where a task runs (spark.archives); ALIAS `environment` has the Python of tasks
-    own code   modules beside the pipeline file, with what they import from there: an archive as well
+    own code   modules beside the pipeline file, with their imports from there: an archive, too
 """
 
 from __future__ import annotations

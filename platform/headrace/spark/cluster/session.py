@@ -16,18 +16,20 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from headrace.core.errors import HeadraceError, UnreachableError, UserError
-from headrace.spark.cluster.driver_jvm import Voice, launch, quiet_settings, require_java
-from headrace.spark.cluster.kubernetes_settings import (
+from headrace.spark.cluster.cluster_settings import (
     EXECUTOR,
     SCHEME,
+    YARN,
     api_address,
+    executor_room,
     is_kubernetes,
     pod_room,
+    require_conf_dir,
     require_image,
+    with_defaults,
 )
+from headrace.spark.cluster.driver_jvm import Voice, launch, quiet_settings, require_java
 from headrace.spark.cluster.packaging import ARCHIVES, PY_FILES
-from headrace.spark.cluster.spark_defaults import with_defaults
-from headrace.spark.cluster.yarn_settings import YARN, executor_room, require_conf_dir
 
 if TYPE_CHECKING:
     from pyspark import SparkContext

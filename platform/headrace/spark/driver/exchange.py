@@ -144,7 +144,7 @@ class DataFrameExchange:
 
     @property
     def parallelism(self) -> int:
-        """The configured parallelism: such a session does not report its cluster."""
+        """The configured parallelism: a Connect session does not report its cluster."""
         return int(self._spark.conf.get("spark.default.parallelism", PARALLELISM) or PARALLELISM)
 
     def run(self, order: JobOrder, widths: Sequence[int]) -> list[bytes]:

@@ -7,13 +7,14 @@ increment without new rows, unless the watermark of an idle partition advances o
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 
 from headrace.checkpoint.stores.opening import open_store
 from headrace.checkpoint.unique_names import unique_part
 from headrace.core.clock import Clock
-from headrace.core.source_state import AppliedFloor, SourceState
+from headrace.core.source_state import AppliedFloor, SourceState, SplitState
+from headrace.execution.idle_times import relayed_heights
 from headrace.execution.planning import JobPlans
 from headrace.plan.physical import PhysicalPlan, SourceSpec
 from headrace.plan.totals import row_totals
@@ -21,7 +22,6 @@ from headrace.spark.driver.driver_setup import DriverWish, computation_of, confi
 from headrace.spark.driver.driver_shell import DriverParts, Pause, drive
 from headrace.spark.driver.exchange import Exchange
 from headrace.spark.driver.follow_sources import Discovery, FollowSources, SplitKey
-from headrace.spark.driver.idle_splits import IdleSplits, SourceClock
 from headrace.spark.driver.publication import Say
 from headrace.spark.driver_machine.config import DriverConfig
 from headrace.spark.driver_machine.effects import End
@@ -160,10 +160,12 @@ class WatchedSources:
     def discover(self, splits: Splits, states: Mapping[str, SourceState]) -> Work | None:
         """Returns the work; None if there are no new rows, no floor of an idle partition rises, and not all sources
         have ended."""
-        found = self.sources.discover(dict(splits))
-        fresh, now_ms = found.fresh(states), self.clock.monotonic_ms()  # monotonic: the wall clock may be set
-        self.idle.seen(_keys(found), fresh, now_ms)
-        work = Work(found.splits, found.ranges, self.idle.raised(states, now_ms, found.ended), found.ended)
+        discovery = self.sources.discover(dict(splits))
+        fresh, now_ms = discovery.fresh(states), self.clock.monotonic_ms()  # monotonic: the wall clock may be set
+        self.idle.seen(_keys(discovery), fresh, now_ms)
+        work = Work(
+            discovery.splits, discovery.ranges, self.idle.raised(states, now_ms, discovery.ended), discovery.ended
+        )
         return work if fresh or work.sources != states or work.over else None
 
 
@@ -179,3 +181,79 @@ def _clocks(plan: PhysicalPlan) -> dict[str, SourceClock]:
 
 def _keys(found: Discovery) -> list[SplitKey]:
     return [(source, split.topic, split.partition) for source, splits in found.splits.items() for split in splits]
+
+
+@dataclass(frozen=True, slots=True)
+class SourceClock:
+    """The event time settings of a source. lag_ms: how far a partition's height is below its greatest event time;
+    idle_after_ms None: its partitions are never idle."""
+
+    lag_ms: int
+    idle_after_ms: int | None
+
+
+class IdleSplits:
+    """Finds idle partitions, and computes their floors for the next increment. Pure.
+
+    For each partition it keeps the time of the last discovery that found rows in it, else that of the first discovery.
+    The height of a partition is the event time that it has reached (its watermark). A partition without rows for its
+    source's `idle_after` is idle. Its height becomes that of `execution.idle_times`. The next increment applies it as
+    the partition's floor, and stores it in the source's state.
+    """
+
+    def __init__(self, clocks: Mapping[str, SourceClock]) -> None:
+        """clocks: of the sources with event time."""
+        self._clocks = clocks
+        self._active_ms: dict[SplitKey, int] = {}
+
+    def seen(self, keys: Collection[SplitKey], fresh: Collection[SplitKey], now_ms: int) -> None:
+        """Records the result of a discovery. keys: all partitions; fresh: those with rows to read."""
+        for key in keys:
+            if key in fresh:
+                self._active_ms[key] = now_ms
+            else:
+                self._active_ms.setdefault(key, now_ms)
+
+    def raised(
+        self, states: Mapping[str, SourceState], now_ms: int, ended: Collection[str] = ()
+    ) -> dict[str, SourceState]:
+        """Returns the sources' states with the floors of idle partitions raised. ended: sources that have ended, whose
+        heights hold no other partition back.
+        """
+        active: dict[str, list[int | None]] = {
+            source: [
+                self._height(source, split)
+                for split in (states[source].splits if source in states else ())
+                if not self._idle(source, split, now_ms)
+            ]
+            for source in self._clocks
+            if source not in ended
+        }
+        reached = {
+            source: [split.own_watermark(self._clocks[source].lag_ms) for split in states[source].splits]
+            for source in active
+            if source in states
+        }
+        heights = relayed_heights(active, reached)
+        return {
+            source: self._with_floors(source, state, heights.get(source), now_ms) for source, state in states.items()
+        }
+
+    def _with_floors(self, source: str, state: SourceState, height: int | None, now_ms: int) -> SourceState:
+        if source not in self._clocks or height is None:
+            return state
+        splits = tuple(
+            replace(split, floor=height)
+            if self._idle(source, split, now_ms) and height > self._height(source, split)
+            else split
+            for split in state.splits
+        )
+        return replace(state, splits=splits)
+
+    def _idle(self, source: str, split: SplitState, now_ms: int) -> bool:
+        after_ms = self._clocks[source].idle_after_ms
+        since_ms = self._active_ms.get((source, split.topic, split.partition))
+        return after_ms is not None and since_ms is not None and now_ms - since_ms >= after_ms
+
+    def _height(self, source: str, split: SplitState) -> int:
+        return split.height(self._clocks[source].lag_ms)

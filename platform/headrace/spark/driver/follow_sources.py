@@ -40,7 +40,7 @@ class Discovery:
     ranges: Splits
 
     def fresh(self, states: Mapping[str, SourceState]) -> frozenset[SplitKey]:
-        """Returns the splits with rows to read, given the positions in `states`.
+        """Returns the splits with rows to read from the positions in `states` on.
 
         Raises ExternalError if a log ends before the position up to which it was read: it has lost records. A driver
         that continued would wait until the log has other rows at that position, and skip all rows before it. A log may

@@ -35,7 +35,7 @@ FRESH_MS = 30_000
 MARGIN_PART = 10
 MARGIN_MAX_MS = 3_600_000
 """Rows count as forgotten earlier than the sink forgets them: by a tenth of its time, at most an hour. Clocks differ,
-and publishing takes time.
+and publishing is slow.
 """
 
 

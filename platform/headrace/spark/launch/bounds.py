@@ -96,7 +96,7 @@ def begun(pipeline: Pipeline, begin: str | None) -> dict[str, Any]:
 
 
 def parsed(text: str) -> object:
-    """Parses a bound of the command line: JSON if it looks like an object, else the text."""
+    """Parses a bound of the command line: JSON if it begins like an object, else the text."""
     if not text.lstrip().startswith("{"):
         return text
     try:

@@ -5,17 +5,21 @@ The same command continues where it stood: the job's id is a hash of the pipelin
 
 from __future__ import annotations
 
+import secrets
 import signal
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, assert_never
 
 from headrace.checkpoint.job_folder.journal_store import JournalStore
-from headrace.checkpoint.paths import job_url
-from headrace.checkpoint.stores.opening import open_store
-from headrace.core.clock import SystemClock
+from headrace.checkpoint.journal.journal import Journal, JournalReplaced, Settled, Written
+from headrace.checkpoint.journal.records import FinishedRecord, Record
+from headrace.checkpoint.paths import MANIFEST, STAGED, job_url
+from headrace.checkpoint.stores.opening import OpenFolder, open_folder, open_store
+from headrace.checkpoint.stores.store import ObjectStore
+from headrace.core.clock import Clock, SystemClock
 from headrace.core.errors import UserError
 from headrace.core.settings import Home
 from headrace.execution.origin import Origin, find_origin, origin_again
@@ -28,6 +32,7 @@ from headrace.spark.driver.exchange import Exchange
 from headrace.spark.driver.follow import Follow, FollowOutcome, FollowWish
 from headrace.spark.driver.follow_sources import FollowSources
 from headrace.spark.driver.publication import Say
+from headrace.spark.driver_machine.machine import ReplacedError
 from headrace.spark.launch.bounds import begun, up_to_now
 from headrace.spark.launch.identity import replay_job, replay_key
 from headrace.spark.launch.replay import ReplayOptions, own_exchange, require_replayable
@@ -127,7 +132,7 @@ def prepare_follow(pipeline: Pipeline, options: FollowOptions, home: Home) -> Pr
 
 
 def _require_not_handed_out(storage: str, job: str) -> None:
-    """For a new `job`: refuses if the job before it was given up or ended with a savepoint."""
+    """For a new `job`: refuses if the user ended the job before it by `--give-up`, or if it has a savepoint."""
     stem, _, number = job.rpartition("-")
     if int(number) == 1:
         return
@@ -170,3 +175,60 @@ def _asked_to_stop(say: Say) -> Iterator[EndRequest]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+@dataclass(frozen=True, slots=True)
+class GivenUp:
+    """The result. rows: decided rows that are not known to be published; none or all of an epoch's may be."""
+
+    job: str
+    rows: int
+
+
+def give_up(job: str, store: ObjectStore, clock: Clock, *, open_folder: OpenFolder = open_folder) -> GivenUp:
+    """Ends an unfinished run on the user's request (`--give-up`), and deletes its unpublished rows.
+
+    store         the job's folder
+    open_folder   opens the folder of a savepoint
+
+    A driver that still runs the job is replaced: it stops at its next record. If another driver continues the job
+    first, giving up fails. Raises UserError if no run is unfinished, ExternalError.
+    """
+    journal = DriverJournal(store, job)
+    loaded = journal.load()
+    if not loaded.records or loaded.finished is not None:
+        raise UserError("no run of this command is unfinished", remedy="leave out --give-up")
+    decided, newest = loaded.uncommitted, loaded.checkpoints[-1] if loaded.checkpoints else None
+    # first the record: from here on no driver can decide, so the staged rows have no owner
+    journal.append(FinishedRecord(at_ms=clock.now_ms(), state="CANCELED"))
+    store.delete(store.list(STAGED))
+    store.delete([each.path for each in store.leftovers()])
+    if newest is not None and newest.savepoint is not None:
+        folder = open_folder(newest.savepoint)
+        files = folder.list("")
+        if MANIFEST not in files:
+            folder.delete(files)
+    return GivenUp(job, 0 if decided is None else sum(item.rows for item in decided.manifest.committables))
+
+
+class DriverJournal:
+    """Reads and writes a job's journal. `store`: the job's folder."""
+
+    def __init__(self, store: ObjectStore, job: str) -> None:
+        self._store = JournalStore(store, "", secrets.token_hex(8))
+        self._job = job
+
+    def load(self) -> Journal:
+        """Reads the journal. Raises ExternalError, UserError."""
+        return self._store.load()
+
+    def append(self, draft: Record) -> None:
+        """Appends a record. Raises ReplacedError if another driver continues the job, ExternalError."""
+        result = self._store.append(draft)
+        match result:
+            case Written() | Settled():
+                pass
+            case JournalReplaced(number):
+                raise ReplacedError(self._job, number)
+            case _:
+                assert_never(result)

@@ -24,11 +24,10 @@ from headrace.execution.connector_messages import OpenRequest
 from headrace.execution.origin import Origin, OriginWish, find_origin
 from headrace.execution.planning import JobPlans
 from headrace.plan.logical import LogicalPlan, plan_logical
+from headrace.spark.cluster.cluster_settings import EXECUTOR, is_kubernetes, mounts, with_defaults
 from headrace.spark.cluster.kubernetes_pods import await_executors
-from headrace.spark.cluster.kubernetes_settings import EXECUTOR, is_kubernetes, mounts
 from headrace.spark.cluster.progress import Tell
 from headrace.spark.cluster.session import session
-from headrace.spark.cluster.spark_defaults import with_defaults
 from headrace.spark.driver.exchange import DataFrameExchange, Exchange, RddExchange
 from headrace.spark.driver.publication import Say
 from headrace.spark.driver.replay import Replay, ReplayOutcome, ReplayWish, require_same_logs, resolve_splits

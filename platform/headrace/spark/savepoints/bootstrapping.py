@@ -5,7 +5,7 @@
 
     DataFrame ─ share of each key (key group) ─> repartition ─> one task for each share: files ─> manifest, last
 
-`bootstrap_columns(pipeline, step)` returns the columns that a step takes. The code of
+`bootstrap_columns(pipeline, step)` returns the columns that a step needs. The code of
 `headrace.checkpoint.savepoints.bootstrap`, which also runs on frames, checks, hashes and writes the rows; Spark only
 moves them.
 """
@@ -176,7 +176,7 @@ _TEXT = re.compile(r"(var)?char\(\d+\)\Z")
 
 
 def _types(frame: DataFrame) -> dict[str, pl.DataType]:
-    """Returns the columns of a DataFrame with their Arrow types; Unknown for types that no step takes."""
+    """Returns the columns of a DataFrame with their Arrow types; Unknown for types that no step accepts."""
     return {field.name: _type(field.dataType.jsonValue()) for field in frame.schema.fields}
 
 

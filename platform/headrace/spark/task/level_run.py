@@ -20,6 +20,7 @@ counts. The order of the senders makes no difference to any result.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -215,6 +216,7 @@ def run_reading(task: OpenTask, blobs: Iterable[Envelope]) -> Iterator[Envelope]
 def _read_blobs(task: OpenTask, blobs: Iterable[Envelope]) -> Iterator[Envelope]:
     chain = SpillingChain(task)
     inbox = Inbox(_channels(task))
+    inputs = [edge.input for edge in task.plan.edges]
     merged = _Merged(chain)
     for blob in blobs:
         for ordered in inbox.take(blob):
@@ -222,7 +224,7 @@ def _read_blobs(task: OpenTask, blobs: Iterable[Envelope]) -> Iterator[Envelope]
             if ordered.kind is Kind.PARTIALS:
                 chain.on_partials(decode_partials(ordered.payload))
             else:
-                merged.add(ordered.payload)
+                merged.add(inputs[ordered.edge], ordered.payload)
         yield from task.take_ready()
     merged.pass_on()
     for _ in chain.end(inbox.watermark()):
@@ -238,24 +240,26 @@ def _channels(task: OpenTask) -> Iterator[Channel]:
 
 
 class _Merged:
-    """Merges small batches for the chain."""
+    """Merges small batches of each input for the chain."""
 
     def __init__(self, chain: SpillingChain) -> None:
         self._chain = chain
-        self._parts: list[bytes] = []
-        self._bytes = 0
+        self._parts: dict[int, list[bytes]] = {}
+        self._bytes: Counter[int] = Counter()
 
-    def add(self, payload: bytes) -> None:
-        """Adds a batch."""
-        self._parts.append(payload)
-        self._bytes += len(payload)
-        if self._bytes >= MERGE_BYTES:
-            self.pass_on()
+    def add(self, number: int, payload: bytes) -> None:
+        """Adds a batch of the input with this number."""
+        self._parts.setdefault(number, []).append(payload)
+        self._bytes[number] += len(payload)
+        if self._bytes[number] >= MERGE_BYTES:
+            self._pass(number)
 
     def pass_on(self) -> None:
-        """Passes the merged batches to the chain."""
-        if not self._parts:
-            return
-        batches = [decode_rows(part) for part in self._parts]
-        self._parts, self._bytes = [], 0
-        self._chain.on_batch(concat_batches(batches))
+        """Passes the merged batches of every input to the chain."""
+        for number in sorted(self._parts):
+            self._pass(number)
+
+    def _pass(self, number: int) -> None:
+        batches = [decode_rows(part) for part in self._parts.pop(number)]
+        del self._bytes[number]
+        self._chain.on_input(number, concat_batches(batches))

@@ -8,8 +8,9 @@ local disk, partitioned by the hash of the key (as a grace hash join does).
     at the end, share by share:  a new chain, its states, its rows, time, its snapshot        (a share that is still too
                                                                                                large is divided again)
 
-Shares divide key groups, so a single key group may exceed memory. A task stays in memory if its rows have no key, or if
-its steps keep state by other keys than those that partition its rows.
+The rows of each input are divided by their own keys. Shares divide key groups, so a single key group may exceed memory.
+A task stays in memory if the rows of an input have no key, or if its steps keep state by other keys than those that
+partition its rows.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from headrace.core.signals import TIME_MIN, Barrier, Watermark
 from headrace.exchange.edge.partition import split_by
 from headrace.exchange.edge.rows import frames_of
 from headrace.operators.aggregation.combining import CombiningOperator, Partials, split_partials
-from headrace.plan.partitioning import Hash
+from headrace.plan.physical import keys_of
 from headrace.spark.levels.envelope import decode_partials, decode_rows, encode_partials, encode_rows
 from headrace.spark.task.open_task import OpenTask
 from headrace.state.snapshot import StateKind, StateSnapshot
@@ -40,6 +41,8 @@ DEPTH_MAX = 3
 MEASURE_BYTES = 32 * 1024 * 1024
 """Bytes of rows between two measurements of the operators' state."""
 _LENGTH_BYTES = 8
+Keys = tuple[tuple[str, ...], ...]
+"""Of each input of a task, by number: the columns by which its rows are spread."""
 
 
 class SpillingChain:
@@ -49,17 +52,18 @@ class SpillingChain:
         self._task = task
         self._depth = depth
         self._chain = task.open_chain(restored)
-        self._head = self._chain.head()
-        self._keys = _spread_by(task) if depth < DEPTH_MAX else None
+        self._inputs = self._chain.inputs()
+        self._head = self._inputs[0]
+        self._keys = keys_of(task.plan.inputs(task.task.name)) if depth < DEPTH_MAX else None
         self._taken_bytes = 0
         self._shares: _Shares | None = None
 
-    def on_batch(self, batch: pl.DataFrame) -> None:
-        """Processes rows, or writes them to the shares on disk."""
+    def on_input(self, number: int, batch: pl.DataFrame) -> None:
+        """Processes rows of an input, or writes them to the shares on disk."""
         if self._shares is not None:
-            self._shares.add_rows(batch)
+            self._shares.add_rows(number, batch)
             return
-        self._head.on_batch(batch)
+        self._inputs[number].on_batch(batch)
         self._grown(batch)
 
     def on_partials(self, partials: Partials) -> None:
@@ -101,8 +105,8 @@ class SpillingChain:
                 for partials in shares.partials(number):
                     share.on_partials(partials)
                     yield
-                for rows in shares.rows(number):
-                    share.on_batch(rows)
+                for input_number, rows in shares.rows(number):
+                    share.on_input(input_number, rows)
                     yield
                 yield from share.end(watermark)
 
@@ -114,7 +118,7 @@ class SpillingChain:
             for chunk in state.chunks
         )
 
-    def _divide(self, keys: tuple[str, ...]) -> None:
+    def _divide(self, keys: Keys) -> None:
         """Moves the chain's state to shares on disk; all later rows go there too."""
         steps = self._chain.steps.values()
         # a state that cannot be divided by the rows' keys keeps the whole task in memory
@@ -130,33 +134,24 @@ class SpillingChain:
         self._shares = shares
 
 
-def _spread_by(task: OpenTask) -> tuple[str, ...] | None:
-    """Returns the columns that partition all rows of a task, or None."""
-    spreads = {edge.partitioning for edge in task.plan.edges if edge.to_task == task.task.name}
-    if len(spreads) != 1:
-        return None
-    (spread,) = spreads
-    return spread.keys if isinstance(spread, Hash) and spread.keys else None
-
-
-def _follows(state: StateSnapshot, keys: tuple[str, ...]) -> bool:
-    """Whether a state's rows can be divided like the rows of the task."""
-    return state.kind is StateKind.UNION or (state.kind is StateKind.KEYED and state.keys == keys)
+def _follows(state: StateSnapshot, keys: Keys) -> bool:
+    """Whether a state's rows can be divided like the rows of an input of the task."""
+    return state.kind is StateKind.UNION or (state.kind is StateKind.KEYED and state.keys in keys)
 
 
 @dataclass(frozen=True, slots=True)
 class _State:
-    """A state on disk. whole: every share receives all of it."""
+    """A state on disk. keys: those that divide it; None: every share receives all of it."""
 
     node: str
     name: str
-    whole: bool
+    keys: tuple[str, ...] | None
 
 
 class _Shares:
     """States and rows on local disk, by share. Deleted when the context ends."""
 
-    def __init__(self, keys: tuple[str, ...], max_parallelism: int, depth: int) -> None:
+    def __init__(self, keys: Keys, max_parallelism: int, depth: int) -> None:
         self._keys = keys
         # finer than key groups: the lower part of the number is the key group, or the share that this one divides
         self._above = max_parallelism * BUCKETS**depth
@@ -169,31 +164,35 @@ class _Shares:
     def __exit__(self, *_: object) -> None:
         self._folder.cleanup()
 
-    def add_rows(self, batch: pl.DataFrame) -> None:
-        """Appends rows."""
-        for number, rows in self._divided(batch):
-            self._append(f"rows-{number}", encode_rows(rows))
+    def add_rows(self, input_number: int, batch: pl.DataFrame) -> None:
+        """Appends rows of an input."""
+        for number, rows in self._divided(batch, self._keys[input_number]):
+            self._append(f"rows-{number}-{input_number}", encode_rows(rows))
 
     def add_partials(self, partials: Partials) -> None:
         """Appends partial aggregates."""
-        for number, own in split_partials(partials, self._divided):
+        # a step with a combiner has one input
+        (keys,) = self._keys
+        for number, own in split_partials(partials, lambda rows: self._divided(rows, keys)):
             self._append(f"partials-{number}", encode_partials(own))
 
     def add_state(self, node: str, state: StateSnapshot) -> None:
         """Appends a state."""
-        kept = _State(node, state.name, whole=state.kind is StateKind.UNION)
+        kept = _State(node, state.name, None if state.kind is StateKind.UNION else state.keys)
         place = len(self._states)
         self._states.append(kept)
         for chunk in state.chunks:
             if not chunk.frame.height:
                 continue
-            divided = [(number, chunk.frame) for number in range(BUCKETS)] if kept.whole else self._divided(chunk.frame)
-            for number, frame in divided:
+            whole = ((number, chunk.frame) for number in range(BUCKETS))
+            for number, frame in whole if kept.keys is None else self._divided(chunk.frame, kept.keys):
                 self._append(f"state-{place}-{number}", encode_rows(frame))
 
-    def rows(self, number: int) -> Iterator[pl.DataFrame]:
-        """Returns the rows of a share, in their order of arrival."""
-        return map(decode_rows, self._read(f"rows-{number}"))
+    def rows(self, number: int) -> Iterator[tuple[int, pl.DataFrame]]:
+        """Returns the rows of a share, input by input, each in its order of arrival."""
+        for input_number in range(len(self._keys)):
+            for data in self._read(f"rows-{number}-{input_number}"):
+                yield input_number, decode_rows(data)
 
     def partials(self, number: int) -> Iterator[Partials]:
         """Returns the partial aggregates of a share."""
@@ -208,8 +207,8 @@ class _Shares:
             ]
         return states
 
-    def _divided(self, frame: pl.DataFrame) -> list[tuple[int, pl.DataFrame]]:
-        numbers = key_groups(frame, self._keys, self._above * BUCKETS) // self._above
+    def _divided(self, frame: pl.DataFrame, keys: tuple[str, ...]) -> list[tuple[int, pl.DataFrame]]:
+        numbers = key_groups(frame, keys, self._above * BUCKETS) // self._above
         return frames_of(split_by(frame, numbers.astype(np.uint16), BUCKETS))
 
     def _append(self, name: str, data: bytes) -> None:

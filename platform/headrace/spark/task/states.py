@@ -17,17 +17,17 @@ import polars as pl
 
 from headrace.checkpoint.manifest import FilePart, StateHandle
 from headrace.checkpoint.paths import state_path
-from headrace.checkpoint.stores.opening import open_folder, read_url
+from headrace.checkpoint.stores.opening import open_folder, read_url_range
 from headrace.checkpoint.stores.store import ObjectStore
 from headrace.checkpoint.unique_names import unique_part
+from headrace.core.group_ranges import group_span
 from headrace.operators.aggregation.deltas import DeltaOperator, Portion, Unit
-from headrace.operators.operator import Operator
+from headrace.operators.operator import OpenedStep
 from headrace.plan.physical import PhysicalPlan, Task
 from headrace.spark.levels.levels import reads_source
 from headrace.spark.task.order import JobOrder
-from headrace.state.redistribute import group_span
 from headrace.state.snapshot import Chunk, RestoredStates, StateSnapshot
-from headrace.worker.state.restore import NodeStates, ReadFile, checked_rows, restored_states
+from headrace.worker.state.restore import NodeStates, ReadRange, checked_rows, restored_states
 from headrace.worker.state.state_files import write_whole
 
 Given = Sequence[tuple[str, StateSnapshot]]
@@ -74,12 +74,12 @@ class TaskStates:
         """Returns the state of operators that read all of it."""
         return self._whole([node for node in self._before if not self._goes_on(node)])
 
-    def resume(self, node: str, operator: Operator) -> bool:
+    def resume(self, node: str, operator: OpenedStep) -> bool:
         """Lets an operator continue with its units in place. Returns whether it did."""
         if not self._goes_on(node):
             return False
         if isinstance(operator, DeltaOperator):
-            earlier = self._earlier[node] = written_units(self._before[node], self._index, read_url)
+            earlier = self._earlier[node] = written_units(self._before[node], self._index, read_url_range)
             operator.resume(earlier)
         else:
             operator.restore(self._whole([node]).get(node, {}))
@@ -100,7 +100,7 @@ class TaskStates:
             self._index,
             of=self._parallelism,
             max_parallelism=self._max_parallelism,
-            read=read_url,
+            read=read_url_range,
         )
 
     # ---- the end -------------------------------------------------------------------------------------------------
@@ -115,7 +115,7 @@ class TaskStates:
             whole.append((node, StateSnapshot(state.name, state.kind, state.keys, chunks)))
         return whole
 
-    def keep(self, given: Given, operators: Mapping[str, Operator]) -> None:
+    def keep(self, given: Given, operators: Mapping[str, OpenedStep]) -> None:
         """Writes a chain's state. given: its states at the barrier; operators: its operators by node."""
         if self._into is None:
             return
@@ -145,7 +145,7 @@ class TaskStates:
             into.write(path, data)
             return path
 
-        files, columns = write_whole(state.chunks, write)
+        files, columns = write_whole(state, self._max_parallelism, write=write)
         kept.files += [part.model_copy(update={"portion": mark}) for part in files]
         kept.columns |= columns
 
@@ -182,7 +182,7 @@ class WrittenUnits:
     """Implements `operators.aggregation.deltas.EarlierState`."""
 
     _files: dict[Unit, list[tuple[str, FilePart]]]
-    _read: ReadFile
+    _read: ReadRange
     crowded: tuple[Unit, ...] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -222,7 +222,7 @@ def crowded(units: Sequence[Unit]) -> tuple[Unit, ...]:
     return tuple(taken) if len(taken) > 1 else ()
 
 
-def written_units(handles: Sequence[StateHandle], subtask: int, read: ReadFile) -> WrittenUnits:
+def written_units(handles: Sequence[StateHandle], subtask: int, read: ReadRange) -> WrittenUnits:
     """Returns the units that a subtask wrote for one node. handles: of all its states and subtasks."""
     found: dict[tuple[int, ...], list[tuple[str, FilePart]]] = {}
     for handle in handles:

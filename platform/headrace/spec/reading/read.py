@@ -270,7 +270,7 @@ def _too_parallel(
     fields: PipelineFields, data: Mapping[str, Any], nodes: Mapping[str, SourceNode | StepNode | SinkNode]
 ) -> list[Finding]:
     most = fields.max_parallelism
-    remedy = "lower it, or raise max_parallelism (fixed for the life of the state)"
+    remedy = "lower it, or raise max_parallelism (if there is state: --max-parallelism)"
     findings = []
     if fields.parallelism > most:
         findings.append(

@@ -1,1 +1,1 @@
-"""Who may open a page: tokens, sessions, and requests that come from pages of other sites."""
+"""The access to pages: tokens, sessions, and requests that come from pages of other sites."""

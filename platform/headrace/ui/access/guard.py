@@ -12,6 +12,8 @@ The cookie is HttpOnly, SameSite=Strict, and Secure with TLS. A page that is ref
 
 from __future__ import annotations
 
+import hashlib
+import hmac
 import html
 import secrets
 import time
@@ -22,8 +24,6 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.requests import HTTPConnection
 from starlette.responses import HTMLResponse, PlainTextResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
-
-from headrace.ui.access.sessions import SESSION_SECONDS, Sessions
 
 FORM_BYTES_MAX = 4096
 _POLICY_VIOLATION = 1008
@@ -171,3 +171,50 @@ def login_form(wrong: str) -> str:
         '<input id="token" type="password" name="token" autocomplete="current-password" autofocus required>'
         "<button>Open</button></form></body></html>"
     )
+
+
+SESSION_SECONDS = 12 * 3600
+ENDED_MAX = 10_000
+"""Greatest number of ended sessions that are kept; the earliest is dropped."""
+
+
+class Sessions:
+    """Creates and checks sessions of one token. A session is a signed text in a cookie. No clock, no I/O.
+
+        EXPIRES.NONCE.SIGNATURE     HMAC-SHA256 of the first two by a key that is derived from the page's token
+
+    So sessions survive a restart of the page. Another token ends all of them. A logout ends one until the page
+    restarts: ended sessions are kept in memory. The text contains neither the token nor anything from which it could
+    be computed.
+    """
+
+    def __init__(self, token: str) -> None:
+        self._token = token.encode()
+        self._key = hmac.new(self._token, b"sessions of the page", hashlib.sha256).digest()
+        self._ended: dict[str, None] = {}
+
+    def is_token(self, text: str) -> bool:
+        """Whether the text is the page's token. The time of the comparison does not depend on the text."""
+        return hmac.compare_digest(text.encode(), self._token)
+
+    def made(self, now_s: int, nonce: str) -> str:
+        """A new session. nonce: random, so that no two are equal."""
+        text = f"{now_s + SESSION_SECONDS}.{nonce}"
+        return f"{text}.{self._signature(text)}"
+
+    def is_valid(self, session: str, now_s: int) -> bool:
+        """Whether the session was made with this token and has not expired."""
+        text, _, signature = session.rpartition(".")
+        expires = text.partition(".")[0]
+        signed = hmac.compare_digest(signature.encode(), self._signature(text).encode())
+        return signed and expires.isdecimal() and now_s < int(expires) and session not in self._ended
+
+    def end(self, session: str, now_s: int) -> None:
+        """Ends a session before its time."""
+        if self.is_valid(session, now_s):
+            self._ended[session] = None
+            if len(self._ended) > ENDED_MAX:
+                del self._ended[next(iter(self._ended))]
+
+    def _signature(self, text: str) -> str:
+        return hmac.new(self._key, text.encode(), hashlib.sha256).hexdigest()

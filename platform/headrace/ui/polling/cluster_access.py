@@ -43,7 +43,7 @@ class ClusterAccess:
             self._acting -= 1
 
     async def compute(self, work: Callable[[], Result]) -> Result:
-        """Runs work that takes long, such as planning, beside the loop."""
+        """Runs slow work, such as planning, outside of the loop."""
         return await asyncio.get_running_loop().run_in_executor(self._actions, work)
 
     async def close(self) -> bool:

@@ -3,7 +3,7 @@
     a page is open    figures of all jobs in one request, and each wanted document, every `FAST_S`
     no page is open   figures of all jobs every `SLOW_S`, so that no plot starts empty
 
-A request that fails leaves the last documents as they are; `trouble` names the error and `age_s` says how old they are.
+A request that fails leaves the last documents as they are; `trouble` names the error and `age_s` is their age.
 """
 
 from __future__ import annotations
@@ -84,28 +84,28 @@ class Poller:
 
     def status(self, job: str, node: str | None) -> JobStatus | None:
         """A job's status, as last read; None: not yet."""
-        found = self._documents.get(Want(Topic.STATUS, job, node))
-        return found if isinstance(found, JobStatus) else None
+        document = self._documents.get(Want(Topic.STATUS, job, node))
+        return document if isinstance(document, JobStatus) else None
 
     def checkpoints(self, job: str) -> tuple[CheckpointInfo, ...] | None:
         """A job's checkpoints, as last read; None: not yet."""
-        found = self._documents.get(Want(Topic.CHECKPOINTS, job))
-        return found if isinstance(found, tuple) else None  # type: ignore[return-value]
+        document = self._documents.get(Want(Topic.CHECKPOINTS, job))
+        return document if isinstance(document, tuple) else None  # type: ignore[return-value]
 
     def exceptions(self, job: str) -> tuple[ExceptionInfo, ...] | None:
         """A job's failures, as last read; None: not yet."""
-        found = self._documents.get(Want(Topic.EXCEPTIONS, job))
-        return found if isinstance(found, tuple) else None  # type: ignore[return-value]
+        document = self._documents.get(Want(Topic.EXCEPTIONS, job))
+        return document if isinstance(document, tuple) else None  # type: ignore[return-value]
 
     def bottleneck(self, job: str) -> Bottleneck | None:
         """Why a job is slow, as last read; None: not yet."""
-        found = self._documents.get(Want(Topic.BOTTLENECK, job))
-        return found if isinstance(found, Bottleneck) else None
+        document = self._documents.get(Want(Topic.BOTTLENECK, job))
+        return document if isinstance(document, Bottleneck) else None
 
     def cluster(self) -> ClusterInfo | None:
         """The cluster, as last read; None: not yet."""
-        found = self._documents.get(Want(Topic.CLUSTER))
-        return found if isinstance(found, ClusterInfo) else None
+        document = self._documents.get(Want(Topic.CLUSTER))
+        return document if isinstance(document, ClusterInfo) else None
 
     def error(self, *wants: Want) -> HeadraceError | None:
         """Why the coordinator refuses one of the documents, such as those of an unknown job; None: it does not."""

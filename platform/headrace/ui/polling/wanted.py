@@ -1,4 +1,4 @@
-"""What open pages want to see: the poller asks for nothing else. Pure."""
+"""The documents that open pages need: the poller requests no others. Pure."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What a page shows, as frozen values, from the documents of REST. Pure."""
+"""The content of pages as frozen values, from the documents of REST. Pure."""

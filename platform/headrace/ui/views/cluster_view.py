@@ -12,7 +12,7 @@ from headrace.client.models import FINAL_STATES
 from headrace.ui.views.formats import NONE, bytes_text, count_text, duration_text, rate_text, time_text
 
 Row = dict[str, str | int | float]
-"""A row of a table: what the columns show, and values to sort by."""
+"""A row of a table: the values of the columns, and values to sort by."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,10 +75,10 @@ def worker_facts(cluster: ClusterInfo | None, worker: str) -> tuple[tuple[str, s
     """(label, value) of one worker; of one that is not registered only that."""
     if cluster is None:
         return ()
-    found = next((each for each in cluster.workers if each.worker == worker), None)
-    if found is None:
+    info = next((each for each in cluster.workers if each.worker == worker), None)
+    if info is None:
         return (("State", "not registered"),)
-    row = worker_row(found)
+    row = worker_row(info)
     return tuple((label, str(row[name])) for name, label in _WORKER_LABELS.items() if row[name] != NONE)
 
 

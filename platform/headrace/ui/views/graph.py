@@ -53,7 +53,7 @@ class GraphView:
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """What a box shows. ratios: 0 to 1; note: the third line."""
+    """The content of a box. ratios: 0 to 1; note: the third line."""
 
     busy: float
     backpressured: float
@@ -78,7 +78,7 @@ def graph_view(inputs: Mapping[str, Sequence[str]]) -> GraphView:
 
 
 def load_of(node: NodeStatus) -> Load:
-    """What the box of a running job's node shows."""
+    """The content of the box of a running job's node."""
     per_s = node.rows_in_per_s if node.kind == "sink" else node.rows_out_per_s
     return Load(node.busy, node.backpressured, f"{rate_text(per_s)} rows/s")
 
@@ -189,8 +189,8 @@ class _Grid:
         for sweep in range(_SWEEPS):
             near, order = (self.inputs, columns) if sweep % 2 == 0 else (readers, columns[::-1])
             for cells in order:
-                wanted = {cell: _mean([row[each] for each in near[cell]], row[cell]) for cell in cells}
-                cells.sort(key=wanted.__getitem__)
+                positions = {cell: _mean([row[each] for each in near[cell]], row[cell]) for cell in cells}
+                cells.sort(key=positions.__getitem__)
                 row.update({cell: _centred(index, len(cells)) for index, cell in enumerate(cells)})
         return row
 
@@ -314,6 +314,6 @@ def _fold(nodes: Sequence[NodeStatus], box: dict[str, str]) -> None:
 
 
 def load_of_box(nodes: Sequence[NodeStatus]) -> Load:
-    """What the box of a chain shows: its busiest node, and the rate at its end."""
+    """The content of the box of a chain: its busiest node, and the rate at its end."""
     loads = [load_of(each) for each in nodes]
     return Load(max(each.busy for each in loads), max(each.backpressured for each in loads), loads[-1].note)

@@ -1,11 +1,13 @@
-"""A job's own figures: its head, the subtasks of its nodes, and the partitions of its sources. Pure."""
+"""Rows and facts for the page of a job: its head, nodes, checkpoints, failures, output and audit. Pure."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from headrace.client.figure_models import Bottleneck
-from headrace.client.models import FINAL_STATES, JobStatus, NodeStatus
+from headrace.client.models import FINAL_STATES, AuditReport, CheckpointInfo, ExceptionInfo, JobStatus, NodeStatus
+from headrace.client.output_models import DeadLetterList, TransactionList
 from headrace.ui.views.cluster_view import Row
 from headrace.ui.views.formats import (
     NONE,
@@ -15,7 +17,9 @@ from headrace.ui.views.formats import (
     event_time_text,
     percent_text,
     rate_text,
+    time_text,
 )
+from headrace.ui.views.samples import Points
 
 SUBTASKS_SHOWN = 15
 PARTITIONS_SHOWN = 15
@@ -25,7 +29,7 @@ PARTITIONS_SHOWN = 15
 class JobHead:
     """facts: (label, value); notes: (kind, text) of what a user should read.
 
-    kind    `alarm`, `failure`, `message` or `warning`
+    kind    `alarm`, `failure`, `message`, `warning` or `waiting`
     """
 
     name: str
@@ -38,6 +42,8 @@ class JobHead:
 def job_head(status: JobStatus) -> JobHead:
     """The head of a job's page."""
     checkpoint = status.checkpoint
+    # the warning about time that stands has the same text
+    warned = {each.node for each in status.warnings if each.kind == "standing-time"}
     facts = (
         ("Attempt", str(status.attempt)),
         ("Parallelism", str(status.parallelism)),
@@ -53,6 +59,7 @@ def job_head(status: JobStatus) -> JobHead:
         ("failure", status.failure),
         ("message", status.message),
         *(("warning", each.text) for each in status.warnings),
+        *(("waiting", f"{each.node} waits for {each.on}") for each in status.waiting if each.node not in warned),
     )
     return JobHead(
         name=status.name,
@@ -130,3 +137,177 @@ def verdict_text(slow: Bottleneck) -> str:
         return ""
     remedy = () if slow.remedy is None else (f"Remedy: {slow.remedy}",)
     return "\n".join((slow.verdict, *slow.evidence, *remedy))
+
+
+CHECKPOINTS_SHOWN = 50
+_COMPLETE = frozenset({"completed", "committed"})
+
+
+def checkpoint_rows(checkpoints: Sequence[CheckpointInfo]) -> tuple[Row, ...]:
+    """The newest checkpoints, at most `CHECKPOINTS_SHOWN`."""
+    return tuple(_checkpoint_row(each) for each in checkpoints[:CHECKPOINTS_SHOWN])
+
+
+def durations(checkpoints: Sequence[CheckpointInfo]) -> dict[str, Points]:
+    """Seconds of the complete checkpoints, and of their longest alignment."""
+    complete = _complete(checkpoints)
+    aligned = [(at, each.aligned_ms) for at, each in complete if each.aligned_ms is not None]
+    lines = {"whole": [(at, (each.duration_ms or 0) / 1000) for at, each in complete]}
+    return lines | ({"longest alignment": [(at, ms / 1000) for at, ms in aligned]} if aligned else {})
+
+
+def sizes(checkpoints: Sequence[CheckpointInfo]) -> dict[str, Points]:
+    """Kilobytes of the complete checkpoints: of all their files, and of those that were written for them."""
+    complete = _complete(checkpoints)
+    written = [(at, each.bytes_written) for at, each in complete if each.bytes_written is not None]
+    lines = {"all files": [(at, (each.bytes or 0) / 1024) for at, each in complete]}
+    return lines | ({"written": [(at, size / 1024) for at, size in written]} if written else {})
+
+
+def default_epoch(checkpoints: Sequence[CheckpointInfo]) -> int | None:
+    """The newest checkpoint whose subtasks are known; None: there is none."""
+    return next((each.epoch for each in checkpoints if each.slowest), None)
+
+
+def checkpoint_subtask_rows(checkpoint: CheckpointInfo) -> tuple[Row, ...]:
+    """The slowest subtasks of a checkpoint, the slowest first."""
+    return tuple(
+        {
+            "id": f"{each.task}/{each.subtask}",
+            "task": each.task,
+            "subtask": each.subtask,
+            "worker": each.worker,
+            "took": duration_text(each.took_ms),
+            "aligned": duration_text(each.aligned_ms),
+            "bytes": bytes_text(each.bytes),
+        }
+        for each in checkpoint.slowest
+    )
+
+
+def _checkpoint_row(each: CheckpointInfo) -> Row:
+    slowest = each.slowest[0] if each.slowest else None
+    return {
+        "epoch": each.epoch,
+        "kind": each.kind,
+        "status": each.status,
+        "at": time_text(each.completed_at or each.started_at),
+        "took": duration_text(each.duration_ms),
+        "size": bytes_text(each.bytes),
+        "aligned": duration_text(each.aligned_ms),
+        "slowest": NONE if slowest is None else f"{slowest.task} {slowest.subtask}: {duration_text(slowest.took_ms)}",
+        "path": each.path or "",
+        "failure": each.failure or "",
+    }
+
+
+def _complete(checkpoints: Sequence[CheckpointInfo]) -> list[tuple[int, CheckpointInfo]]:
+    """(epoch ms, checkpoint), oldest first."""
+    complete = [
+        (int(each.completed_at.timestamp() * 1000), each)
+        for each in checkpoints
+        if each.status in _COMPLETE and each.completed_at is not None
+    ]
+    return sorted(complete, key=lambda item: item[0])
+
+
+FAILURES_SHOWN = 20
+
+
+@dataclass(frozen=True, slots=True)
+class ExceptionView:
+    """One failure. where: (label, value), among them the record's place; trace: of the user's code."""
+
+    at: str
+    message: str
+    where: tuple[tuple[str, str], ...]
+    remedy: str | None
+    trace: str | None
+
+
+def exception_views(exceptions: Sequence[ExceptionInfo]) -> tuple[ExceptionView, ...]:
+    """The newest failures, at most `FAILURES_SHOWN`."""
+    return tuple(_failure(each) for each in exceptions[:FAILURES_SHOWN])
+
+
+def _failure(each: ExceptionInfo) -> ExceptionView:
+    subtask = None if each.subtask is None else str(each.subtask)
+    where = (
+        ("Record", each.place),
+        ("Node", each.node),
+        ("Subtask", subtask),
+        ("Worker", each.worker),
+        ("Attempt", str(each.attempt)),
+    )
+    return ExceptionView(
+        at=f"{time_text(each.at)} UTC",
+        message=each.message,
+        where=tuple((label, value) for label, value in where if value is not None),
+        remedy=each.remedy,
+        trace=each.trace,
+    )
+
+
+LETTERS_SHOWN = 100
+VALUE_LENGTH = 200
+
+
+def open_transaction_rows(status: JobStatus) -> tuple[Row, ...]:
+    """The open transactions of a running job, as its slots report them, the oldest first."""
+    return tuple(
+        {
+            "name": each.name,
+            "sink": each.sink,
+            "subtask": each.subtask,
+            "age": duration_text(each.age_ms),
+            "state": "prepared" if each.prepared else "open",
+        }
+        for each in status.transactions
+    )
+
+
+def transaction_rows(found: TransactionList) -> tuple[Row, ...]:
+    """Transactions as their external system has them, with the action that is safe."""
+    return tuple(
+        {
+            "name": each.name,
+            "sink": each.sink,
+            "state": each.state,
+            "age": duration_text(each.age_ms),
+            "safe": each.safe,
+            "why": each.why,
+            "holds": ", ".join(each.holds_back) or NONE,
+        }
+        for each in found.transactions
+    )
+
+
+def letter_rows(found: DeadLetterList) -> tuple[Row, ...]:
+    """Dead letters, the newest first."""
+    return tuple(
+        {
+            "id": f"{each.topic}-{each.partition}-{each.offset}",
+            "node": each.node,
+            "at": time_text(each.at),
+            "origin": each.origin or NONE,
+            "reason": each.reason or NONE,
+            "value": (each.value or "")[:VALUE_LENGTH],
+            "bytes": bytes_text(each.bytes),
+        }
+        for each in reversed(found.letters)
+    )
+
+
+def audit_rows(report: AuditReport) -> tuple[Row, ...]:
+    """The verdict of each sink."""
+    return tuple(
+        {
+            "sink": each.sink,
+            "verdict": each.verdict,
+            "rows": count_text(each.rows),
+            "expected": count_text(each.expected_rows),
+            "epoch": NONE if each.epoch is None else each.epoch,
+            "reasons": "; ".join(each.reasons) or NONE,
+        }
+        for each in report.sinks
+    )

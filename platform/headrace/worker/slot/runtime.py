@@ -21,7 +21,7 @@ from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import assert_never
 
-from headrace.checkpoint.stores.opening import open_folder, open_store, read_url
+from headrace.checkpoint.stores.opening import open_folder, open_store, read_url, read_url_range
 from headrace.core.clock import SystemClock
 from headrace.core.errors import ExternalError
 from headrace.exchange.mailbox import TaskCancelledError
@@ -75,7 +75,8 @@ from headrace.worker.slot.slice import Slice, SliceOptions
 from headrace.worker.slot.status_report import StatusReport, report_interval_ms
 from headrace.worker.slot.user_code import fetch_code, put_on_path
 from headrace.worker.state.restore import NodeStates, restored_states
-from headrace.worker.state.uploader import Uploader, UploadPlan
+from headrace.worker.state.snapshot_documents import UploadPlan
+from headrace.worker.state.uploader import Uploader
 
 _log = logging.getLogger(__name__)
 
@@ -358,7 +359,7 @@ class SlotRuntime:
             self._running.index,
             of=task.parallelism,
             max_parallelism=self._running.plan.max_parallelism,
-            read=read_url,
+            read=read_url_range,
         )
 
     # ---- leaving -----------------------------------------------------------------------------------------------------

@@ -17,8 +17,7 @@ from headrace.exchange.outlet import Outlet
 from headrace.exchange.output import Channel, EdgeOutput
 from headrace.exchange.traffic import NodeBytes
 from headrace.operators.chain import Link
-from headrace.plan.partitioning import Hash
-from headrace.plan.physical import PhysicalPlan, SourceSpec, Task
+from headrace.plan.physical import PhysicalPlan, SourceSpec, Task, keys_of
 from headrace.state.snapshot import RestoredStates
 from headrace.worker.control import Command, Finish, SubtaskEvents
 from headrace.worker.lease import Lease
@@ -186,7 +185,7 @@ class Slice:
             thread.leave = loop.leave
         else:
             assert mailbox is not None, f"task {task.name} reads from nobody"
-            loop = Subtask(mailbox, builder.head(), snapshots, self._key_sample(task))
+            loop = Subtask(mailbox, builder.inputs(), snapshots, self._key_sample(task))
         thread.run = loop.run
         edges = tuple(end for receivers in ends.values() for end in receivers if isinstance(end, EdgeOutput))
         source = head.node if isinstance(head, SourceSpec) else None
@@ -195,10 +194,10 @@ class Slice:
 
     def _key_sample(self, task: Task) -> KeySample | None:
         """The sample of the keys of a task whose rows are divided among several subtasks by key."""
-        ways = [edge.partitioning for edge in self.plan.edges if edge.to_task == task.name]
-        if task.parallelism == 1 or not ways or not isinstance(ways[0], Hash) or len(set(ways)) != 1:
+        keys = keys_of(self.plan.inputs(task.name))
+        if task.parallelism == 1 or keys is None:
             return None
-        return KeySample(task.name, ways[0].keys, self.plan.max_parallelism, self._clock)
+        return KeySample(task.name, keys, self.plan.max_parallelism, self._clock)
 
     # ---- running -----------------------------------------------------------------------------------------------------
 

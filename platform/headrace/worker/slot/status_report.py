@@ -98,6 +98,7 @@ class StatusReport:
             busy=round(busy, 3),
             backpressured=round(backpressured, 3),
             watermark=None if watermark == TIME_MIN else watermark,
+            waits_for_input=None if box is None else box.waits_for_input,
             ended=ended,
         )
 

@@ -16,7 +16,8 @@ from dataclasses import dataclass, field
 
 from headrace.checkpoint.manifest import FilePart
 from headrace.state.parquet import StateFile, checksum, write_chunks
-from headrace.state.snapshot import Chunk, StateSnapshot
+from headrace.state.row_groups import key_order
+from headrace.state.snapshot import StateSnapshot
 
 Write = Callable[[bytes], str]
 """Writes a new file and returns its path. Raises ExternalError if storage refuses."""
@@ -28,7 +29,7 @@ class _Written:
 
     rows     number of rows of each row group
     columns  column name -> polars type
-    alive    chunk id -> row group
+    alive    chunk id -> its row groups
     """
 
     path: str
@@ -36,11 +37,11 @@ class _Written:
     checksum: str
     rows: tuple[int, ...]
     columns: dict[str, str]
-    alive: dict[int, int] = field(default_factory=dict)
+    alive: dict[int, range] = field(default_factory=dict)
 
     @property
     def rows_alive(self) -> int:
-        return sum(self.rows[group] for group in self.alive.values())
+        return sum(self.rows[group] for groups in self.alive.values() for group in groups)
 
     @property
     def sparse(self) -> bool:
@@ -48,16 +49,17 @@ class _Written:
         return self.rows_alive * 2 < sum(self.rows)
 
     def part(self) -> FilePart:
-        groups = tuple(sorted(self.alive.values()))
+        groups = tuple(sorted(group for groups in self.alive.values() for group in groups))
         return FilePart(
             path=self.path, row_groups=groups, rows=self.rows_alive, bytes=self.bytes, checksum=self.checksum
         )
 
 
 class StateFiles:
-    """The files of one state of one node in one subtask."""
+    """The files of one state of one node in one subtask. max_parallelism: the number of key groups."""
 
-    def __init__(self) -> None:
+    def __init__(self, max_parallelism: int) -> None:
+        self._max_parallelism = max_parallelism
         self._files: list[_Written] = []
 
     def bring(self, snapshot: StateSnapshot, write: Write) -> None:
@@ -65,7 +67,8 @@ class StateFiles:
         chunks = {chunk.id: chunk for chunk in snapshot.chunks if chunk.frame.height}
         self._keep(chunks)
         settled = {chunk for file in self._files if not file.sparse for chunk in file.alive}
-        for file in write_chunks(chunk for number, chunk in chunks.items() if number not in settled):
+        unsettled = [chunk for number, chunk in chunks.items() if number not in settled]
+        for file in write_chunks(unsettled, key_order(snapshot, self._max_parallelism)):
             self._add(file, write(file.data))
 
     def parts(self) -> tuple[FilePart, ...]:
@@ -94,14 +97,16 @@ class StateFiles:
         self._files = [file for file in self._files if file.alive]
 
 
-def write_whole(chunks: Iterable[Chunk], write: Write) -> tuple[tuple[FilePart, ...], dict[str, str]]:
+def write_whole(
+    state: StateSnapshot, max_parallelism: int, *, write: Write
+) -> tuple[tuple[FilePart, ...], dict[str, str]]:
     """Writes all rows of a state to as few files as possible, for a savepoint.
 
     Returns the files, and column name -> polars type.
     """
     parts: list[FilePart] = []
     columns: dict[str, str] = {}
-    for file in write_chunks(chunks):
+    for file in write_chunks(state.chunks, key_order(state, max_parallelism)):
         groups = tuple(range(len(file.rows)))
         path = write(file.data)
         parts.append(

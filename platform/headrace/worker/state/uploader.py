@@ -3,17 +3,17 @@
     snapshotted(..) ──> waiting epochs ──> upload thread ──> Acked(epoch), or Declined(epoch) if storage refuses
     order(..), give_up(..) ──┘
 
-`slot.attempt.epochs` decides which snapshot is next and when an epoch is complete.
+`slot.attempt.epochs` decides which snapshot is next and when an epoch is complete; `snapshot_documents` decides which
+files hold its states.
 """
 
 from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable
 
-from headrace.checkpoint.manifest import SUBTASK_DOCUMENTS, CommittableDocument, FilePart, StateHandle, SubtaskDocument
+from headrace.checkpoint.manifest import SUBTASK_DOCUMENTS, SubtaskDocument
 from headrace.checkpoint.paths import state_path
 from headrace.checkpoint.stores.store import ObjectStore
 from headrace.checkpoint.unique_names import unique_part
@@ -21,21 +21,9 @@ from headrace.core.errors import ExternalError, HeadraceError
 from headrace.rpc.failure import failure_of
 from headrace.rpc.figures import SUBTASK_BARRIERS, SubtaskBarrier
 from headrace.rpc.messages import Acked, Declined
-from headrace.state.redistribute import group_span
-from headrace.state.snapshot import StateSnapshot
 from headrace.worker.control import SubtaskSnapshot
 from headrace.worker.slot.attempt.epochs import EPOCHS_MAX, SlotEpochs, Upload
-from headrace.worker.state.state_files import StateFiles, Write, write_whole
-
-
-@dataclass(frozen=True, slots=True)
-class UploadPlan:
-    """The subtasks of one slot and attempt. parallelism: task of this slot -> number of its subtasks in the job."""
-
-    job: str
-    attempt: int
-    parallelism: Mapping[str, int]
-    max_parallelism: int
+from headrace.worker.state.snapshot_documents import SnapshotDocuments, UploadPlan
 
 
 class Uploader:
@@ -55,7 +43,7 @@ class Uploader:
         self._changed = threading.Condition()
         self._epochs: SlotEpochs[SubtaskSnapshot] = SlotEpochs(len(plan.parallelism))
         self._stopped = False
-        self._files: dict[tuple[str, str, str], StateFiles] = {}
+        self._documents = SnapshotDocuments(plan)
 
     def snapshotted(self, snapshot: SubtaskSnapshot) -> None:
         """Queues a subtask's snapshot. Declines the oldest epochs if too many wait for storage."""
@@ -65,8 +53,7 @@ class Uploader:
             overdue = self._epochs.snapshotted(snapshot.epoch, snapshot, _now_ms())
             self._changed.notify()
         for number in overdue:
-            reason = ExternalError(f"{EPOCHS_MAX} newer epochs wait for storage", retry=True)
-            self._send(Declined(self._plan.job, self._plan.attempt, number, failure_of(reason)))
+            self._send_declined(number, ExternalError(f"{EPOCHS_MAX} newer epochs wait for storage", retry=True))
 
     def order(self, epoch: int, savepoint: str) -> None:
         """Allows the upload of an epoch. savepoint: URL of a folder for a second, whole copy of the state, or empty."""
@@ -89,7 +76,7 @@ class Uploader:
         """Uploads until `stop`. An error of storage declines the epoch; any other exception is raised."""
         while (upload := self._take()) is not None:
             try:
-                document, size = self._upload(upload.snapshot, upload.savepoint)
+                document, size = self._upload(upload)
             except (HeadraceError, OSError) as error:
                 self._decline(upload.epoch, error)
             else:
@@ -108,7 +95,7 @@ class Uploader:
             # it may have been aborted, or declined as overdue, while its file was written
             was_open = self._epochs.refused(number)
         if was_open:
-            self._send(Declined(self._plan.job, self._plan.attempt, number, failure_of(error)))
+            self._send_declined(number, error)
 
     def _settle(self, upload: Upload[SubtaskSnapshot], document: SubtaskDocument, size: int) -> None:
         now_ms = _now_ms()
@@ -126,59 +113,17 @@ class Uploader:
             took_ms = now_ms - epoch.begun_ms
             self._send(Acked(self._plan.job, self._plan.attempt, upload.epoch, text, took_ms, epoch.bytes, figures))
 
-    # ---- one snapshot ------------------------------------------------------------------------------------------------
-
-    def _upload(self, snapshot: SubtaskSnapshot, savepoint: str) -> tuple[SubtaskDocument, int]:
+    def _upload(self, upload: Upload[SubtaskSnapshot]) -> tuple[SubtaskDocument, int]:
         """Writes the states of a snapshot; returns its document and the number of bytes written."""
-        writer = _Writer(self._store, self._plan.attempt, snapshot)
-        states = tuple(self._incremental(snapshot, node, state, writer.write) for node, state in snapshot.states)
-        whole: tuple[StateHandle, ...] = ()
-        size = writer.bytes
-        if savepoint:
-            into = _Writer(self._open_savepoint(savepoint), self._plan.attempt, snapshot)
-            whole = tuple(self._whole(snapshot, node, state, into.write) for node, state in snapshot.states)
-            size += into.bytes
-        document = SubtaskDocument(
-            task=snapshot.task,
-            subtask=snapshot.subtask,
-            states=states,
-            savepoint=whole,
-            sources=dict([snapshot.source]) if snapshot.source is not None else {},
-            counters=dict(snapshot.counters),
-            committables=tuple(CommittableDocument.of(each) for each in snapshot.committables),
-        )
-        return document, size
+        files = _Writer(self._store, self._plan.attempt, upload.snapshot)
+        if not upload.savepoint:
+            return self._documents.document(upload.snapshot, files.write), files.bytes
+        whole = _Writer(self._open_savepoint(upload.savepoint), self._plan.attempt, upload.snapshot)
+        document = self._documents.document(upload.snapshot, files.write, whole=whole.write)
+        return document, files.bytes + whole.bytes
 
-    def _incremental(self, snapshot: SubtaskSnapshot, node: str, state: StateSnapshot, write: Write) -> StateHandle:
-        files = self._files.setdefault((snapshot.task, node, state.name), StateFiles())
-        files.bring(state, write)
-        return self._handle(snapshot, node, state, files.parts(), files.columns())
-
-    def _whole(self, snapshot: SubtaskSnapshot, node: str, state: StateSnapshot, write: Write) -> StateHandle:
-        parts, columns = write_whole(state.chunks, write)
-        return self._handle(snapshot, node, state, parts, columns)
-
-    def _handle(
-        self,
-        snapshot: SubtaskSnapshot,
-        node: str,
-        state: StateSnapshot,
-        files: tuple[FilePart, ...],
-        columns: dict[str, str],
-    ) -> StateHandle:
-        parallelism = self._plan.parallelism[snapshot.task]
-        first, last = group_span(snapshot.subtask, parallelism, self._plan.max_parallelism)
-        return StateHandle(
-            node=node,
-            state=state.name,
-            kind=state.kind.value,
-            keys=state.keys,
-            subtask=snapshot.subtask,
-            first_group=first,
-            last_group=last,
-            columns=columns,
-            files=files,
-        )
+    def _send_declined(self, epoch: int, error: Exception) -> None:
+        self._send(Declined(self._plan.job, self._plan.attempt, epoch, failure_of(error)))
 
 
 class _Writer:

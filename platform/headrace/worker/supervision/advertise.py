@@ -9,8 +9,7 @@ import time
 
 from headrace.core.errors import ExternalError, UnreachableError, UserError
 from headrace.core.network.hosts import is_loopback
-from headrace.leadership.addresses import open_addresses
-from headrace.leadership.opening import is_election
+from headrace.leadership.opening import is_election, open_addresses
 
 LOOK_SECONDS = 1.0
 _log = logging.getLogger(__name__)

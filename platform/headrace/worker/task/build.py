@@ -15,7 +15,7 @@ from headrace.exchange.outlet import Outlet
 from headrace.exchange.output import EdgeOutput
 from headrace.exchange.traffic import NodeBytes
 from headrace.operators.chain import MAIN, Fan, Link, Receiver
-from headrace.operators.operator import BAD, Operator
+from headrace.operators.operator import BAD, OpenedStep
 from headrace.plan.contexts import sink_context, source_context
 from headrace.plan.physical import PhysicalPlan, SinkSpec, SourceSpec, StepSpec, Task
 from headrace.state.snapshot import RestoredStates
@@ -35,7 +35,7 @@ Outgoing = Mapping[tuple[str, str], Sequence[Receiver]]
 FindOutlet = Callable[[str, int, int], Outlet]
 """(task, subtask, number of the channel in its mailbox) -> the outlet that leads there."""
 
-Resume = Callable[[str, Operator], bool]
+Resume = Callable[[str, OpenedStep], bool]
 """(node, its operator) -> whether this call has restored the operator: then its share of the states is not."""
 OpenSink = Callable[[SinkSpec, Counter[str], RefusedRows], Receiver]
 """(sink, its counters, where its refused rows go) -> the receiver of the sink's rows in place of a SinkTask."""
@@ -121,18 +121,23 @@ class ChainBuilder:
         self._context = context
         self._outgoing = outgoing
         self._nodes = {node.node: node for node in task.nodes}
-        self.opened: list[Reader | Operator | Writer] = []
-        self.steps: dict[str, Operator] = {}
+        self.opened: list[Reader | OpenedStep | Writer] = []
+        self.steps: dict[str, OpenedStep] = {}
         """Those of `opened` that are operators, by node."""
         self.links: dict[str, Link] = {}
         """The links of the chain by node."""
         self.sinks: dict[str, SinkTask] = {}
         """The sinks of the chain by node."""
 
-    def head(self) -> Receiver:
-        """The receiver of a task without a source."""
-        head = self._task.nodes[0].node
-        return TimedReceiver(self._open(head), self.time(head), None)
+    def inputs(self) -> tuple[Receiver, ...]:
+        """The receivers of a task without a source: one for each input, by number. Signals go to the first one."""
+        head = self._task.nodes[0]
+        opened: tuple[Receiver, ...]
+        if isinstance(head, StepSpec):
+            opened = self._open_step(head).inputs(len(head.config.input_schemas()))
+        else:
+            opened = (self._open(head.node),)
+        return tuple(TimedReceiver(each, self.time(head.node), None) for each in opened)
 
     def source(self) -> SourceTask:
         """The source task of a task that begins with one."""
@@ -191,7 +196,7 @@ class ChainBuilder:
             case SourceSpec():
                 raise AssertionError("a source heads its task and receives nothing")
 
-    def _open_step(self, spec: StepSpec) -> Receiver:
+    def _open_step(self, spec: StepSpec) -> Link:
         outputs = self._outputs(spec.node)
         operator = spec.config.open()
         self.opened.append(operator)

@@ -23,7 +23,7 @@ from headrace.core.errors import DataError, InternalError
 from headrace.core.reporting import reporting
 from headrace.core.signals import Signal
 from headrace.core.time_range import MAX_MS, MIN_MS, OUTSIDE, Mask, outside_years
-from headrace.core.types import UNIT_WORDS, Schema, Timestamp
+from headrace.core.types import UNIT_WORDS, Field, Schema, Timestamp
 from headrace.exchange.traffic import NodeBytes, payload_bytes
 from headrace.expr.compiler import compile_scalar
 from headrace.formats.writable_times import is_time
@@ -32,6 +32,7 @@ from headrace.operators.chain import Receiver
 from headrace.operators.operator import OnError
 from headrace.plan.physical import RecordTime, RowTime, SourceSpec
 from headrace.worker.task.first_rows import FirstRowsCount
+from headrace.worker.task.forbidden_nulls import forbidden_nulls, restricts
 from headrace.worker.task.source_columns import bad_rows, metadata_columns, order_columns
 from headrace.worker.task.source_progress import SourceProgress
 
@@ -90,7 +91,7 @@ class Ingest:
         self._traffic = NodeBytes() if traffic is None else traffic
         self._names = list(spec.schema.names)
         self._types = list(spec.schema.polars().values())
-        self._required = [field.name for field in spec.schema if not field.nullable]
+        self._without_nulls = [field for field in spec.schema if restricts(field.type, nullable=field.nullable)]
         self._timed_columns = {name: _unit_hint(spec.schema, name) for name in columns_holding(spec.schema, is_time)}
         self._uses_record_time = isinstance(spec.time, RecordTime) or "timestamp" in dict(spec.metadata)
         self._time_value, self._time_fails = _time_expression(spec)
@@ -131,7 +132,7 @@ class Ingest:
 
     def _decode(self, batch: MessageBatch | RowBatch) -> _Taken:
         if isinstance(batch, RowBatch):
-            return self._check_rows(batch.rows)
+            return self._check_rows(batch)
         if self._decoder is None:
             raise InternalError(f"source {self._spec.node} has no format, and its reader returned messages")
         decoded = self._decoder.decode(batch.values)
@@ -140,7 +141,8 @@ class Ingest:
             raise InternalError(f"source {self._spec.node}: the decoder returned {known} of {len(batch)} messages")
         return _Taken(decoded.rows, decoded.good, decoded.bad, list(decoded.reasons), decoded.skipped)
 
-    def _check_rows(self, rows: pl.DataFrame) -> _Taken:
+    def _check_rows(self, batch: RowBatch) -> _Taken:
+        rows = batch.rows
         missing = [field for field in self._spec.schema if field.name not in rows.columns]
         types = self._spec.schema.polars()
         if missing:
@@ -149,15 +151,16 @@ class Ingest:
             rows = rows.select(self._names)
         if rows.dtypes != self._types:
             rows = rows.select(pl.col(name).cast(dtype) for name, dtype in types.items())
-        nulls = {name: rows.get_column(name) for name in self._required if rows.get_column(name).null_count()}
-        if not nulls:
-            return _Taken(rows, None, np.empty(0, dtype=np.int64), [])
-        wrong = np.zeros(rows.height, dtype=bool)
-        for column in nulls.values():
-            wrong |= column.is_null().to_numpy()
-        bad = np.flatnonzero(wrong)
-        good = np.flatnonzero(~wrong)
-        return _Taken(rows[good], good, bad, [_null_reason(nulls, int(row)) for row in bad])
+        taken = _Taken(rows, None, np.empty(0, dtype=np.int64), [])
+        if batch.bad:
+            bad = np.array(sorted(batch.bad), dtype=np.int64)
+            good = np.setdiff1d(np.arange(rows.height), bad)
+            taken = _Taken(rows[good], good, bad, [batch.bad[row] for row in bad.tolist()])
+        for field in self._without_nulls:
+            mask = forbidden_nulls(taken.rows.get_column(field.name), field.type, nullable=field.nullable)
+            if mask is not None:
+                taken.drop(mask, _null_reason(field), rows.height)
+        return taken
 
     def _refuse_times(self, taken: _Taken, batch: MessageBatch | RowBatch) -> None:
         """Makes rows bad that have a time outside of the years 1 to 9999: in a column, or the record's own if that is
@@ -276,9 +279,10 @@ def _unit_hint(schema: Schema, name: str) -> str:
     return f"; integers are read as {UNIT_WORDS[dtype.unit]}" if isinstance(dtype, Timestamp) else ""
 
 
-def _null_reason(nulls: dict[str, pl.Series], row: int) -> str:
-    name = next(name for name, column in nulls.items() if column[row] is None)
-    return f'field "{name}" is not null but missing'
+def _null_reason(field: Field) -> str:
+    if restricts(field.type, nullable=True):
+        return f'field "{field.name}" is {field.type_text} but holds NULL'
+    return f'field "{field.name}" is not null but missing'
 
 
 def _milliseconds(values: pl.Series) -> tuple[Indices, npt.NDArray[np.bool_] | None]:

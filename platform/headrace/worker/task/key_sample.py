@@ -7,6 +7,8 @@ The keys of at most `ROWS_MAX` rows of one batch in `INTERVAL_MS` are counted by
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import polars as pl
 
@@ -33,7 +35,8 @@ _SPREAD = np.arange(ROWS_MAX) * 0.6180339887498949 % 1.0
 class KeySample:
     """The sample of one subtask. `add` belongs to its thread, `figures` to any."""
 
-    def __init__(self, task: str, keys: tuple[str, ...], max_parallelism: int, clock: Clock) -> None:
+    def __init__(self, task: str, keys: Sequence[tuple[str, ...]], max_parallelism: int, clock: Clock) -> None:
+        """keys: the key columns of each input, by number. Figures name those of the first one."""
         self._task = task
         self._keys = keys
         self._max_parallelism = max_parallelism
@@ -43,17 +46,18 @@ class KeySample:
         self._groups = np.zeros(max_parallelism, dtype=np.int64)
         self._counts: dict[str, int] = {}
         self._group_of: dict[str, int] = {}
-        self.figures = KeyFigures(task=task, columns=keys, rows=0)
+        self.figures = KeyFigures(task=task, columns=keys[0], rows=0)
         """The heaviest keys and groups of the last samples."""
 
-    def add(self, batch: pl.DataFrame) -> None:
-        """Samples the batch if a sample is due."""
+    def add(self, batch: pl.DataFrame, number: int = 0) -> None:
+        """Samples the batch, of the input with this number, if a sample is due."""
         now_ms = self._clock.monotonic_ms()
         if now_ms < self._due_ms or not batch.height:
             return
         self._due_ms = now_ms + INTERVAL_MS
-        rows = self._sampled(batch)
-        hashes = key_hash(rows, self._keys)
+        keys = self._keys[number]
+        rows = _sampled(batch, keys)
+        hashes = key_hash(rows, keys)
         groups = (hashes % np.uint64(self._max_parallelism)).astype(np.int64)
         self._groups += np.bincount(groups, minlength=self._max_parallelism)
         self._rows += rows.height
@@ -64,15 +68,6 @@ class KeySample:
         if self._rows >= HORIZON_ROWS:
             self._halve()
         self.figures = self._made()
-
-    def _sampled(self, batch: pl.DataFrame) -> pl.DataFrame:
-        """The key columns of at most `ROWS_MAX` rows. By column, because each query on a frame waits for a thread of
-        polars, of which a slot has one."""
-        columns = [batch.get_column(key) for key in self._keys]
-        if batch.height > ROWS_MAX:
-            places = (_SPREAD * batch.height).astype(np.int64)
-            columns = [column.gather(places) for column in columns]
-        return pl.DataFrame(columns)
 
     def _count(self, key: str, rows: int, group: int) -> None:
         if key not in self._counts and len(self._counts) >= KEYS_MAX:
@@ -92,11 +87,21 @@ class KeySample:
         groups = np.argsort(-self._groups, kind="stable")[:HEAVY_MAX].tolist()
         return KeyFigures(
             task=self._task,
-            columns=self._keys,
+            columns=self._keys[0],
             rows=self._rows,
             keys=tuple(HeavyKey(key=key, group=self._group_of[key], rows=rows) for key, rows in keys),
             groups=tuple(HeavyGroup(group=g, rows=int(self._groups[g])) for g in groups if self._groups[g]),
         )
+
+
+def _sampled(batch: pl.DataFrame, keys: Sequence[str]) -> pl.DataFrame:
+    """The key columns of at most `ROWS_MAX` rows. By column, because each query on a frame waits for a thread of
+    polars, of which a slot has one."""
+    columns = [batch.get_column(key) for key in keys]
+    if batch.height > ROWS_MAX:
+        places = (_SPREAD * batch.height).astype(np.int64)
+        columns = [column.gather(places) for column in columns]
+    return pl.DataFrame(columns)
 
 
 def _text(values: tuple[object, ...]) -> str:

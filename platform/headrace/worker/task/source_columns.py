@@ -11,13 +11,15 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 import pyarrow as pa
+from polars.datatypes import DataTypeClass
 
 from headrace.connect.metadata import BAD_SCHEMA, METADATA
 from headrace.connect.source import MessageBatch, RowBatch, Run
 from headrace.core.batch import HEADERS, O_INDEX, O_MAJOR, O_MINOR, O_NODE, O_TEXT
 from headrace.core.errors import InternalError
-from headrace.core.time_range import MAX_MS, MIN_MS
+from headrace.core.time_range import MAX_MS, MIN_MS, outside_years
 from headrace.core.types import polars_type
+from headrace.formats.json.encode import encode_json_object
 from headrace.plan.physical import SourceSpec
 
 Indices = npt.NDArray[np.int64]
@@ -118,8 +120,30 @@ def _microseconds(timestamps: Indices) -> pl.Series:
 def _values_as_text(batch: MessageBatch | RowBatch, index: Indices) -> pl.Series:
     if isinstance(batch, MessageBatch):
         return _binary(batch.values, index)
-    rows = batch.rows[index]
-    return rows.select(pl.struct(pl.all()).struct.json_encode().cast(pl.Binary)).to_series()
+    columns = [_writable(column) for column in batch.rows[index]]
+    texts = pl.from_arrow(encode_json_object(pl.DataFrame(columns), batch.rows.columns))
+    assert isinstance(texts, pl.Series)
+    return texts.cast(pl.Binary)
+
+
+def _writable(column: pl.Series) -> pl.Series:
+    """The column; as numbers if it holds a time outside of the years 1 to 9999, for which JSON may have no form."""
+    if outside_years(column) is None:
+        return column
+    return column.to_frame().select(_numbers(pl.col(column.name), column.dtype).alias(column.name)).to_series()
+
+
+def _numbers(value: pl.Expr, dtype: pl.DataType | DataTypeClass) -> pl.Expr:
+    match dtype:
+        case pl.Datetime() | pl.Date():
+            return value.cast(pl.Int64)
+        case pl.List():
+            return value.list.eval(_numbers(pl.element(), dtype.inner))
+        case pl.Struct():
+            fields = [_numbers(value.struct.field(each.name), each.dtype).alias(each.name) for each in dtype.fields]
+            return pl.when(value.is_not_null()).then(pl.struct(fields))
+        case _:
+            return value
 
 
 def _binary(array: pa.Array | None, index: Indices) -> pl.Series:

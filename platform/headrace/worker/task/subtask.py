@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import assert_never
 
 import polars as pl
@@ -19,11 +20,19 @@ class Subtask:
     """One parallel instance of a task without a source. `run` belongs to one thread, `finish` to any."""
 
     def __init__(
-        self, mailbox: Mailbox, head: Receiver, snapshots: SubtaskSnapshots, keys: KeySample | None = None
+        self,
+        mailbox: Mailbox,
+        inputs: Sequence[Receiver],
+        snapshots: SubtaskSnapshots,
+        keys: KeySample | None = None,
     ) -> None:
-        """`keys` samples the rows; None: they are not sent by key, or to one subtask only."""
+        """
+        inputs  the receiver of each input's batches, by number; signals go to the first one
+        keys    samples the rows; None: they are not sent by key, or to one subtask only
+        """
         self._mailbox = mailbox
-        self._head = head
+        self._inputs = inputs
+        self._head = inputs[0]
         self._snapshots = snapshots
         self._finished = False
         self.waited = Stopwatch()
@@ -46,11 +55,12 @@ class Subtask:
             for element in self._next():
                 match element:
                     case pl.DataFrame():
+                        number = self._mailbox.input_taken
                         self.batches += 1
                         if self.keys is not None:
                             with reporting("sample of keys"):
-                                self.keys.add(element)
-                        self._head.on_batch(element)
+                                self.keys.add(element, number)
+                        self._inputs[number].on_batch(element)
                     case Watermark():
                         self._head.on_signal(element)
                     case Barrier(epoch):

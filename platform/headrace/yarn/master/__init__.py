@@ -1,2 +1,2 @@
-"""The ApplicationMaster's side of an application: `allocation` and `roster` decide (pure), `link` is the JVM, and
+"""The ApplicationMaster's side of an application: `allocation` decides (pure), `link` is the JVM, and
 `application_master` the thread between them."""

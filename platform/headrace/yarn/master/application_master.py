@@ -19,9 +19,8 @@ from dataclasses import dataclass
 from headrace.core.errors import ExternalError, HeadraceError
 from headrace.core.retry import Backoff
 from headrace.yarn.jvm import JvmConfig, JvmLostError
-from headrace.yarn.master.allocation import AllocationMachine
+from headrace.yarn.master.allocation import AllocationMachine, Held, Roster
 from headrace.yarn.master.link import MasterAddress, MasterLink, Registration, WorkerContainers
-from headrace.yarn.master.roster import Held, Roster
 from headrace.yarn.records import Allocation, ContainerSize, Credentials, FinalStatus, Headroom, Launch, Token
 from headrace.yarn.refusals import AttemptOverError, NotRegisteredError, RefusedError
 
@@ -45,8 +44,8 @@ _STARTED_BEFORE = "already is running on this node"
 
 @dataclass(frozen=True, slots=True)
 class MasterConfig:
-    """jvm: of the link; containers: what is requested; credentials: host name of a node -> those of a container there,
-    now. It is called in several threads."""
+    """jvm: of the link; containers: their size and priority; credentials: host name of a node -> the current
+    credentials of a container there. Several threads call it."""
 
     jvm: JvmConfig
     containers: WorkerContainers
@@ -55,7 +54,7 @@ class MasterConfig:
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """What the application has: its containers, what its queue has left for it, and the largest container. leaving: the
+    """The state of the application: its containers, the rest of its queue, and the largest container. leaving: the
     nodes that YARN decommissions."""
 
     held: tuple[Held, ...]
@@ -106,14 +105,14 @@ class ApplicationMaster:
         self._thread.start()
 
     def register(self, address: MasterAddress, *, patience_s: float) -> None:
-        """Registers this attempt with its addresses. Raises ExternalError if that takes longer."""
+        """Registers this attempt with its addresses. Raises ExternalError after `patience_s`."""
         self._address = address
         self._wake.set()
         if not self._registered.wait(patience_s):
             raise ExternalError(f"the ResourceManager does not answer: {self._trouble or 'no reason'}", retry=True)
 
     def standing(self) -> Standing:
-        """What there is: no containers once the attempt is over. Waits a little for the registration.
+        """The state of the application: no containers once the attempt is over. Waits briefly for the registration.
 
         Raises ExternalError if the attempt is not registered then.
         """
@@ -132,7 +131,7 @@ class ApplicationMaster:
             return sorted({host_of(each.node) for each in self._roster.listed() if each.node})
 
     def request(self, number: int, launch: Launch) -> None:
-        """Requests a container, unless that number was requested before. launch: what it will run.
+        """Requests a container, unless that number was requested before. launch: its command.
 
         Raises ExternalError for an attempt that is over.
         """

@@ -30,10 +30,10 @@ from headrace.yarn.staging import delete_folder
 
 ANYWHERE = "*"
 DECOMMISSIONING = "DECOMMISSIONING"
-"""The state of a node that starts no container any more, and is given up once its containers have ended or a time is
+"""The state of a node that starts no container any more, and is removed once its containers have ended or a time is
 over."""
 FINISH_CALLS_MAX = 100
-"""Calls until the ResourceManager confirms the end; each one waits as long as it takes to answer."""
+"""Calls until the ResourceManager confirms the end; each one waits for the answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ class MasterAddress:
 
 @dataclass(frozen=True, slots=True)
 class WorkerContainers:
-    """What each requested container is. node_label: None: the queue's default."""
+    """Size and place of each requested container. node_label: None: the queue's default."""
 
     size: ContainerSize
     priority: int
@@ -56,7 +56,7 @@ class WorkerContainers:
 
 @dataclass(frozen=True, slots=True)
 class Registration:
-    """What the ResourceManager answers to a registration. maximum: the largest container that it grants."""
+    """The ResourceManager's answer to a registration. maximum: the largest container that it grants."""
 
     queue: str
     maximum: ContainerSize

@@ -13,11 +13,10 @@ from urllib.parse import urlsplit
 from headrace.client.cluster_secret import tls_secret
 from headrace.client.discovery import connect
 from headrace.client.http import Client
-from headrace.kubernetes.collection import Collection
 from headrace.kubernetes.connection import Connection
-from headrace.kubernetes.documents import metadata_of, number_at, text_at
+from headrace.kubernetes.documents import Collection, metadata_of, number_at, text_at
 from headrace.leadership.lease_record import API, PLURAL, LeaseRecord
-from headrace.resources.kubernetes.labels import COORDINATOR, WORKER, selector_of
+from headrace.resources.kubernetes.worker_pod import COORDINATOR, WORKER, selector_of
 from support.clusters.session import Cluster
 from support.clusters.worker_process import all_pids, is_running
 from support.kubernetes.nodes.cluster import NodeCluster

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from ruamel.yaml import YAML
 
-from headrace.kubernetes.collection import Collection
 from headrace.kubernetes.connection import Connection
+from headrace.kubernetes.documents import Collection
 from support.kubernetes.control.kubernetes import Kubernetes
 from support.repository import ROOT
 

@@ -9,12 +9,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from headrace.kubernetes.collection import Collection
 from headrace.kubernetes.connection import Connection
-from headrace.kubernetes.documents import metadata_of, text_at, value_at
+from headrace.kubernetes.documents import Collection, metadata_of, text_at, value_at
 from headrace.resources.driver import ResourceDriver
-from headrace.resources.kubernetes.worker_pods import WorkerPods
-from headrace.resources.kubernetes.workers_file import OwnerName, WorkersFile
+from headrace.resources.kubernetes.worker_pods import OwnerName, WorkerPods, WorkersFile
 from headrace.resources.worker_order import WorkerOrder
 from support.kubernetes.control.kubernetes import Kubernetes
 from support.processes.running import wait_until

@@ -16,9 +16,9 @@ from functools import partial
 
 from headrace.core.errors import HeadraceError
 from headrace.processes.child import Child
+from headrace.processes.forking import METHOD_VARIABLE
 from headrace.processes.order import ProcessOrder
 from headrace.processes.spawning import Starter
-from headrace.processes.start_method import METHOD_VARIABLE
 from headrace.processes.template.client import own_starter
 from support.processes.forked.program import PROGRAM, ROLE
 

@@ -51,7 +51,9 @@ def test_altered_files_show_when_they_are_read(writer: JournalStore, tmp_path: P
     store = open_store(str(tmp_path))
     (tmp_path / "state" / "b").write_bytes(b"dada")
     assert damaged_epochs(store, writer.journal) == {}
-    assert "state/b is altered" in damaged_epochs(store, writer.journal, deep=True)[2]
+    found = damaged_epochs(store, writer.journal, deep=True)[2]
+    assert "state/b is altered" in found
+    assert found.endswith("(state 'panes' of node 'hourly')")
 
 
 def test_a_claimed_job_has_lost_its_writer(writer: JournalStore, tmp_path: Path) -> None:

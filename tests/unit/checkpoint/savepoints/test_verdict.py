@@ -116,7 +116,11 @@ def test_another_parallelism_is_fine_and_another_max_parallelism_is_not() -> Non
     assert set(told(verdicts(plan(), plan(parallelism=7))).values()) == {"restored"}
     found = verdicts(plan(), plan(max_parallelism=64))
     assert told(found) == {"flights": "restored", "hourly": "incompatible"}
-    assert "set max_parallelism: 128" in found["hourly"].text
+    assert "set max_parallelism: 128, or give --max-parallelism 64" in found["hourly"].text
+    found = {each.node: each for each in judge(checkpoint(plan()), plan(max_parallelism=64), {}, rehashes=True)}
+    assert told(found) == {"flights": "restored", "hourly": "restored"}
+    assert found["hourly"].text == "1 row of state; all of it is read: max_parallelism was 128 and is 64"
+    assert "max_parallelism" not in judge(checkpoint(plan()), plan(), {}, rehashes=True)[1].text
 
 
 def test_values_that_are_not_asked_for_any_more_are_named() -> None:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from headrace.cli.reference.error_page import error_classes, page, retry_of
-from headrace.cli.reference.error_remedies import REMEDIES
+from headrace.cli.reference.error_page import REMEDIES, error_classes, page, retry_of
 from headrace.core.errors import ExternalError, InternalError, InvalidPipelineError, UnreachableError
 
 

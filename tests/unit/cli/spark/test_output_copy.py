@@ -9,7 +9,7 @@ import pytest
 import typer
 
 from headrace.cli.spark.output_copy import end_told
-from headrace.spark.cluster.driver_end import DriverEnd
+from headrace.spark.cluster.driver_files import DriverEnd
 
 
 @pytest.mark.parametrize(("code", "told"), [(0, 0), (None, 0), (2, 2), ("why", 1)])

@@ -20,7 +20,7 @@ from headrace.core.batch import TS
 from headrace.core.errors import ExternalError
 from headrace.core.types import schema_of
 from headrace_connectors.files import FilesSinkConfig
-from headrace_connectors.files.parts import final_names
+from headrace_connectors.files.parts import publication
 from headrace_connectors.files.parts.part_names import HiddenFile, WriterName, open_name, staged_name
 from headrace_connectors.files.staging_writer import StagingWriter
 from support.processes.running import WAIT_SECONDS
@@ -130,13 +130,13 @@ def test_a_foreign_file_is_never_replaced(sink: Sink, call: Literal["describe", 
 
 def test_a_foreign_file_that_comes_in_between(sink: Sink, monkeypatch: pytest.MonkeyPatch) -> None:
     prepared = sink.prepare(7, 1)
-    rename_new = final_names.rename_new
+    rename_new = publication.rename_new
 
     def late(source: Path, target: Path) -> bool:
         target.write_text('{"id":100}\n')
         return rename_new(source, target)
 
-    monkeypatch.setattr(final_names, "rename_new", late)
+    monkeypatch.setattr(publication, "rename_new", late)
     with pytest.raises(ExternalError, match="is not a file of this sink"):
         sink.committer.commit(prepared)
     assert sink.seen == {"part-job-1-7-2-0.json": [100]}
@@ -204,7 +204,7 @@ def test_a_reader_may_take_files_before_the_commit_is_known(
     """The coordinator dies between the publication and its durable record; the commit is asked for again."""
     monkeypatch.setattr("headrace_connectors.files.parts.part_files.FILE_BYTES_MAX", 1)
     if not in_one_step:
-        monkeypatch.setattr(final_names, "rename_new", lambda *_: False)
+        monkeypatch.setattr(publication, "rename_new", lambda *_: False)
     for number in range(files - 1):
         sink.writer.write(batch(number))
     prepared = sink.prepare(7, 100)
@@ -314,7 +314,7 @@ import json, os, pathlib, signal, sys
 from headrace.connect.sink import Committable, SinkContext
 from headrace.core.types import schema_of
 from headrace_connectors.files import FilesSinkConfig
-from headrace_connectors.files.parts import final_names
+from headrace_connectors.files.parts import publication
 
 committer = FilesSinkConfig(path=sys.argv[1], delivery="exactly-once").open_committer(
     SinkContext("job-1", "out", 0, 1, schema_of({"id": "int64"}), format="json")
@@ -331,7 +331,7 @@ def counted(real):
     return call
 
 os.fsync, pathlib.Path.touch = counted(os.fsync), counted(pathlib.Path.touch)
-final_names.rename_new = counted(final_names.rename_new)
+publication.rename_new = counted(publication.rename_new)
 statuses = []
 for left, committable in enumerate(json.load(sys.stdin)):
     child = os.fork()
@@ -376,7 +376,7 @@ def test_a_file_system_that_is_full_for_a_while(sink: Sink, monkeypatch: pytest.
         raise OSError(28, "No space left on device")
 
     with monkeypatch.context() as patched:
-        patched.setattr(final_names, "rename_new", full)
+        patched.setattr(publication, "rename_new", full)
         patched.setattr(os, "fsync", full)
         with pytest.raises(ExternalError, match="No space left") as raised:
             sink.committer.commit(prepared)

@@ -52,7 +52,7 @@ def lines_of(pattern: Path, format_name: str = "json", **options: Any) -> list[b
 def test_lines(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, block: int, content: bytes, expected: list[bytes]
 ) -> None:
-    monkeypatch.setattr("headrace_connectors.files.text_blocks.BLOCK_BYTES", block)
+    monkeypatch.setattr("headrace_connectors.files.text_rows.BLOCK_BYTES", block)
     path = tmp_path / "f"
     path.write_bytes(content)
     for skip in range(len(expected) + 2):
@@ -65,7 +65,7 @@ def test_lines(
 
 
 def test_a_line_without_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("headrace_connectors.files.text_blocks.LINE_BYTES_MAX", 1 << 20)
+    monkeypatch.setattr("headrace_connectors.files.text_rows.LINE_BYTES_MAX", 1 << 20)
     path = tmp_path / "f"
     path.write_bytes(b"ok\n" + b"x" * (3 << 20))
     with closing(LineFile(path)) as file:

@@ -23,7 +23,7 @@ from headrace.core.errors import ExternalError
 from headrace.core.types import schema_of
 from headrace_connectors.files import FilesSinkConfig
 from headrace_connectors.files.committer import FilesCommitter
-from headrace_connectors.files.parts import final_names
+from headrace_connectors.files.parts import publication
 from headrace_connectors.files.staging_writer import StagingWriter
 from support.suite.properties import weighted
 
@@ -51,7 +51,7 @@ def killed_after(calls: int) -> Iterator[None]:
 
     with pytest.MonkeyPatch.context() as patched:
         owners = ((os, "link"), (os, "fsync"), (Path, "touch"), (Path, "unlink"), (Path, "rename"))
-        for owner, name in (*owners, (final_names, "rename_new")):
+        for owner, name in (*owners, (publication, "rename_new")):
             patched.setattr(owner, name, counted(getattr(owner, name)))
         with suppress(Killed):
             yield

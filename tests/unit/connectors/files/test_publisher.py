@@ -15,7 +15,7 @@ from headrace.connect.sink import SinkBatch, SinkContext
 from headrace.core.errors import ExternalError, InternalError
 from headrace.core.types import schema_of
 from headrace_connectors.files import FilesSinkConfig
-from headrace_connectors.files.parts import final_names
+from headrace_connectors.files.parts import publication
 from headrace_connectors.files.publisher import FilesPublisher, ShareRecord, ShareRecords
 
 SCHEMA = schema_of({"n": "int64"})
@@ -100,7 +100,7 @@ def test_a_reader_may_take_files_from_one_that_dies_at_any_step(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, calls: int
 ) -> None:
     dying, count, taken = written(tmp_path), 0, []
-    rename_new = final_names.rename_new
+    rename_new = publication.rename_new
 
     def step(staged: Path, final: Path) -> bool:
         nonlocal count
@@ -116,7 +116,7 @@ def test_a_reader_may_take_files_from_one_that_dies_at_any_step(
                 path.unlink()
 
     with monkeypatch.context() as patched:
-        patched.setattr(final_names, "rename_new", step)
+        patched.setattr(publication, "rename_new", step)
         with contextlib.suppress(PowerCutError):
             dying.finish()
     take()

@@ -220,3 +220,28 @@ def test_a_quiet_partition_is_warned_about_once_and_still_waited_for() -> None:
     judged(warnings, figures, report(60_000, partitions=held))
     assert [each.kind for each in warnings.current] == ["quiet-partition"]
     assert [each.node for each in warnings.waiting] == ["w"]
+
+
+# ---- several inputs --------------------------------------------------------------------------------------------------
+
+
+def of_gate(*subtasks: tuple[int | None, int | None], queued: int = 0) -> SlotStatus:
+    """A report with subtasks of the task `g`: their watermarks, and the inputs that they wait for."""
+    last = report(60_000, queued=queued, emitted=(TIME + 1, TIME + 1) if queued else (TIME, TIME))
+    gates = tuple(
+        SubtaskStatus(task="g", subtask=index, watermark=watermark, waits_for_input=number)
+        for index, (watermark, number) in enumerate(subtasks)
+    )
+    return last.model_copy(update={"subtasks": (*last.subtasks, *gates)})
+
+
+def test_the_input_that_the_slowest_subtask_of_a_node_with_several_waits_for_is_named() -> None:
+    gated = replace(PLAN, gates={"w": "g"})
+    assert on(of_gate((TIME + 5, 0), (TIME, 1)), gated).startswith("input 1 of g: the next row of source s")
+    assert on(of_gate((TIME, 0), (None, 2)), gated).startswith("input 2 of g: ")
+    assert on(of_gate((TIME, None)), gated).startswith("the next row of source s")
+    assert on(of_gate((TIME, 1))).startswith("the next row of source s"), "no such node is between"
+
+
+def test_no_input_is_named_while_rows_are_on_their_way() -> None:
+    assert on(of_gate((TIME, 1), queued=3), replace(PLAN, gates={"w": "g"})).startswith("3 rows queued")

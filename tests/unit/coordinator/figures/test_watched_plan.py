@@ -47,3 +47,10 @@ def test_what_is_watched() -> None:
     assert set(found.filters) == {"some", "kept"}
     windows = dict(found.windows or {})
     assert {node: set(sources) for node, sources in windows.items()} == {"hourly": {"plain", "computed"}}
+    assert dict(found.gates) == {"hourly": "both"}
+
+
+def test_a_window_behind_single_inputs_has_no_gate() -> None:
+    steps = {"hourly": {**PIPELINE["steps"]["hourly"], "from": "plain"}}
+    sinks = {"out": PIPELINE["sinks"]["out"]}
+    assert not watched_plan(plan_pipeline({**PIPELINE, "steps": steps, "sinks": sinks})).gates

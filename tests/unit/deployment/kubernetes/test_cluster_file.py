@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from headrace.core.errors import UserError
-from headrace.deployment.kubernetes.cluster_file import BYTES_MAX, read_cluster_file
+from headrace.deployment.description import BYTES_MAX
+from headrace.deployment.kubernetes.cluster_file import read_cluster_file
 from headrace.deployment.kubernetes.cluster_spec import (
     AttendantPods,
     ClusterSpec,

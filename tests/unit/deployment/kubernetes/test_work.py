@@ -8,7 +8,7 @@ import pytest
 
 from headrace.client.requests import SubmitRequest
 from headrace.core.errors import UserError
-from headrace.deployment.kubernetes.program_file import program_work
+from headrace.deployment.kubernetes.cluster_file import program_work
 from headrace.deployment.kubernetes.work import SECRET_BYTES_MAX, WORK_FOLDER, Work, job_work
 
 

@@ -7,12 +7,14 @@ from pathlib import Path
 import pytest
 
 from headrace.core.errors import ExternalError, UserError
-from headrace.deployment.yarn.application_file import (
+from headrace.deployment.yarn.application import (
     APPLICATION_FILE,
     ApplicationFile,
     ShippedFile,
     WorkKind,
+    master_launch,
     read_application_file,
+    worker_launch,
 )
 from headrace.deployment.yarn.application_master import (
     attendant_command,
@@ -21,10 +23,9 @@ from headrace.deployment.yarn.application_master import (
     worker_secrets,
 )
 from headrace.deployment.yarn.cluster_spec import YarnSpec
-from headrace.deployment.yarn.launches import master_launch, worker_launch
 from headrace.deployment.yarn.shipping import check_files
 from headrace.leadership.published_leader import published_url
-from headrace.resources.target import ResourceTarget
+from headrace.resources.driver import ResourceTarget
 from headrace.resources.worker_order import WorkerOrder
 from headrace.tls.files import TlsFiles
 from headrace.yarn.records import FinalStatus, ResourceKind, StagedFile

@@ -15,8 +15,8 @@ from headrace.deployment.yarn.cluster_spec import (
     YarnCluster,
     YarnSpec,
     memory_mb,
+    read_yarn_file,
 )
-from headrace.deployment.yarn.description_file import read_yarn_file
 from headrace.spec.model import FileModel
 from headrace.spec.wording import file_keys
 from headrace.yarn.records import ContainerSize

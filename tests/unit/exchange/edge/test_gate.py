@@ -22,6 +22,7 @@ def test_time_is_the_minimum_over_channels() -> None:
     assert gate.on_signal(1, Watermark(20)) == [Watermark(10)]
     assert gate.on_signal(1, Watermark(30)) == []
     assert gate.watermark == 10
+    assert gate.lowest_channel == 0
 
 
 def test_a_barrier_blocks_its_channel_until_all_have_it() -> None:

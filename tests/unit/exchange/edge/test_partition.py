@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.core.keygroups import key_groups, subtask_of
+from headrace.core.group_ranges import subtask_of
+from headrace.core.keygroups import key_groups
 from headrace.exchange.edge.partition import hash_split, open_partitioner
 from headrace.plan.partitioning import Broadcast, Forward, Global, Hash, Partitioning, Rebalance, Rescale
 

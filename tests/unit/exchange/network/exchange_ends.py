@@ -32,7 +32,7 @@ class Reader:
     """An incoming slot with one mailbox of task `t`, and what it was told of losses."""
 
     def __init__(self, folder: Path | None, *, rows_max: int = 100_000, channels: int = 1, times: LinkTimes = CALM):
-        self.mailbox = Mailbox(channels, ChannelBounds(rows_max=rows_max), merge_rows_max=10_000)
+        self.mailbox = Mailbox((0,) * channels, ChannelBounds(rows_max=rows_max), merge_rows_max=10_000)
         self.lost: list[HeadraceError] = []
         self.times = times
         self.listener = Listener("127.0.0.1", folder, times=times)

@@ -25,7 +25,7 @@ def listen(told: dict[str, Any]) -> None:
     """Until standard input ends."""
     folder = Path(told["folder"]) if told["folder"] else None
     listener = Listener("127.0.0.1", folder, times=LinkTimes(**told["times"]))
-    mailbox = Mailbox(1, ChannelBounds(rows_max=told["rows_max"]), merge_rows_max=1_000)
+    mailbox = Mailbox((0,), ChannelBounds(rows_max=told["rows_max"]), merge_rows_max=1_000)
     listener.serve(Identity("job", 1, "token", 1), {"t": mailbox}, lambda loss: None)
     if told["take"]:
         threading.Thread(target=take_for_ever, args=(mailbox,), daemon=True).start()

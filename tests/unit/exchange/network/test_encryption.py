@@ -46,7 +46,7 @@ class Reader:
     """A slot that serves one mailbox, of task `t`."""
 
     def __init__(self, encryption: Encryption | None) -> None:
-        self.mailbox = Mailbox(1, ChannelBounds(rows_max=3 * ROWS), merge_rows_max=ROWS)
+        self.mailbox = Mailbox((0,), ChannelBounds(rows_max=3 * ROWS), merge_rows_max=ROWS)
         self.lost: list[HeadraceError] = []
         self.listener = Listener("127.0.0.1", None, times=CALM, encryption=encryption)
         self.listener.serve(THERE, {"t": self.mailbox}, self.lost.append)

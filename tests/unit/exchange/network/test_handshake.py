@@ -55,7 +55,7 @@ def callee(run: Callable[[Recorded], None]) -> Iterator[Recorded]:
 def serving(identity: Identity = THERE) -> Iterator[Listener]:
     """A slot that listens at a TCP port."""
     listener = Listener("127.0.0.1", None)
-    listener.serve(identity, {"t": Mailbox(1, ChannelBounds(), merge_rows_max=1)}, lambda loss: None)
+    listener.serve(identity, {"t": Mailbox((0,), ChannelBounds(), merge_rows_max=1)}, lambda loss: None)
     try:
         yield listener
     finally:

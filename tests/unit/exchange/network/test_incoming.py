@@ -44,7 +44,7 @@ def clock_of_links(monkeypatch: pytest.MonkeyPatch) -> SteppedClock:
 def stranger(lost: list[HeadraceError], clock: SteppedClock) -> Iterator[socket.socket]:
     """A plain socket, connected to a slot that serves."""
     listener = Listener("127.0.0.1", None, times=TIMES)
-    mailbox = Mailbox(1, ChannelBounds(), merge_rows_max=1_000)
+    mailbox = Mailbox((0,), ChannelBounds(), merge_rows_max=1_000)
     listener.serve(THERE, {"t": mailbox}, lost.append)
     try:
         with socket.create_connection(listener.address[:2], timeout=WAIT_SECONDS) as sock:
@@ -120,7 +120,7 @@ def doors() -> int:
 
 def test_five_hundred_idle_strangers_keep_no_slot_out_and_hold_few_threads() -> None:
     listener = Listener("127.0.0.1", None)
-    mailbox = Mailbox(1, ChannelBounds(), merge_rows_max=1_000)
+    mailbox = Mailbox((0,), ChannelBounds(), merge_rows_max=1_000)
     listener.serve(THERE, {"t": mailbox}, lambda loss: None)
     try:
         with idle(listener.address[:2], 500):

@@ -12,7 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headrace.core import keygroups
-from headrace.core.keygroups import key_groups, subtask_of
+from headrace.core.group_ranges import subtask_of
+from headrace.core.keygroups import key_groups
 from headrace.kernels.group.key_hash import key_hash, split_order
 
 TYPES: dict[str, tuple[pl.DataType, st.SearchStrategy[object]]] = {

@@ -7,12 +7,11 @@ from typing import Any
 
 import pytest
 
-from headrace.kubernetes_operator.decisions.announcements import Announcement, announcements
 from headrace.kubernetes_operator.decisions.job_conditions import next_status
 from headrace.kubernetes_operator.decisions.job_view import ClusterFacts, JobMissing, JobUnknown, NoDesire
-from headrace.kubernetes_operator.decisions.results import Delayed, StopFailed
-from headrace.kubernetes_operator.resources.conditions import Condition, condition_of
-from headrace.kubernetes_operator.resources.job_status import JobResourceStatus, Refusal, Stop
+from headrace.kubernetes_operator.decisions.steps import Delayed, StopFailed
+from headrace.kubernetes_operator.resources.conditions import Announcement, Condition, announcements, condition_of
+from headrace.kubernetes_operator.resources.job import JobResourceStatus, Refusal, Stop
 from support.operator.views import LEADING, OWN, RUN, facts, running, view_of
 
 SUBMITTING = JobResourceStatus(phase="Submitting", target=RUN, submissions=1)

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from headrace.kubernetes_operator.decisions.job_view import Identity, Moment
-from headrace.kubernetes_operator.decisions.results import Disposed, SavepointRefused, Triggered
 from headrace.kubernetes_operator.decisions.snapshot_machine import (
     SnapshotView,
     TriggerFacts,
@@ -17,12 +16,15 @@ from headrace.kubernetes_operator.decisions.snapshot_machine import (
 )
 from headrace.kubernetes_operator.decisions.steps import (
     AddFinalizer,
+    Disposed,
     DisposeSavepoint,
     RemoveFinalizer,
+    SavepointRefused,
     TakeSavepoint,
+    Triggered,
     Wait,
 )
-from headrace.kubernetes_operator.decisions.times import time_text
+from headrace.kubernetes_operator.resources.conditions import time_text
 from headrace.kubernetes_operator.resources.snapshot_resource import SnapshotSpec, SnapshotStatus
 from support.operator.views import NOW_S
 

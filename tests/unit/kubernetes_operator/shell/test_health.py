@@ -12,8 +12,7 @@ import pytest
 
 from headrace.core.errors import ExternalError
 from headrace.kubernetes_operator.resources.kinds import JOB
-from headrace.kubernetes_operator.shell.figures import Outcome
-from headrace.kubernetes_operator.shell.health import STILL_SECONDS, Health, probes
+from headrace.kubernetes_operator.shell.health import STILL_SECONDS, Health, Outcome, probes
 
 
 @pytest.fixture

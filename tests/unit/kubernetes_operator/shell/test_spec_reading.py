@@ -8,12 +8,10 @@ from typing import Any, cast
 import pytest
 
 from headrace.core.errors import UserError
-from headrace.kubernetes.collection import Collection
 from headrace.kubernetes.connection import Connection
-from headrace.kubernetes.documents import Document
+from headrace.kubernetes.documents import Collection, Document
 from headrace.kubernetes_operator.decisions.job_view import NoDesire
-from headrace.kubernetes_operator.resources.job_spec import JobSpec
-from headrace.kubernetes_operator.resources.run_spec import RunSpec
+from headrace.kubernetes_operator.resources.job import JobSpec, RunSpec
 from headrace.kubernetes_operator.shell.spec_reading import VARIABLES_LABEL, run_spec_of, spec_of, variables_of
 
 OWN = {"image": "headrace:1", "ledger": "s3://bucket/flights"}

@@ -1,9 +1,14 @@
 """When an epoch of a local job begins, when it is complete, and when it is the last one."""
 
+from __future__ import annotations
+
+import threading
+import time
+
 from headrace.connect.sink import Committable
-from headrace.local.engine.reports import InputEnded
-from headrace.local.engine.subtask_epochs import SubtaskEpochs
+from headrace.local.engine.subtask_epochs import InputEnded, Reports, SubtaskEpochs
 from headrace.worker.control import SubtaskSnapshot
+from support.processes.running import WAIT_SECONDS
 
 A0, A1, B0 = ("a", 0), ("a", 1), ("b", 0)
 
@@ -78,3 +83,20 @@ def test_a_job_that_stops_begins_no_periodic_epoch_but_the_last_one() -> None:
     mine.take(InputEnded(*A0))
     assert mine.begin_due(5_000, stopping=True) == 1
     assert mine.last_begun
+
+
+def test_everything_that_has_come_is_taken_at_once_and_in_order() -> None:
+    reports = Reports()
+    reports.snapshotted(SubtaskSnapshot("a", 0, 1))
+    reports.wake()
+    reports.input_ended("a", 0)
+    assert reports.take(0) == [SubtaskSnapshot("a", 0, 1), InputEnded("a", 0)]
+    assert reports.take(0) == []
+
+
+def test_a_wake_ends_the_wait() -> None:
+    reports = Reports()
+    threading.Timer(0.02, reports.wake).start()
+    began_s = time.monotonic()
+    assert reports.take(int(1_000 * WAIT_SECONDS)) == []
+    assert time.monotonic() - began_s < WAIT_SECONDS

@@ -7,8 +7,7 @@ import pytest
 from headrace.coordinator.figures.standing_time import Waiting
 from headrace.core.signals import TIME_MAX, TIME_MIN
 from headrace.local.engine.job import Progress
-from headrace.local.runs.number_text import count_text, watermark_text
-from headrace.local.runs.progress import SAMPLES_MAX, ProgressLine
+from headrace.local.runs.progress import SAMPLES_MAX, ProgressLine, count_text, watermark_text
 
 
 def progress(running_ms: int, rows_in: int, rows_out: int, *, late: int = 0, earlier: int = 0) -> Progress:

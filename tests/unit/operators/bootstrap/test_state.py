@@ -373,6 +373,42 @@ def test_wrong_rows_are_named(columns: dict[str, list[object]], message: str) ->
         GivenState(config(None, COUNTED)).fitted(pl.DataFrame(columns))
 
 
+@pytest.mark.parametrize(
+    ("column", "dtype", "value"),
+    [
+        ("least", pl.Date(), 2_932_897),
+        ("least", pl.Date(), -719_163),
+        (TS, pl.Datetime("us", "UTC"), 253_402_300_800_000_000),
+        # in microseconds it has no place in 64 bits
+        (TS, pl.Datetime("ms", "UTC"), 1 << 62),
+    ],
+)
+def test_times_that_no_row_has_are_refused(column: str, dtype: pl.DataType, value: int) -> None:
+    given = GivenState(config(None, [("least", "min(day)")]))
+    columns = {"least": pl.Series([0, 0], dtype=pl.Int32).cast(pl.Date), column: pl.Series([0, value]).cast(dtype)}
+    rows = pl.DataFrame({"shop": ["a", "b"], "size": [1.0, 2.0], **columns})
+    given.fitted(rows.head(1))
+    message = (
+        rf"step step: column '{column}' .* is a time outside of the years 1 to 9999, in the row with shop b, size 2"
+    )
+    with pytest.raises(UserError, match=message):
+        given.fitted(rows)
+
+
+def test_a_key_that_is_no_time_is_named_by_the_rest_of_its_row() -> None:
+    made = AggregateConfig("step", ("day", "shop"), None, COUNTED, INPUT)
+    rows = pl.DataFrame({"day": pl.Series([3_000_000], dtype=pl.Int32).cast(pl.Date), "shop": ["a"], "n": [3]})
+    with pytest.raises(UserError, match=r"column 'day' \(key\) is a time outside .*, in the row with shop a\n"):
+        GivenState(made).fitted(rows)
+
+
+def test_a_window_that_is_no_time_is_refused() -> None:
+    ends = pl.Series([at(1000)]).cast(pl.Datetime("us", "UTC"))
+    bounds = {"window_start": pl.Series([1 << 62]).cast(pl.Datetime("us", "UTC")), "window_end": ends}
+    with pytest.raises(UserError, match=r"'window_start' .* is a time outside"):
+        GivenState(config(Tumbling(1000), COUNTED)).fitted(pl.DataFrame({**ONE, **bounds}))
+
+
 def test_sums_and_their_counts_agree() -> None:
     given = GivenState(config(None, [("mean", "avg(price)")]))
     rows = pl.DataFrame({"shop": ["a"], "size": [1.0], "mean.sum": [1.0], "mean.count": [0]})

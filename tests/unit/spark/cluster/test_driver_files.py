@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from headrace.core.errors import UserError
-from headrace.spark.cluster.driver_files import unpack_files, write_conf_folder
+from headrace.spark.cluster.driver_files import TAIL_CHARACTERS, DriverEnd, end_url, unpack_files, write_conf_folder
 
 
 @pytest.fixture
@@ -44,3 +44,27 @@ def test_a_driver_that_took_none_along(tmp_path: Path, monkeypatch: pytest.Monke
 def test_too_much_for_a_config_map(tmp_path: Path, application: Path) -> None:
     with pytest.raises(UserError, match="too much for a driver pod"):
         write_conf_folder(tmp_path / "conf", None, {"large": os.urandom(600_000)}, application)
+
+
+def test_an_end_is_taken_once(tmp_path: Path) -> None:
+    url = end_url(str(tmp_path))
+    assert url != end_url(str(tmp_path))
+    assert DriverEnd.take(url) is None
+    end = DriverEnd(3, '{"rows": 1}\n', "error: away\n")
+    end.keep(url)
+    assert DriverEnd.take(url) == end
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_of_much_that_was_printed_the_end_is_kept(tmp_path: Path) -> None:
+    url = end_url(str(tmp_path))
+    DriverEnd(0, "x" * TAIL_CHARACTERS + "last").keep(url)
+    kept = DriverEnd.take(url)
+    assert kept is not None
+    assert len(kept.out) == TAIL_CHARACTERS
+    assert kept.out.endswith("last")
+
+
+def test_what_cannot_be_read_counts_as_nothing(tmp_path: Path) -> None:
+    (tmp_path / "end.json").write_text("{")
+    assert DriverEnd.take(str(tmp_path / "end.json")) is None

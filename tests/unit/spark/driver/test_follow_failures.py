@@ -25,7 +25,7 @@ from headrace.execution.planning import JobPlans
 from headrace.spark.driver.follow import Follow, FollowOutcome, FollowWish
 from headrace.spark.driver.follow_sources import Discovery, FollowSources, Splits
 from headrace.spark.launch.bounds import up_to_now
-from headrace.spark.launch.give_up import give_up
+from headrace.spark.launch.follow import give_up
 from headrace_connectors.memory import Collected, open_collected
 from support.spark.local_exchange import LocalExchange
 

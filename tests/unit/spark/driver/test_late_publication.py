@@ -19,9 +19,8 @@ from headrace.core.settings import Home
 from headrace.execution.planning import JobPlans, plan_sinks
 from headrace.plan.physical import SinkSpec
 from headrace.spark.driver.publication import require_remembered
-from headrace.spark.launch.follow import FollowOptions, prepare_follow
-from headrace.spark.launch.give_up import DriverJournal
-from headrace.spark.launch.give_up import give_up as give_up_job
+from headrace.spark.launch.follow import DriverJournal, FollowOptions, prepare_follow
+from headrace.spark.launch.follow import give_up as give_up_job
 from headrace.spark.launch.replay import ReplayOptions, prepare
 from headrace.spec.reading.read import pipeline_from_dict
 from headrace_connectors.kafka import KafkaSinkConfig

@@ -111,7 +111,7 @@ def test_shares_of_keys_come_to_the_same(tmp_path: Path, monkeypatch: pytest.Mon
     divided: list[int] = []
     divide = spilling_chain.SpillingChain._divide
 
-    def counted(self: spilling_chain.SpillingChain, keys: tuple[str, ...]) -> None:
+    def counted(self: spilling_chain.SpillingChain, keys: spilling_chain.Keys) -> None:
         divided.append(self._depth)
         divide(self, keys)
 
@@ -128,3 +128,18 @@ def test_shares_of_keys_come_to_the_same(tmp_path: Path, monkeypatch: pytest.Mon
     for (name, before), (other, after) in zip(states(whole), states(shared), strict=True):
         assert name == other
         assert_frame_equal(after, before)
+
+
+def test_the_rows_of_each_input_are_divided_by_its_own_keys() -> None:
+    rows = pl.DataFrame({"a": [n % 50 for n in range(400)], "b": [n // 8 for n in range(400)]})
+    placed: dict[tuple[int, int], set[int]] = {}
+    with spilling_chain._Shares((("a",), ("b",)), 128, 0) as shares:
+        for number in range(2):
+            shares.add_rows(number, rows)
+        for share in range(spilling_chain.BUCKETS):
+            for number, own in shares.rows(share):
+                for key in own["ab"[number]]:
+                    placed.setdefault((number, key), set()).add(share)
+    assert sorted(placed) == [(number, key) for number in range(2) for key in range(50)]
+    assert all(len(places) == 1 for places in placed.values())
+    assert all(placed[0, key] == placed[1, key] for key in range(50)), "equal keys of both inputs meet in one share"

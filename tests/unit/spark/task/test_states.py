@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from headrace.checkpoint.manifest import FilePart, StateHandle
+from headrace.checkpoint.stores.opening import read_url_range
 from headrace.operators.aggregation.deltas import Unit
 from headrace.spark.task.states import UNITS_MAX, carries_over, crowded, written_units
 
@@ -58,7 +59,7 @@ def test_units_are_whole_over_the_states_of_a_node() -> None:
         handle(0, part("/j/state/d", (4, 1, 60)), state="distinct_x"),
         handle(1, part("/j/state/o", (4, 1, 60))),
     ]
-    earlier = written_units(handles, 0, lambda _: b"")
+    earlier = written_units(handles, 0, read_url_range)
     assert list(earlier.units) == [Unit((0, 0), (), 3), Unit((4, 1), (60,), 6)]
     assert [each.path for each in earlier.left("distinct_x")] == ["/j/state/d"]
 

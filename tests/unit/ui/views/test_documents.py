@@ -18,17 +18,18 @@ from headrace.client.models import (
     SinkAudit,
     SubtaskState,
     TransactionState,
+    WaitingState,
     moment,
 )
 from headrace.client.output_models import DeadLetterInfo, DeadLetterList, TransactionInfo, TransactionList
 from headrace.core.errors import Domain
-from headrace.ui.views import checkpoint_view, output_view
+from headrace.ui.views import job_view
 from headrace.ui.views.cluster_view import cluster_view, expected_rows, worker_facts, worker_row
-from headrace.ui.views.exception_view import exception_views
 from headrace.ui.views.formats import NONE
 from headrace.ui.views.job_view import (
     SUBTASKS_SHOWN,
     busiest_node,
+    exception_views,
     job_head,
     node_facts,
     partition_rows,
@@ -98,6 +99,14 @@ def test_the_head_of_a_job_warns_of_its_data() -> None:
     assert job_head(status(warnings=(warning,))).notes == (("warning", "column x is NULL"),)
 
 
+def test_the_head_of_a_job_says_what_time_waits_for_unless_a_warning_does() -> None:
+    waiting = WaitingState(node="a", on="input 1 of named: the next row of source s", since=moment(0))
+    stands = DataWarningState(node="a", kind="standing-time", text="a: event time stands still", since=moment(0))
+    note = ("waiting", "a waits for input 1 of named: the next row of source s")
+    assert job_head(status(waiting=(waiting,))).notes == (note,)
+    assert job_head(status(waiting=(waiting,), warnings=(stands,))).notes == (("warning", stands.text),)
+
+
 def test_the_busiest_node_comes_first() -> None:
     assert busiest_node(status(nodes=(node("a", backpressured=0.6), node("b", busy=0.9)))) == "b"
     assert busiest_node(status()) is None
@@ -156,17 +165,17 @@ def test_checkpoints_become_rows_and_lines() -> None:
             epoch=1, attempt=1, status="completed", completed_at=moment(1_000), duration_ms=500, bytes=2_048
         ),
     )  # fmt: skip
-    rows = checkpoint_view.checkpoint_rows(checkpoints)
+    rows = job_view.checkpoint_rows(checkpoints)
     assert [row["epoch"] for row in rows] == [4, 3, 2, 1]
     assert (rows[1]["failure"], rows[2]["slowest"]) == ("the disk is full", "hourly 3: 900 ms")
-    assert checkpoint_view.durations(checkpoints) == {
+    assert job_view.durations(checkpoints) == {
         "whole": [(1_000, 0.5), (2_000, 1.5)],
         "longest alignment": [(2_000, 0.04)],
     }
-    assert checkpoint_view.sizes(checkpoints) == {"all files": [(1_000, 2.0), (2_000, 4.0)], "written": [(2_000, 1.0)]}
-    assert checkpoint_view.default_epoch(checkpoints) == 2
-    assert checkpoint_view.default_epoch(checkpoints[:2]) is None
-    assert [row["subtask"] for row in checkpoint_view.subtask_rows(checkpoints[2])] == [3, 1]
+    assert job_view.sizes(checkpoints) == {"all files": [(1_000, 2.0), (2_000, 4.0)], "written": [(2_000, 1.0)]}
+    assert job_view.default_epoch(checkpoints) == 2
+    assert job_view.default_epoch(checkpoints[:2]) is None
+    assert [row["subtask"] for row in job_view.checkpoint_subtask_rows(checkpoints[2])] == [3, 1]
 
 
 def test_a_failure_shows_the_place_of_its_record() -> None:
@@ -181,13 +190,13 @@ def test_a_failure_shows_the_place_of_its_record() -> None:
 
 def test_output_becomes_rows() -> None:
     open_now = status(transactions=(TransactionState(sink="s", subtask=1, name="t", age_ms=1_500, prepared=True),))
-    assert output_view.open_transaction_rows(open_now)[0]["state"] == "prepared"
+    assert job_view.open_transaction_rows(open_now)[0]["state"] == "prepared"
     info = TransactionInfo(name="t", sink="s", job_id="a", state="Ongoing", safe="abort", why="no record names it")
-    assert output_view.transaction_rows(TransactionList(transactions=(info,)))[0]["holds"] == NONE
+    assert job_view.transaction_rows(TransactionList(transactions=(info,)))[0]["holds"] == NONE
     letters = [DeadLetterInfo(node="n", topic="d", partition=0, offset=at, at=NOW, value="x" * 500) for at in range(2)]
-    shown = output_view.letter_rows(DeadLetterList(letters=tuple(letters)))
+    shown = job_view.letter_rows(DeadLetterList(letters=tuple(letters)))
     assert [row["id"] for row in shown] == ["d-0-1", "d-0-0"]
-    assert len(str(shown[0]["value"])) == output_view.VALUE_LENGTH
+    assert len(str(shown[0]["value"])) == job_view.VALUE_LENGTH
     audit = SinkAudit(sink="s", verdict="differs", rows=3, expected_rows=4, reasons=("one is missing",))
-    (row,) = output_view.audit_rows(AuditReport(job_id="a", sinks=(audit,)))
+    (row,) = job_view.audit_rows(AuditReport(job_id="a", sinks=(audit,)))
     assert (row["verdict"], row["reasons"]) == ("differs", "one is missing")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
@@ -10,18 +11,25 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.checkpoint.manifest import SUBTASK_DOCUMENTS, StateHandle
+from headrace.checkpoint.manifest import SUBTASK_DOCUMENTS, FilePart, StateHandle
+from headrace.checkpoint.own_handles import own_handles
 from headrace.checkpoint.paths import joined
 from headrace.checkpoint.stores.file import FileStore
-from headrace.checkpoint.stores.opening import read_url
+from headrace.checkpoint.stores.opening import read_url_range
 from headrace.core.errors import ExternalError
-from headrace.core.keygroups import key_groups, subtask_of
+from headrace.core.group_ranges import subtask_of
+from headrace.core.keygroups import key_groups
+from headrace.execution.origin import rehashed
 from headrace.rpc.messages import Acked, FromSlot
+from headrace.state import redistribute
+from headrace.state.parquet import checksum, row_groups_of
 from headrace.state.snapshot import Chunk, StateKind, StateSnapshot
 from headrace.worker.control import SubtaskSnapshot
 from headrace.worker.state.restore import restored_states
-from headrace.worker.state.uploader import Uploader, UploadPlan
+from headrace.worker.state.snapshot_documents import UploadPlan
+from headrace.worker.state.uploader import Uploader
 from support.processes.running import wait_until
+from support.storage.checkpoints import manifest
 from support.storage.uploads import uploading
 from support.suite.properties import weighted
 
@@ -82,7 +90,7 @@ def test_every_row_comes_back_once_whatever_the_parallelism(
     handles = written(folder, before, states)
     found: dict[str, list[list[int]]] = {}
     for subtask in range(after):
-        restored = restored_states(handles, ["t"], subtask, of=after, max_parallelism=GROUPS, read=read_url)
+        restored = restored_states(handles, ["t"], subtask, of=after, max_parallelism=GROUPS, read=read_url_range)
         assert set(restored) == {"t"}
         for state, frames in restored["t"].items():
             found.setdefault(state, []).append(sorted(value for frame in frames for value in frame["k"].to_list()))
@@ -99,15 +107,129 @@ def test_a_damaged_file_is_refused_by_name(tmp_path: Path) -> None:
     path.chmod(0o644)
     path.write_bytes(path.read_bytes()[:-1] + b"\0")
     with pytest.raises(ExternalError, match="is damaged") as raised:
-        restored_states(handles, ["t"], 0, of=1, max_parallelism=GROUPS, read=read_url)
+        restored_states(handles, ["t"], 0, of=1, max_parallelism=GROUPS, read=read_url_range)
     assert str(path) in str(raised.value)
     path.unlink()
     with pytest.raises(ExternalError):
-        restored_states(handles, ["t"], 0, of=1, max_parallelism=GROUPS, read=read_url)
+        restored_states(handles, ["t"], 0, of=1, max_parallelism=GROUPS, read=read_url_range)
+
+
+ROWS = 300_000
+"""Rows of a state of several row groups in each subtask."""
+
+
+@pytest.fixture(scope="module")
+def large(tmp_path_factory: pytest.TempPathFactory) -> list[StateHandle]:
+    """The handles of a keyed state of `ROWS` rows, which two subtasks wrote."""
+    chunks = [owned(list(range(ROWS)), subtask, 2) for subtask in range(2)]
+    frames = [rows.with_columns(text=pl.col("k").hash().cast(pl.String)) for rows in chunks]
+    states = [[StateSnapshot("sums", StateKind.KEYED, ("k",), (Chunk(1, frame),))] for frame in frames]
+    return written(tmp_path_factory.mktemp("large"), 2, states)
+
+
+@dataclass
+class Reads:
+    """Reads files as `read_url_range` does, and counts."""
+
+    total: int = 0
+
+    def __call__(self, path: str, offset: int, *, length: int) -> bytes:
+        data = read_url_range(path, offset, length=length)
+        self.total += len(data)
+        return data
+
+
+def test_a_slot_reads_little_more_than_its_share(large: list[StateHandle]) -> None:
+    state_bytes = sum(part.bytes for handle in large for part in handle.files)
+    for subtask in range(3):
+        reads = Reads()
+        restored = restored_states(large, ["t"], subtask, of=3, max_parallelism=GROUPS, read=reads)
+        rows = pl.concat(restored["t"]["sums"])
+        assert sorted(rows["k"]) == owned(list(range(ROWS)), subtask, 3)["k"].to_list()
+        assert reads.total <= 1.2 * state_bytes / 3
+
+
+def test_an_unchanged_range_of_key_groups_is_read_once_and_without_hashing(
+    large: list[StateHandle], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delattr(redistribute, "key_groups")
+    reads = Reads()
+    (frame,) = restored_states(large, ["t"], 1, of=2, max_parallelism=GROUPS, read=reads)["t"]["sums"]
+    assert frame.height == large[1].rows
+    assert reads.total <= large[1].files[0].bytes
+
+
+def test_damage_names_state_and_key_groups_and_hinders_no_other_subtask(
+    large: list[StateHandle], tmp_path: Path
+) -> None:
+    (part,) = large[0].files
+    data = bytearray(Path(part.path).read_bytes())
+    described = row_groups_of(bytes(data))
+    assert described is not None
+    data[described.groups[-1].offset] ^= 1
+    copy = tmp_path / "copy.parquet"
+    copy.write_bytes(data)
+    altered = large[0].model_copy(update={"files": (part.model_copy(update={"path": str(copy)}),)})
+    assert restored_states([altered], ["t"], 0, of=6, max_parallelism=GROUPS, read=read_url_range)["t"]["sums"]
+    with pytest.raises(ExternalError) as raised:
+        restored_states([altered], ["t"], 0, of=2, max_parallelism=GROUPS, read=read_url_range)
+    last = described.groups[-1]
+    assert raised.value.message == (
+        f"{copy} of state 'sums' of node 't' is damaged: "
+        f"row group {len(described.groups) - 1}, {last.describe()}, is altered"
+    )
+    copy.write_bytes(data[:-1])
+    with pytest.raises(ExternalError, match="ends before"):
+        restored_states([altered], ["t"], 0, of=2, max_parallelism=GROUPS, read=read_url_range)
+
+
+@pytest.mark.parametrize("altered", [False, True])
+def test_files_of_earlier_versions_are_read_whole(tmp_path: Path, *, altered: bool) -> None:
+    rows = owned(list(range(100)), 0, 1)
+    path = tmp_path / "before.parquet"
+    rows.write_parquet(path)
+    data = path.read_bytes()
+    part = FilePart(path=str(path), row_groups=(0,), rows=100, bytes=len(data), checksum=checksum(data))
+    handle = StateHandle(
+        node="t",
+        state="s",
+        kind="keyed",
+        keys=("k",),
+        subtask=0,
+        first_group=0,
+        last_group=11,
+        columns={},
+        files=(part,),
+    )
+    if altered:
+        path.write_bytes(data[:50] + bytes([data[50] ^ 1]) + data[51:])
+        with pytest.raises(ExternalError, match="its checksum is not"):
+            restored_states([handle], ["t"], 1, of=3, max_parallelism=GROUPS, read=read_url_range)
+        return
+    (frame,) = restored_states([handle], ["t"], 1, of=3, max_parallelism=GROUPS, read=read_url_range)["t"]["s"]
+    assert frame.equals(owned(list(range(100)), 1, 3))
+
+
+@pytest.mark.parametrize("groups", [5, 64])
+def test_state_of_another_max_parallelism_is_hashed_anew(large: list[StateHandle], groups: int) -> None:
+    before = manifest(1).model_copy(update={"states": tuple(large), "max_parallelism": GROUPS})
+    now = rehashed(before, groups)
+    assert now.max_parallelism == groups
+    found: list[int] = []
+    for subtask in range(3):
+        own = own_handles(now.states, subtask, parallelism={"t": 3}, max_parallelism=groups)
+        (frames,) = restored_states(own, ["t"], subtask, of=3, max_parallelism=groups, read=read_url_range)[
+            "t"
+        ].values()
+        rows = pl.concat(frames)
+        owners = {subtask_of(int(group), 3, groups) for group in key_groups(rows, ["k"], groups)}
+        assert owners == {subtask}
+        found += rows["k"].to_list()
+    assert sorted(found) == list(range(ROWS))
 
 
 def test_states_of_other_nodes_are_not_looked_at() -> None:
     handle = StateHandle(
         node="other", state="s", kind="keyed", keys=(), subtask=0, first_group=0, last_group=1, columns={}, files=()
     )
-    assert restored_states([handle], ["t"], 0, of=1, max_parallelism=2, read=lambda _: b"") == {}
+    assert restored_states([handle], ["t"], 0, of=1, max_parallelism=2, read=read_url_range) == {}

@@ -14,6 +14,8 @@ from headrace.state.parquet import read_row_groups
 from headrace.state.snapshot import Chunk, StateKind, StateSnapshot
 from headrace.worker.state.state_files import StateFiles, write_whole
 
+GROUPS = 12
+
 
 @dataclass
 class Shelf:
@@ -45,7 +47,7 @@ def rows_of(files: StateFiles, shelf: Shelf) -> list[int]:
 
 
 def test_only_new_chunks_are_written() -> None:
-    files, shelf = StateFiles(), Shelf()
+    files, shelf = StateFiles(GROUPS), Shelf()
     files.bring(snapshot({1: [1, 2], 2: [3]}), shelf.write)
     assert len(shelf.files) == 1
     files.bring(snapshot({1: [1, 2], 2: [3]}), shelf.write)
@@ -57,7 +59,7 @@ def test_only_new_chunks_are_written() -> None:
 
 
 def test_what_is_left_of_a_file_that_is_mostly_dead_moves() -> None:
-    files, shelf = StateFiles(), Shelf()
+    files, shelf = StateFiles(GROUPS), Shelf()
     files.bring(snapshot({1: [1, 2, 3], 2: [4]}), shelf.write)
     files.bring(snapshot({2: [4], 3: [5]}), shelf.write)
     assert [part.path for part in files.parts()] == ["file-1"]
@@ -65,14 +67,14 @@ def test_what_is_left_of_a_file_that_is_mostly_dead_moves() -> None:
 
 
 def test_a_state_without_rows_has_no_files() -> None:
-    files, shelf = StateFiles(), Shelf()
+    files, shelf = StateFiles(GROUPS), Shelf()
     files.bring(snapshot({1: []}), shelf.write)
     assert files.parts() == ()
     assert shelf.files == {}
 
 
 def test_after_a_write_that_failed_nothing_names_it_and_the_next_epoch_is_whole() -> None:
-    files, shelf = StateFiles(), Shelf()
+    files, shelf = StateFiles(GROUPS), Shelf()
     files.bring(snapshot({1: [1, 2, 3]}), shelf.write)
     shelf.full = True
     with pytest.raises(ExternalError):
@@ -85,7 +87,7 @@ def test_after_a_write_that_failed_nothing_names_it_and_the_next_epoch_is_whole(
 
 def test_a_whole_state_is_one_file() -> None:
     shelf = Shelf()
-    parts, columns = write_whole(snapshot({1: [1, 2], 2: [3]}).chunks, shelf.write)
+    parts, columns = write_whole(snapshot({1: [1, 2], 2: [3]}), GROUPS, write=shelf.write)
     assert [part.rows for part in parts] == [3]
     assert len(shelf.files) == 1
     assert columns == {"n": "Int64"}
@@ -93,7 +95,7 @@ def test_a_whole_state_is_one_file() -> None:
 
 @given(st.lists(st.tuples(st.sets(st.integers(0, 12)), st.booleans()), max_size=8))
 def test_files_hold_the_state_of_every_epoch_that_was_written(epochs: list[tuple[set[int], bool]]) -> None:
-    files, shelf = StateFiles(), Shelf()
+    files, shelf = StateFiles(GROUPS), Shelf()
     live: dict[int, list[int]] = {}
     number = 0
     for keep, full in epochs:

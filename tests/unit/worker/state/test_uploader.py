@@ -18,7 +18,8 @@ from headrace.rpc.messages import Acked, Declined, FromSlot
 from headrace.state.snapshot import Chunk, StateKind, StateSnapshot
 from headrace.worker.control import SubtaskSnapshot
 from headrace.worker.slot.attempt.epochs import EPOCHS_MAX
-from headrace.worker.state.uploader import Uploader, UploadPlan
+from headrace.worker.state.snapshot_documents import UploadPlan
+from headrace.worker.state.uploader import Uploader
 from support.processes.running import wait_until
 from support.storage.uploads import uploading
 

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import replace
+from decimal import Decimal
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -15,7 +18,8 @@ from headrace.connect.source import MessageBatch, RowBatch, Run, SplitId
 from headrace.core.batch import TS, WM
 from headrace.core.errors import InternalError
 from headrace.core.signals import Signal
-from headrace.core.types import schema_of
+from headrace.core.types import Schema, schema_of
+from headrace.formats.doubtful_rows import staged_frame
 from headrace.operators.operator import OnError
 from headrace.plan.physical import RecordTime, RowTime, SourceSpec
 from headrace.worker.task.first_rows import FirstRowsCount
@@ -141,3 +145,60 @@ def test_figures_that_fail_leave_the_rows_as_they_are(monkeypatch: pytest.Monkey
     taken, kept = ingest()
     taken.on_batch(row_batch([5_000, 3_000]))
     assert kept.rows[0].get_column(TS).to_list() == [5_000, 3_000]
+
+
+FAR_US = 2**62
+WIDE = schema_of(
+    {
+        "at": "timestamp",
+        "day": "date",
+        "bytes": "binary",
+        "times": "[timestamp]",
+        "o": "{u: timestamp, p: decimal(10,2), b: binary}",
+    }
+)
+
+
+def columns_of(values: dict[str, object]) -> pl.DataFrame:
+    return staged_frame(WIDE, [[values.get(name) for name in WIDE.names]])
+
+
+@pytest.mark.parametrize(
+    ("values", "text"),
+    [
+        ({"at": FAR_US, "bytes": b"\xff"}, b'"at":4611686018427387904,"day":null,"bytes":"/w=="'),
+        ({"day": 2**31 - 1, "at": 0}, b'"at":"1970-01-01T00:00:00.000Z","day":2147483647'),
+        ({"times": [0, -FAR_US]}, b'"times":[0,-4611686018427387904]'),
+        ({"o": {"u": FAR_US, "p": Decimal("1.5"), "b": b"x"}}, b'"o":{"u":4611686018427387904,"p":"1.50","b":"eA=="}'),
+    ],
+)
+def test_a_bad_row_of_columns_is_shown_whatever_it_holds(values: dict[str, object], text: bytes) -> None:
+    """JSON has no form for such times and for bytes: polars panics."""
+    (bad,) = refused(WIDE, columns_of(values))
+    assert text in bad["value"]
+    assert "outside of the years 1 to 9999" in bad["reason"]
+
+
+def refused(schema: Schema, rows: pl.DataFrame, bad: Mapping[int, str] | None = None) -> list[dict[str, Any]]:
+    """The bad rows of a batch; all others arrive."""
+    spec = replace(SPEC, schema=schema, output=schema, time=None, on_error=OnError.DIVERT)
+    time, kept, found = SourceProgress("src", 0), Kept(), Kept()
+    time.add(SPLIT, 0)
+    taken = Ingest(spec, None, time=time, rows=kept, bad=found, counters=Counter())
+    runs, positions = (Run(SPLIT, 0, rows.height),), np.arange(rows.height, dtype=np.int64)
+    taken.on_batch(RowBatch(rows, positions, runs, bad=bad or {}))
+    reasons = [row for batch in found.rows for row in batch.to_dicts()]
+    assert sum(batch.height for batch in kept.rows) + len(reasons) == rows.height
+    return reasons
+
+
+def test_rows_with_null_where_none_may_be_are_bad_and_so_are_those_that_the_reader_names() -> None:
+    schema = schema_of({"a": "int64 not null", "l": "[int64 not null]"})
+    rows = pl.DataFrame({"a": [1, None, 3, None, 5], "l": [[1], [1], [None], [2], None]}, schema=schema.polars())
+    bad = refused(schema, rows, {0: "unreadable", 3: "unreadable"})
+    assert [(row["offset"], row["reason"]) for row in bad] == [
+        (0, "unreadable"),
+        (1, 'field "a" is not null but missing'),
+        (2, 'field "l" is [int64 not null] but holds NULL'),
+        (3, "unreadable"),
+    ]

@@ -29,7 +29,7 @@ class Stepped(SystemClock):
 
 
 def sample(clock: Clock) -> KeySample:
-    return KeySample("t", ("k",), GROUPS, clock)
+    return KeySample("t", [("k",)], GROUPS, clock)
 
 
 def test_the_share_of_a_heavy_key_and_of_its_group() -> None:
@@ -80,7 +80,7 @@ def test_a_key_that_has_gone_leaves_the_sample() -> None:
 
 
 def test_null_and_long_keys_have_a_text() -> None:
-    keys = KeySample("t", ("a", "b"), GROUPS, Stepped())
+    keys = KeySample("t", [("a", "b")], GROUPS, Stepped())
     keys.add(pl.DataFrame({"a": [None, "x" * 500], "b": [1, None]}, schema={"a": pl.String, "b": pl.Int64}))
     texts = {each.key for each in keys.figures.keys}
     assert "NULL, 1" in texts and max(len(each) for each in texts) == 60

@@ -63,9 +63,9 @@ class Below:
 def opened(channels: int) -> tuple[Mailbox, Subtask, Reports, Below]:
     reports, below = Reports(), Below()
     snapshots = SubtaskSnapshots("t", 1, reports)
-    mailbox = Mailbox(channels, ChannelBounds(), merge_rows_max=100)
+    mailbox = Mailbox((0,) * channels, ChannelBounds(), merge_rows_max=100)
     link = Link(Count(), {"": [below]}, Counter(), node="t", states=snapshots)
-    return mailbox, Subtask(mailbox, link, snapshots), reports, below
+    return mailbox, Subtask(mailbox, link.inputs(1), snapshots), reports, below
 
 
 def test_barriers_pass_before_and_after_the_end_of_input_until_it_is_told_to_finish() -> None:

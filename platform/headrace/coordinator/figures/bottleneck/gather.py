@@ -158,8 +158,21 @@ def _sources(plan: PhysicalPlan, figures: JobFigures) -> Iterator[SourceView]:
             tuple(quiet_partitions(timed)),
             idle_after=spec.time is not None and spec.time.idle_after_ms is not None,
             has_drift=spec.time is not None and spec.time.max_drift_ms is not None,
+            holds=_input_of(plan, task.name),
             rows_per_s=figures.rate([spec.node], "rows_in").recent,
         )
+
+
+def _input_of(plan: PhysicalPlan, source: str) -> str:
+    """The input by which the rows of a source's task reach the nearest node with several inputs; or nothing."""
+    reached = [source]
+    for name in reached:
+        for edge in plan.edges:
+            if edge.from_task == name and len(plan.inputs(edge.to_task)) > 1:
+                return f"input {edge.input} of {edge.to_task}"
+            if edge.from_task == name and edge.to_task not in reached:
+                reached.append(edge.to_task)
+    return ""
 
 
 def _checkpoints(entries: Iterable[CheckpointEntry], attempt: int) -> tuple[CheckpointView, ...]:

@@ -111,6 +111,7 @@ class SourceView:
     """A source. total: its partitions, of which `partitions` has those that are furthest behind.
 
     quiet        partitions that hold time back, of a source with event time
+    holds        `input 1 of named`: where time waits for it at the nearest node with several inputs; or nothing
     idle_after   it has that setting
     has_drift    it has `max_drift`: partitions that are ahead wait for others
     """
@@ -121,6 +122,7 @@ class SourceView:
     quiet: tuple[QuietPartition, ...] = ()
     idle_after: bool = False
     has_drift: bool = False
+    holds: str = ""
     rows_per_s: float = 0.0
 
     @property

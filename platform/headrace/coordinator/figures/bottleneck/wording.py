@@ -236,6 +236,8 @@ def _held_time(view: LiveView, verdict: HeldTime) -> Report:
     quiet = verdict.quiet
     behind = "it has had no row" if quiet.behind_ms is None else f"it is {span_text(quiet.behind_ms)} behind"
     more = f"; {verdict.more} more do" if verdict.more else ""
+    source = view.source(verdict.source)
+    through = f" at {source.holds}" if source.holds else ""
     remedy = (
         "its `idle_after` is longer than that: lower it"
         if verdict.idle_after
@@ -243,8 +245,8 @@ def _held_time(view: LiveView, verdict: HeldTime) -> Report:
     )
     return Report(
         "held-time",
-        f"partition {quiet.partition} of {quiet.topic} holds time back: no row of it for {span_text(quiet.quiet_ms)}, "
-        "so windows do not close",
+        f"partition {quiet.partition} of {quiet.topic} holds time back{through}: no row of it for "
+        f"{span_text(quiet.quiet_ms)}, so windows do not close",
         (f"in event time {behind} the other partitions of {verdict.source}{more}", *_source_lines(view)),
         remedy,
         node=verdict.source,

@@ -9,8 +9,7 @@ from headrace.coordinator.job.effects import Answer, DeploySlots
 from headrace.coordinator.job.events import ConnectorHostFailed, Event, SlotDeployed, SlotFailed, Tick
 from headrace.coordinator.job.job import Job
 from headrace.coordinator.job.job_state import JobState
-from headrace.coordinator.job.states.shared.after_failure import after_failure
-from headrace.coordinator.job.states.shared.any_event import on_any
+from headrace.coordinator.job.states.shared.any_event import after_failure, on_any
 from headrace.coordinator.job.states.transitions import STAY, Next, ToRunning, ToStopping
 from headrace.core.errors import Domain
 from headrace.core.text.plural import plural

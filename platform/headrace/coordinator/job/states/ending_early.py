@@ -15,12 +15,11 @@ from typing import ClassVar
 from headrace.checkpoint.manifest import CommittableDocument
 from headrace.coordinator.job.effects import OpenHost
 from headrace.coordinator.job.events import CancelAsked, ConnectorHostFailed, ConnectorHostOpened, Event, JournalRead
-from headrace.coordinator.job.job import Job
+from headrace.coordinator.job.job import LEAVE_SHARE, Job
 from headrace.coordinator.job.job_state import JobState
 from headrace.coordinator.job.states.shared.any_event import refuse
 from headrace.coordinator.job.states.shared.leaving import Leaving, Step
 from headrace.coordinator.job.states.transitions import STAY, Next, ToCanceled, ToFinished
-from headrace.coordinator.job.stop_request import LEAVE_SHARE
 from headrace.core.errors import Domain
 from headrace.rpc.messages import Failure
 
@@ -90,7 +89,7 @@ class EndingEarly(Leaving):
         self._error = failure.message
 
     def _say(self, job: Job, text: str) -> None:
-        """Adds to what the user who asked for the stop is told."""
+        """Adds to the answer to the user who requested the stop."""
         assert job.stop is not None, "a stop ends the job"
         job.stop.why += f"; {text}"
 

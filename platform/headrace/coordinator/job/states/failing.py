@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from headrace.coordinator.job.events import CauseFound, Event
+from headrace.coordinator.job.events import CauseFound, Event, SlotFailed
 from headrace.coordinator.job.job import Job
 from headrace.coordinator.job.job_state import JobState
 from headrace.coordinator.job.states.shared.leaving import Leaving
@@ -29,10 +29,19 @@ class Failing(Leaving):
 
     def on(self, job: Job, event: Event, now_ms: int) -> Next:
         """As all that leave; the cause of an outage between slots takes its place."""
-        if isinstance(event, CauseFound) and self._failure.domain == Domain.EXTERNAL:
-            self._failure = event.failure
-            job.note(event.failure, "the cause of this failure", event.attempt)
+        match event:
+            case CauseFound(attempt, failure):
+                self._replace(job, failure, attempt)
+            case SlotFailed(_, failure):
+                self._replace(job, failure, job.attempt)
+            case _:
+                pass
         return super().on(job, event, now_ms)
+
+    def _replace(self, job: Job, cause: Failure, attempt: int) -> None:
+        if self._failure.domain == Domain.EXTERNAL and cause.domain != Domain.EXTERNAL:
+            self._failure = cause
+            job.note(cause, "the cause of this failure", attempt)
 
     def end(self) -> ToFailed:
         """Returns the transition to FAILED."""

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from headrace.coordinator.job.events import Event, JournalFailed, StopAsked, Tick
+from headrace.coordinator.job.events import CauseFound, Event, JournalFailed, SlotFailed, StopAsked, Tick
 from headrace.coordinator.job.job import Job
 from headrace.coordinator.job.job_state import JobState
-from headrace.coordinator.job.states.shared.any_event import on_any
+from headrace.coordinator.job.states.shared.any_event import after_cause, on_any
 from headrace.coordinator.job.states.transitions import STAY, Next, ToEndingEarly, ToScheduling
+from headrace.core.errors import Domain
 from headrace.rpc.messages import Failure
 
 
@@ -44,6 +45,9 @@ class Restarting:
                 return ToScheduling()
             case StopAsked() if job.stop is None:
                 return STAY if job.ask_stop(event, now_ms).needs_attempt else self._end(job)
+            case SlotFailed(_, failure) if failure.domain != Domain.EXTERNAL:
+                # it was under way when a slot beside this one reported its lost connection
+                return after_cause(job, CauseFound(job.attempt, failure), now_ms)
             case JournalFailed():
                 # a record of the ended attempt could not be written: the journal is read again before the next attempt
                 return STAY

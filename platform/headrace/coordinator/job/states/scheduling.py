@@ -61,10 +61,9 @@ from headrace.coordinator.job.events import (
 )
 from headrace.coordinator.job.job import Job
 from headrace.coordinator.job.job_state import JobState
-from headrace.coordinator.job.states.shared.after_failure import after_failure
-from headrace.coordinator.job.states.shared.any_event import on_any
+from headrace.coordinator.job.states.shared.any_event import after_failure, on_any
+from headrace.coordinator.job.states.shared.leaving import recorded_end
 from headrace.coordinator.job.states.shared.lost_output import all_lost, mixed_loss, output_lost
-from headrace.coordinator.job.states.shared.recorded_end import recorded_end
 from headrace.coordinator.job.states.stop_end import StopEnd
 from headrace.coordinator.job.states.transitions import (
     STAY,

@@ -13,7 +13,7 @@ import hmac
 from dataclasses import dataclass, field
 
 from headrace.core.errors import InternalError, UserError
-from headrace.core.network.cluster_token import WHERE_A_TOKEN_LIES
+from headrace.core.network.mutual_proof import WHERE_A_TOKEN_LIES
 
 _READABLE = {"/v1/health", "/v1/metrics"}
 

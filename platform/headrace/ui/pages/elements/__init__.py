@@ -1,1 +1,1 @@
-"""What pages are made of: frame, panels, tables, plots, graph, dialog."""
+"""The parts of pages: frame, panels, tables, plots, graph, dialog."""

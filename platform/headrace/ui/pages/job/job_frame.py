@@ -1,4 +1,4 @@
-"""What all tabs of a job's page share: its head with the actions, what went wrong, and the links to the tabs."""
+"""The part that all tabs of a job's page share: its head with the actions, the error, and the links to the tabs."""
 
 from __future__ import annotations
 
@@ -11,8 +11,7 @@ from headrace.client.figure_models import Bottleneck
 from headrace.client.http import Client
 from headrace.client.models import JobStatus, Trigger
 from headrace.core.errors import HeadraceError
-from headrace.ui.pages.elements.asked_twice import AskedTwice
-from headrace.ui.pages.elements.panels import facts_html
+from headrace.ui.pages.elements.panels import AskedTwice, facts_html
 from headrace.ui.polling.operations import Operation, Operations
 from headrace.ui.views.colours import state_colour
 from headrace.ui.views.job_view import job_head, verdict_text

@@ -13,7 +13,7 @@ from headrace.core.errors import ExternalError, HeadraceError
 from headrace.ui.pages.elements.panels import Table, column, panel
 from headrace.ui.polling.cluster_access import ClusterAccess
 from headrace.ui.views.cluster_view import Row
-from headrace.ui.views.output_view import (
+from headrace.ui.views.job_view import (
     LETTERS_SHOWN,
     audit_rows,
     letter_rows,

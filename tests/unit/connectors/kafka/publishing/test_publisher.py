@@ -9,7 +9,7 @@ import pytest
 from headrace.connect.publisher import Share
 from headrace.connect.share_marker import ShareMarker
 from headrace.connect.sink import SinkBatch, SinkContext
-from headrace.core.errors import InternalError
+from headrace.core.errors import DataError, InternalError
 from headrace.core.types import schema_of
 from headrace_connectors.kafka import KafkaSinkConfig
 from headrace_connectors.kafka.publishing import publisher as publishing
@@ -99,3 +99,18 @@ def test_rows_beyond_the_share_are_not_committed(monkeypatch: pytest.MonkeyPatch
     with pytest.raises(InternalError, match="has 3 rows, and its publisher was given 4"):
         publisher.write(batch(4))
     assert producer.committed == [2]
+
+
+def test_a_record_that_the_topic_refuses_is_decided_already(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A filter comes too late: the same rows are published by the next command."""
+
+    def refused(self: RecordingProducer, _marker: object, _group: object) -> None:
+        raise DataError("a record was not delivered: too large", remedy="raise the topic's max.message.bytes")
+
+    publisher, _ = opened(monkeypatch, 1)
+    monkeypatch.setattr(RecordingProducer, "commit", refused)
+    publisher.write(batch(1))
+    with pytest.raises(DataError, match="a record was not delivered: too large") as raised:
+        publisher.finish()
+    assert raised.value.remedy is not None
+    assert "run the same command again; raise the topic's max.message.bytes" in raised.value.remedy

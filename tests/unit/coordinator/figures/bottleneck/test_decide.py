@@ -276,6 +276,11 @@ def test_a_quiet_partition_without_a_row_is_named_too() -> None:
     assert any("it has had no row" in line for line in told(held).evidence)
 
 
+def test_the_input_that_a_quiet_partition_holds_back_is_named() -> None:
+    held = replace(IDLE, sources=(SourceView("events", quiet=(QUIET,), holds="input 1 of named"),))
+    assert "partition 3 of t holds time back at input 1 of named: no row of it" in told(held).verdict
+
+
 def test_a_busy_task_goes_before_a_quiet_partition() -> None:
     busy = view(source_task(subtask(0, 0.2)), totals_task(subtask(0, 0.9, totals=9_000)))
     assert isinstance(decide(replace(busy, sources=(SourceView("events", quiet=(QUIET,)),))), SlowNode)

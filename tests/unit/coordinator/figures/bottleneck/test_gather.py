@@ -41,6 +41,24 @@ PLAN = plan_pipeline(PIPELINE)
 NOW = JobNow("RUNNING", "", 3, ("worker-1", "worker-2"))
 
 
+def test_a_source_has_the_input_by_which_it_reaches_the_nearest_node_with_several() -> None:
+    source = PIPELINE["sources"]["s"]
+    steps = {
+        "kept": {"from": "t", "filter": "k > 0", "parallelism": 1},
+        "named": {"union": ["s", "kept"]},
+        "twice": {"union": ["named", "u"]},
+        "a": {**PIPELINE["steps"]["a"], "from": "twice"},
+    }
+    joined = plan_pipeline({**PIPELINE, "sources": dict.fromkeys("stu", source), "steps": steps})
+    view = live_view(joined, JobFigures(), (), now=NOW)
+    assert {each.source: each.holds for each in view.sources} == {
+        "s": "input 0 of named",
+        "t": "input 1 of named",
+        "u": "input 1 of twice",
+    }
+    assert [each.holds for each in live_view(PLAN, JobFigures(), (), now=NOW).sources] == [""]
+
+
 def report(at_ms: int, *, busy_ms: int, rows: int, key: str, position: int = 0) -> SlotStatus:
     """A slot whose subtask of the window has been busy for so long."""
     return SlotStatus(

@@ -1,4 +1,8 @@
-"""The events that every non-terminal state handles in the same way."""
+"""The events that every non-terminal state handles in the same way, and the transition after a failure.
+
+A lost worker, a subtask that raised, a refused deployment and a journal that cannot be written all lead to
+`after_failure`, from every state in which the job has an attempt.
+"""
 
 from __future__ import annotations
 
@@ -19,8 +23,16 @@ from headrace.coordinator.job.events import (
 )
 from headrace.coordinator.job.job import Job
 from headrace.coordinator.job.job_state import ENDING, JobState
-from headrace.coordinator.job.states.shared.after_failure import after_cause, after_failure
-from headrace.coordinator.job.states.transitions import STAY, Next, ToCancelling, ToEndingEarly, ToSuspended
+from headrace.coordinator.job.states.transitions import (
+    STAY,
+    Next,
+    Stay,
+    ToCancelling,
+    ToEndingEarly,
+    ToFailing,
+    ToRestarting,
+    ToSuspended,
+)
 from headrace.core.config import duration_text
 from headrace.core.errors import Domain
 from headrace.rpc.messages import Failure
@@ -68,3 +80,26 @@ def refuse(job: Job, request: str, name: JobState) -> None:
     if job.message:
         text += f": {job.message}"
     job.do(Answer(request, failure=Failure(text, Domain.USER, retry=True, remedy="ask again when it is RUNNING")))
+
+
+def after_failure(job: Job, failure: Failure, now_ms: int) -> ToRestarting | ToFailing:
+    """Returns the transition after a failure by the restart strategy (`coordinator.job.restart`): to RESTARTING after a
+    delay, or to FAILING."""
+    job.fail_request(job.rescale, failure)
+    job.rescale = None
+    delay_ms = job.restart_delay_ms(failure, now_ms)
+    if delay_ms is None:
+        return ToFailing(failure)
+    if (repeated := job.count(failure, job.attempt, now_ms)) is not None:
+        return ToFailing(repeated)
+    return ToRestarting(failure, now_ms + delay_ms)
+
+
+def after_cause(job: Job, found: CauseFound, now_ms: int) -> Stay | ToFailing:
+    """Returns the transition after the cause of an earlier attempt's failure has become known: to the end, if it has
+    repeated too often."""
+    if found.attempt == job.explained:
+        return STAY
+    job.note(found.failure, "the cause of this failure", found.attempt)
+    repeated = job.count(found.failure, found.attempt, now_ms)
+    return STAY if repeated is None else ToFailing(repeated)

@@ -18,7 +18,7 @@ from abc import abstractmethod
 from enum import Enum
 from typing import ClassVar
 
-from headrace.checkpoint.journal.records import CheckpointRecord
+from headrace.checkpoint.journal.records import CheckpointRecord, FinishedRecord
 from headrace.checkpoint.manifest import CommittableDocument, Manifest
 from headrace.coordinator.job.effects import Commit, Fence, WriteCommitted, WriteFinished
 from headrace.coordinator.job.events import (
@@ -42,8 +42,8 @@ from headrace.coordinator.job.job import Job
 from headrace.coordinator.job.job_state import JobState
 from headrace.coordinator.job.states.shared.any_event import on_any, refuse
 from headrace.coordinator.job.states.shared.lost_output import all_lost, mixed_loss, not_committed, output_lost
-from headrace.coordinator.job.states.shared.recorded_end import recorded_end
 from headrace.coordinator.job.states.transitions import STAY, Next, ToCanceled, ToFailed, ToFinished
+from headrace.core.errors import Domain
 from headrace.rpc.messages import Failure
 
 JOURNAL_FAILURES_MAX = 2
@@ -315,3 +315,14 @@ class Leaving:
         if self._step is Step.FENCE:
             return self._outside_ms
         return None if self._settled or self._step is Step.FINISHED_RECORD else self._outside_ms
+
+
+def recorded_end(finished: FinishedRecord, requests: tuple[str, ...] = ()) -> ToFinished | ToCanceled | ToFailed:
+    """Returns the recorded end. `requests`: the cancels that are answered with it."""
+    match finished.state:
+        case "FINISHED":
+            return ToFinished(finished.savepoint)
+        case "CANCELED":
+            return ToCanceled(requests)
+        case "FAILED":
+            return ToFailed(Failure(finished.error or "failed", Domain.EXTERNAL, retry=False), requests)

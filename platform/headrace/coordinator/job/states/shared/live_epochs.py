@@ -47,8 +47,7 @@ from headrace.coordinator.job.events import (
 )
 from headrace.coordinator.job.job import Job
 from headrace.coordinator.job.job_state import JobState
-from headrace.coordinator.job.states.shared.after_failure import after_failure
-from headrace.coordinator.job.states.shared.any_event import on_any
+from headrace.coordinator.job.states.shared.any_event import after_failure, on_any
 from headrace.coordinator.job.states.shared.lost_output import output_lost
 from headrace.coordinator.job.states.transitions import STAY, Next, Stay
 from headrace.core.errors import Domain

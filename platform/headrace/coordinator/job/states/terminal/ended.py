@@ -6,11 +6,10 @@ from typing import ClassVar
 
 from headrace.coordinator.job.effects import Answer, CloseHost, Ended
 from headrace.coordinator.job.events import CancelAsked, Event, RescaleAsked, SavepointAsked, StopAsked
-from headrace.coordinator.job.job import Job
+from headrace.coordinator.job.job import Job, StopRequest
 from headrace.coordinator.job.job_state import JobState
 from headrace.coordinator.job.states.shared.any_event import refuse
 from headrace.coordinator.job.states.transitions import STAY, Next
-from headrace.coordinator.job.stop_request import StopRequest
 from headrace.rpc.messages import Failure
 
 

@@ -1,1 +1,0 @@
-"""Workers that are containers of a YARN application."""
