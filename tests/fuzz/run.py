@@ -24,6 +24,7 @@ FUZZERS = (
     "fuzz.json_encode",
     "fuzz.float_text",
     "fuzz.arrow_message",
+    "fuzz.state_runs",
 )
 _LINES_SHOWN = 60
 _OPTIONS = {

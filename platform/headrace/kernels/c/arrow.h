@@ -78,6 +78,25 @@ static inline int64_t form_of(const char *format) {
     return FORM_ANY;
 }
 
+/* Bytes of a value of the type with this format string; 0 for booleans, which are bits; -1 for types without
+ * one number of bytes. */
+static inline int64_t value_bytes(const char *format) {
+    static const struct {
+        const char *format;
+        int64_t bytes;
+    } widths[] = {{"b", 0}, {"c", 1}, {"C", 1}, {"s", 2}, {"S", 2}, {"i", 4}, {"I", 4}, {"l", 8}, {"L", 8},
+                  {"f", 4}, {"g", 8}, {"tdD", 4}, {"tdm", 8}, {"ttu", 8}, {"ttn", 8}, {"vu", 16}, {"vz", 16}};
+    for (size_t index = 0; index < sizeof widths / sizeof widths[0]; index++)
+        if (!strcmp(format, widths[index].format)) return widths[index].bytes;
+    if (!strncmp(format, "ts", 2) || !strncmp(format, "tD", 2)) return 8;
+    /* d:precision,scale has 128 bits; other widths are named behind a second comma */
+    if (!strncmp(format, "d:", 2)) {
+        const char *scale = strchr(format, ',');
+        return scale != NULL && strchr(scale + 1, ',') == NULL ? 16 : -1;
+    }
+    return -1;
+}
+
 /* Column `index` of a struct array from row `begin` on; returns 0 if it lacks the buffers of this form. */
 static inline int column_view(column_view_t *view, const arrow_array_t *rows, int64_t index, int64_t form,
                               int64_t begin) {
@@ -112,6 +131,19 @@ ALWAYS_INLINE const uint8_t *view_bytes(const void *const *texts, const uint8_t 
     uint32_t length = load_uint32(view);
     if (length <= 12) return view + 4;
     return (const uint8_t *)texts[load_uint32(view + 8)] + load_uint32(view + 12);
+}
+
+/* A text of more than 12 bytes. Short ones as two overlapping words, which is faster than a call. */
+ALWAYS_INLINE void copy_text(uint8_t *to, const uint8_t *text, size_t length) {
+    if (length > 32) {
+        memcpy(to, text, length);
+    } else if (length >= 16) {
+        memcpy(to, text, 16);
+        memcpy(to + length - 16, text + length - 16, 16);
+    } else {
+        memcpy(to, text, 8);
+        memcpy(to + length - 8, text + length - 8, 8);
+    }
 }
 
 #endif

@@ -22,6 +22,7 @@ import polars as pl
 import pyarrow as pa
 
 from headrace.kernels.arrow_columns import Form, key_form, stream_address, value_form
+from headrace.kernels.buffer_frame import BufferColumn, buffer_column, buffer_frame
 from headrace.kernels.library import Kernel, kernel
 
 KEYS_MAX = 8
@@ -286,9 +287,9 @@ class GroupTable:
                 continue
             for place in range(found.width):
                 if found.is_used[place]:
-                    writer.column(_Column(f"{item.name}.e{(found.low + place) * LIMB_BITS}", *_INT64))
+                    writer.column(BufferColumn(f"{item.name}.e{(found.low + place) * LIMB_BITS}", *_INT64))
             for name in _OTHERS if found.has_others else ():
-                writer.column(_Column(f"{item.name}.{name}", *_INT64))
+                writer.column(BufferColumn(f"{item.name}.{name}", *_INT64))
         targets = writer.targets()
         addresses = ctypes.addressof(description), ctypes.addressof(targets), text.address
         self._functions.write(self._table, chosen, count, *addresses)
@@ -345,43 +346,10 @@ def _made_type(item: Aggregate) -> pl.DataType:
     return pl.Int64()
 
 
-def _arrow_type(dtype: pl.DataType) -> tuple[pa.DataType, int]:
-    """Arrow's type, and the bytes of a value."""
-    if dtype == pl.Int64:
-        return pa.int64(), 8
-    if dtype == pl.String:
-        return pa.string_view(), 16
-    if dtype == pl.Int128:
-        return pa.decimal128(38, 0), 16  # Arrow has no 128-bit integers
-    if dtype == pl.Float64:
-        return pa.float64(), 8
-    if dtype == pl.Int32:
-        return pa.int32(), 4
-    if isinstance(dtype, pl.Datetime):
-        return pa.timestamp("us", dtype.time_zone), 8
-    if dtype == pl.Date:
-        return pa.date32(), 4
-    if dtype == pl.Float32:
-        return pa.float32(), 4
-    if isinstance(dtype, pl.Decimal):
-        return pa.decimal128(dtype.precision, dtype.scale), 16
-    assert dtype == pl.Binary, f"group tables have no output of type {dtype}"
-    return pa.binary_view(), 16
-
-
-@dataclass(frozen=True, slots=True)
-class _Column:
-    """An output column. is_whole128: Arrow has no 128-bit integers, so they are decimals with scale 0."""
-
-    name: str
-    arrow: pa.DataType
-    width: int
-    is_text: bool = False
-    is_whole128: bool = False
-
-
-def _column(name: str, dtype: pl.DataType) -> _Column:
-    return _Column(name, *_arrow_type(dtype), dtype in (pl.String, pl.Binary), dtype == pl.Int128)
+def _column(name: str, dtype: pl.DataType) -> BufferColumn:
+    column = buffer_column(name, dtype)
+    assert column is not None, f"group tables have no output of type {dtype}"
+    return column
 
 
 class _Writer:
@@ -390,11 +358,11 @@ class _Writer:
     def __init__(self, rows: int, text: pa.Buffer | None) -> None:
         self._rows = rows
         self._text = [] if text is None else [text]
-        self._columns: list[_Column] = []
+        self._columns: list[BufferColumn] = []
         self._buffers: list[list[pa.Buffer | None]] = []
         self._addresses: list[int] = []
 
-    def column(self, column: _Column, *, has_nulls: bool = False) -> None:
+    def column(self, column: BufferColumn, *, has_nulls: bool = False) -> None:
         """Allocates the next column."""
         valid = pa.allocate_buffer((self._rows + 7) // 8) if has_nulls else None
         values = pa.allocate_buffer(self._rows * column.width)
@@ -408,12 +376,4 @@ class _Writer:
 
     def frame(self) -> pl.DataFrame:
         """The frame, once the columns are written."""
-        arrays = [
-            pa.Array.from_buffers(column.arrow, self._rows, buffers)
-            for column, buffers in zip(self._columns, self._buffers, strict=True)
-        ]
-        frame = pl.DataFrame(pa.RecordBatch.from_arrays(arrays, names=[column.name for column in self._columns]))
-        for place, column in enumerate(self._columns):
-            if column.is_whole128:
-                frame.replace_column(place, frame.to_series(place).to_physical())
-        return frame
+        return buffer_frame(self._rows, self._columns, self._buffers)

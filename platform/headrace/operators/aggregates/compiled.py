@@ -7,8 +7,9 @@ extremes of numbers and times. All other steps take polars' path.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
+import numpy as np
 import polars as pl
 
 from headrace.kernels.arrow_columns import Form, key_form, value_form
@@ -18,7 +19,8 @@ from headrace.operators.aggregates import columns
 from headrace.operators.aggregates.columns import MAX, MIN, NANMAX, SUM
 from headrace.operators.aggregates.state import Lane
 
-TOTALS_BYTES_MAX = 1 << 30
+TOTALS_BYTES_MAX = 64 << 20
+"""Bytes of the totals of one step beyond which they are forgotten."""
 _ADDED_MAX = 1 << 18
 """Frames added to totals before the totals are carried: a carried frame adds at most 2^44 to a limb of int64."""
 
@@ -87,15 +89,18 @@ def merged_groups(frames: Sequence[pl.DataFrame], by: Sequence[str]) -> pl.DataF
 
 
 class Totals:
-    """The merged partial aggregates of all keys, looked up by key: a copy of what a store holds, for steps that emit
-    the totals of every key that receives rows.
+    """The totals of keys that had rows lately, for steps that emit the totals of every key that receives rows: a cache
+    over a table of partial aggregates, which has all rows.
 
-    Holds at most about `TOTALS_BYTES_MAX`, and nothing where the kernel lacks a key's type or a merge: then `add` and
-    `updated` return False and None, and the caller searches its store.
+    It is off where the kernel lacks a key's type or a merge: then `updated` returns None, and the caller merges what
+    its table has.
     """
 
-    def __init__(self, keys: Sequence[str]) -> None:
+    def __init__(self, keys: Sequence[str], earlier: Callable[[pl.DataFrame], Sequence[pl.DataFrame]]) -> None:
+        """earlier: returns the partial rows of these keys that were added before. It is asked for a key when the key's
+        first row comes, and not again before `forget`."""
         self._keys = list(keys)
+        self._earlier = earlier
         self._table: GroupTable | None = None
         self._schema: dict[str, pl.DataType] = {}
         self._added = 0
@@ -103,27 +108,36 @@ class Totals:
 
     @property
     def is_on(self) -> bool:
-        """Whether the totals hold all rows that were added."""
+        """Whether `updated` returned the totals of all rows so far, or there were none."""
         return not self._is_off
 
-    def add(self, frame: pl.DataFrame) -> bool:
-        """Adds partial rows."""
-        frame = columns.carried(frame)
-        table = self._table_for(frame)
-        if table is not None:
-            table.add(frame)
-        return table is not None
+    @property
+    def is_full(self) -> bool:
+        """Whether it is larger than `TOTALS_BYTES_MAX`, so that its owner should call `forget`."""
+        return self._table is not None and self._table.size_bytes > TOTALS_BYTES_MAX
+
+    def forget(self) -> None:
+        """Empties the cache. `earlier` must know all rows from now on."""
+        # an emptied table would keep its memory
+        self._table, self._schema = None, {}
 
     def updated(self, frame: pl.DataFrame) -> pl.DataFrame | None:
         """Adds partial rows of distinct keys, and returns the totals of these keys, in the same order."""
         frame = columns.carried(frame)
-        table = self._table_for(frame)
-        if table is None:
+        if (table := self._table_for(frame)) is None:
             return None
+        known = table.groups
         numbers = table.add_numbered(frame)
-        if numbers is None or table.size_bytes > TOTALS_BYTES_MAX:
+        if numbers is None:
             self._switch_off()
             return None
+        if len(fresh := np.flatnonzero(numbers >= known)):
+            for rows in self._earlier(frame.select(self._keys)[pl.Series(fresh)]):
+                carried = columns.carried(rows)
+                # a table that is made anew for more columns keeps the numbers of its groups
+                if (table := self._table_for(carried)) is None:
+                    return None
+                table.add(carried)
         return columns.carried(table.groups_of(numbers))
 
     def _table_for(self, frame: pl.DataFrame) -> GroupTable | None:

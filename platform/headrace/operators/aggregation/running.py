@@ -24,15 +24,13 @@ from headrace.operators.aggregation.failures import RowFailures
 from headrace.operators.aggregation.key_buckets import cut_by_bucket, touched_buckets
 from headrace.operators.aggregation.results import Results, StepShape
 from headrace.operators.aggregation.snapshots import GROUPS, NO_WINDOW, SavedStates, StepTime
-from headrace.operators.aggregation.store import FRAMES_MAX, PartialStore
 from headrace.operators.operator import Collector
 from headrace.operators.row_errors import RowErrors
 from headrace.state.snapshot import Chunk, RestoredStates, StateSnapshot
+from headrace.state.table.table import FRAMES_RECENT_MAX, FRAMES_SEARCHED_MAX, Table
 
 LATEST = f"{MAX}ts"
 """State column: the greatest event time aggregated for a key."""
-_FRAMES_SEARCHED_MAX = 4
-"""Most frames added between merges where every batch searches all frames for its keys: without totals."""
 
 
 class RunningAggregate:
@@ -44,10 +42,9 @@ class RunningAggregate:
         self._failures = RowFailures(errors, shape.aggregates, timed=False)
         self._results = Results(shape, self._layout, errors, [], pl.lit(0))
         self._saved = SavedStates(shape.node, shape.keys, self._layout, GROUPS, NO_WINDOW)
-        merges = [partial(part.merge, by=self._keys) for part in self._layout.parts]
-        self._stores = [PartialStore(merge, _FRAMES_SEARCHED_MAX) for merge in merges]
-        # only one part of state is looked up by key alone
-        self._totals = Totals(self._keys if len(self._stores) == 1 else ())
+        self._tables = [Table(self._keys, partial(part.merge, by=self._keys)) for part in self._layout.parts]
+        # with values a key has many rows, and its totals are more than a merge of them
+        self._totals = Totals(self._keys if len(self._tables) == 1 else (), self._tables[0].get_sealed)
         self._earlier: EarlierState = NothingEarlier()
         self._buckets: dict[Place, None] = {}
 
@@ -66,10 +63,10 @@ class RunningAggregate:
             touched.append(partials[0])
             # before the rows are added: the totals of a key include its earlier state
             self._take_earlier(partials[0])
-            for store, frame in zip(self._stores, partials, strict=True):
-                store.frames_max = FRAMES_MAX if self._totals.is_on else _FRAMES_SEARCHED_MAX
-                store.append(frame)
-            totals.append(self._totals.updated(partials[0]) if len(partials) == 1 else None)
+            totals.append(self._updated(partials[0]))
+            frames_max = FRAMES_RECENT_MAX if self._totals.is_on else FRAMES_SEARCHED_MAX
+            for table, frame in zip(self._tables, partials, strict=True):
+                table.add(frame, frames_max=frames_max)
         merged = totals[0] if len(totals) == 1 else None
         if merged is None:
             keys = [frame.select(self._keys) for frame in touched]
@@ -77,13 +74,21 @@ class RunningAggregate:
         ordered = merged.sort(self._keys) if self._keys else merged
         self._results.emit(ordered.rename({LATEST: TS}), out)
 
+    def _updated(self, partials: pl.DataFrame) -> pl.DataFrame | None:
+        """The totals of keys with these partial rows, which are not in the table yet."""
+        if self._totals.is_full:
+            # the totals have the keys of all recent rows: they may be forgotten once the table finds these
+            self._tables[0].seal()
+            self._totals.forget()
+        return self._totals.updated(partials)
+
     def on_watermark(self, watermark: int, out: Collector) -> int:
         """Passes the watermark on: only batches produce rows."""
         return watermark
 
     def snapshot(self) -> Sequence[StateSnapshot]:
         """Partial aggregates per key."""
-        chunks = [[Chunk(number, frame) for number, frame in store.numbered()] for store in self._stores]
+        chunks = [[Chunk(number, frame) for number, frame in table.numbered()] for table in self._tables]
         return self._saved.states(chunks, StepTime(TIME_MIN, self._layout.arrived, self._results.input_ordered))
 
     def restore(self, states: RestoredStates) -> None:
@@ -95,11 +100,8 @@ class RunningAggregate:
 
     def _add(self, parts: Sequence[Sequence[pl.DataFrame]]) -> None:
         """Adds restored rows, per part."""
-        for store, frames in zip(self._stores, parts, strict=True):
-            for frame in frames:
-                store.append(frame)
-        for frame in parts[0]:
-            self._totals.add(frame)
+        for table, frames in zip(self._tables, parts, strict=True):
+            table.restore(frames)
 
     def resume(self, earlier: EarlierState) -> None:
         """Reads only the time; the state of a key is read when a row of that key arrives."""
@@ -111,8 +113,8 @@ class RunningAggregate:
     def portions(self) -> Sequence[Portion]:
         """One unit per key bucket (`key_buckets`), and a unit without a place for the time."""
         time = StepTime(TIME_MIN, self._layout.arrived, self._results.input_ordered)
-        *_, saved_time = self._saved.states([[] for _ in self._stores], time)
-        parts = [store.compact() if store.frames else pl.DataFrame() for store in self._stores]
+        *_, saved_time = self._saved.states([[] for _ in self._tables], time)
+        parts = [table.compact() if table.rows else pl.DataFrame() for table in self._tables]
         made = [
             Portion(place, tuple(self._saved.states([[Chunk(0, rows)] for rows in cut], time)[:-1]))
             for place, cut in cut_by_bucket(parts, self._keys, self._buckets)
@@ -136,14 +138,9 @@ class RunningAggregate:
 
     def _merged(self, touched: pl.DataFrame) -> pl.DataFrame:
         """The merged groups of the touched keys."""
-        frames = self._just(self._stores[0], touched)
-        for store, values in zip(self._stores[1:], self._layout.values, strict=True):
-            found = self._just(store, touched)
+        frames = self._tables[0].get(touched)
+        for table, values in zip(self._tables[1:], self._layout.values, strict=True):
+            found = table.get(touched)
             if found:
                 frames += values.fold(values.merge(found, self._keys), self._keys)
         return self._layout.merge(frames, self._keys)
-
-    def _just(self, store: PartialStore, touched: pl.DataFrame) -> list[pl.DataFrame]:
-        if not self._keys:
-            return list(store.frames)
-        return [frame.join(touched, on=self._keys, how="semi", nulls_equal=True) for frame in store.frames]

@@ -158,17 +158,6 @@ static int add_block(group_table_t *table, const column_view_t *views, const uin
     return 1;
 }
 
-/* The bytes of the long texts in the keys of a row. */
-static int64_t row_text_bytes(const group_keys_t *keys, const column_view_t *views, int64_t row) {
-    int64_t bytes = 0;
-    for (int64_t key = 0; key < keys->count; key++) {
-        if (keys->forms[key] != FORM_TEXT || !is_valid(views + key, row)) continue;
-        int64_t length = load_uint32(views[key].values + row * 16);
-        if (length > INLINE_TEXT) bytes += length;
-    }
-    return bytes;
-}
-
 /* The first rows, of `count`, whose long texts have at most `bytes_max` bytes together; text_bytes: those that they
  * have. */
 static int64_t rows_within(const group_keys_t *keys, const column_view_t *views, int64_t count, int64_t bytes_max,
@@ -317,8 +306,7 @@ EXPORT void headrace_groups_abandon(add_t *add) {
 /* Bytes that the table holds. */
 static int64_t table_bytes(const group_table_t *table) {
     const group_keys_t *keys = &table->keys;
-    int64_t bytes = (int64_t)sizeof *table + keys->groups_max * (keys->words * 8 + 9) + keys->slots_max * 8 +
-                    keys->text_bytes_max;
+    int64_t bytes = (int64_t)sizeof *table + keys_bytes(keys);
     for (int64_t index = 0; index < table->made_count; index++) {
         const accumulator_t *made = table->made + index;
         bytes += (int64_t)sizeof *made + table->groups_max * (made_bytes(made) + is_extreme(made));

@@ -15,6 +15,7 @@
 #define WORDS_MAX 16
 #define BLOCK_ROWS 256
 #define GROUPS_MAX ((int64_t)1 << 31)
+#define NO_GROUP UINT32_MAX
 #define INLINE_TEXT 12
 #define PROBE_AHEAD 12
 
@@ -105,6 +106,11 @@ static int text_reserve(group_keys_t *keys, int64_t more) {
     if (!grow_to(&keys->text, needed, 1)) return 0;
     keys->text_bytes_max = needed;
     return 1;
+}
+
+/* Bytes that the table holds. */
+static inline int64_t keys_bytes(const group_keys_t *keys) {
+    return keys->groups_max * (keys->words * 8 + 9) + keys->slots_max * 8 + keys->text_bytes_max;
 }
 
 static void keys_free(group_keys_t *keys) {
@@ -229,8 +235,9 @@ static void append_key(group_keys_t *keys, const uint64_t *record, uint64_t hash
     }
 }
 
-/* The group of each record. `words` is 1 or 2 for keys without texts, else 0. */
-ALWAYS_INLINE void find_groups(group_keys_t *keys, int64_t count, key_block_t *block, int64_t words) {
+/* The group of each record; a new key is added, or has NO_GROUP where `adds` is 0. `words` is 1 or 2 for keys without
+ * texts, else 0. The table has slots. */
+ALWAYS_INLINE void find_groups(group_keys_t *keys, int64_t count, key_block_t *block, int64_t words, int adds) {
     uint64_t mask = (uint64_t)keys->slots_max - 1;
     int64_t width = words ? words : keys->words;
     for (int64_t place = 0; place < count; place++) __builtin_prefetch(keys->slots + (block->hashes[place] & mask));
@@ -245,6 +252,8 @@ ALWAYS_INLINE void find_groups(group_keys_t *keys, int64_t count, key_block_t *b
         for (;; slot = (slot + 1) & mask) {
             uint64_t entry = keys->slots[slot];
             if (entry == 0) {
+                block->groups[place] = NO_GROUP;
+                if (!adds) break;
                 append_key(keys, record, hash, block->nulls[place]);
                 keys->slots[slot] = tag << 32 | (uint64_t)keys->groups;
                 block->groups[place] = (uint32_t)(keys->groups - 1);
@@ -266,9 +275,20 @@ static int has_text(const group_keys_t *keys) {
     return 0;
 }
 
-/* Numbers the keys of a block of at most BLOCK_ROWS rows. */
-static void number_keys(group_keys_t *keys, const column_view_t *columns, const uint32_t *rows, int64_t count,
-                        key_block_t *block) {
+/* The bytes of the long texts in the keys of a row. */
+static inline int64_t row_text_bytes(const group_keys_t *keys, const column_view_t *views, int64_t row) {
+    int64_t bytes = 0;
+    for (int64_t key = 0; key < keys->count; key++) {
+        if (keys->forms[key] != FORM_TEXT || !is_valid(views + key, row)) continue;
+        int64_t length = load_uint32(views[key].values + row * 16);
+        if (length > INLINE_TEXT) bytes += length;
+    }
+    return bytes;
+}
+
+/* Makes records of the keys of a block of at most BLOCK_ROWS rows, and hashes them. */
+static void read_keys(const group_keys_t *keys, const column_view_t *columns, const uint32_t *rows, int64_t count,
+                      key_block_t *block) {
     int64_t word = 0;
     memset(block->nulls, 0, (size_t)count);
     for (int64_t key = 0; key < keys->count; key++) {
@@ -284,13 +304,35 @@ static void number_keys(group_keys_t *keys, const column_view_t *columns, const 
         word += bytes == 16 ? 2 : 1;
     }
     hash_block(keys, count, block);
+}
+
+/* Finds the keys of a block of at most BLOCK_ROWS rows. New keys are added where `adds` is 1, for which room was
+ * reserved; else they have NO_GROUP. */
+ALWAYS_INLINE void look_up(group_keys_t *keys, const column_view_t *columns, const uint32_t *rows, int64_t count,
+                           key_block_t *block, int adds) {
     int64_t words = has_text(keys) ? 0 : keys->words;
+    read_keys(keys, columns, rows, count, block);
     if (words == 1) {
-        find_groups(keys, count, block, 1);
+        find_groups(keys, count, block, 1, adds);
     } else if (words == 2) {
-        find_groups(keys, count, block, 2);
+        find_groups(keys, count, block, 2, adds);
     } else {
-        find_groups(keys, count, block, 0);
+        find_groups(keys, count, block, 0, adds);
+    }
+}
+
+/* Numbers the keys of a block, for which room was reserved. */
+static void number_keys(group_keys_t *keys, const column_view_t *columns, const uint32_t *rows, int64_t count,
+                        key_block_t *block) {
+    look_up(keys, columns, rows, count, block, 1);
+}
+
+/* The numbers of the keys of a block; NO_GROUP for a key that the table does not have. */
+static inline void find_keys(group_keys_t *keys, const column_view_t *columns, int64_t count, key_block_t *block) {
+    if (keys->groups > 0) {
+        look_up(keys, columns, NULL, count, block, 0);
+    } else {
+        for (int64_t place = 0; place < count; place++) block->groups[place] = NO_GROUP;
     }
 }
 

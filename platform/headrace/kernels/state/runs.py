@@ -1,0 +1,223 @@
+"""Keyed state as sorted, immutable runs of columns: rows found by key, gathered, and merged: `c/state`.
+
+A run is one frame with the words of its rows (`key_index.place_words` of the key hashes), ascending. Equal keys have
+equal words; a lookup reads the directory, then the words, then compares the keys. A place is the index of a run in the
+sequence that a call receives, and a row of that run.
+
+Runs never change, so threads may share them. Without kernels the callers use polars.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import weakref
+from collections.abc import Mapping, Sequence
+from ctypes import c_int64, c_void_p
+from enum import IntEnum
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+import pyarrow as pa
+
+from headrace.kernels.arrow_columns import key_form, stream_address
+from headrace.kernels.buffer_frame import BufferColumn, buffer_column, buffer_frame
+from headrace.kernels.library import Kernel, is_loaded, kernel
+
+Words = npt.NDArray[np.uint64]
+RunNumbers = npt.NDArray[np.int32]
+Rows = npt.NDArray[np.uint32]
+
+KEYS_MAX = 8
+MERGED_RUNS_MAX = 32
+_TEXT_BYTES_MAX = (1 << 31) - 1
+"""Bytes of long texts in a column that the kernel gathers: views refer to them with 31 bits."""
+_MATCHES_EACH = 2
+"""Matches of an asked row that `find_all` first has room for, on average."""
+_FIND_ARGUMENTS = (c_void_p, c_int64, c_void_p, c_void_p, c_void_p, c_int64)
+_GATHER_ARGUMENTS = (*_FIND_ARGUMENTS, c_int64, c_int64, c_void_p, c_void_p, c_void_p)
+_TEXTS_ARGUMENTS = (c_void_p, c_void_p, c_void_p, c_int64, c_void_p, c_void_p)
+_NO_MEMORY = -2
+
+
+class _Status(IntEnum):
+    OPEN = 0
+    NO_MEMORY = 1
+    UNFIT = 2
+
+
+class RunColumns:
+    """Rows of one immutable frame, held for lookups: the kernel compares key columns and gathers all columns.
+
+    frame       the rows, in one chunk
+    keys        the names of the key columns
+    places      the index of each column
+    columns     each column as the kernel gathers it; None for a type that it leaves to polars
+    handle      the kernel's run
+    size_bytes  memory of the directory and the handle, beside the frame
+    """
+
+    def __init__(self, frame: pl.DataFrame, keys: Sequence[str], words: Words | None) -> None:
+        """Raises MemoryError. The key columns have types that `fits` accepts.
+
+        words   of each row, ascending; None: the rows are only gathered
+        """
+        assert words is None or len(words) == frame.height, f"{frame.height} rows have a word each"
+        self.frame = _one_chunk(frame)
+        self._words = None if words is None else np.ascontiguousarray(words, np.uint64)
+        self.keys = tuple(keys)
+        self.places = {name: place for place, name in enumerate(frame.columns)}
+        self.columns = {name: buffer_column(name, dtype) for name, dtype in frame.schema.items()}
+        self.handle = self._opened()
+        free = kernel("headrace_run_free", None, c_void_p)
+        # not at exit: a daemon thread may read the run still
+        weakref.finalize(self, free, self.handle).atexit = False
+        self.size_bytes: int = kernel("headrace_run_bytes", c_int64, c_void_p)(self.handle)
+
+    def _opened(self) -> int:
+        places = _places(self.frame, self.keys)
+        words = None if self._words is None else self._words.ctypes.data
+        status = c_int64()
+        capsule = self.frame.__arrow_c_stream__()
+        opening = kernel("headrace_run_open", c_void_p, c_void_p, c_void_p, c_int64, c_void_p, c_int64, c_void_p)
+        handle: int | None = opening(
+            stream_address(capsule), places, len(places), words, self.frame.height, ctypes.addressof(status)
+        )
+        if status.value == _Status.NO_MEMORY:
+            raise MemoryError(f"no memory for the directory of a run of {self.frame.height:,} rows")
+        assert handle is not None, f"{self.keys} of {self.frame.schema} are keys, and the words are ascending"
+        return handle
+
+
+def fits(schema: Mapping[str, pl.DataType], keys: Sequence[str]) -> bool:
+    """Whether kernels are loaded and compare keys of these types. Floats must be in normal form: one zero, one NaN."""
+    return is_loaded() and 0 < len(keys) <= KEYS_MAX and all(key_form(schema[key]) is not None for key in keys)
+
+
+def find(runs: Sequence[RunColumns], words: Words, asked: pl.DataFrame) -> tuple[RunNumbers, Rows]:
+    """The first run that has the key of each asked row, and the row in it: int32[n], uint32[n]; -1 and 0 for no run.
+
+    words   of the asked rows
+    asked   has the key columns, with the types that the runs have; NULL equals NULL
+    """
+    run, row = np.full(len(words), -1, np.int32), np.zeros(len(words), np.uint32)
+    finding = kernel("headrace_run_find", c_int64, *_FIND_ARGUMENTS, c_void_p, c_void_p)
+    _call(finding, runs, (words, _one_chunk(asked)), run.ctypes.data, row.ctypes.data)
+    return run, row
+
+
+def find_all(runs: Sequence[RunColumns], words: Words, asked: pl.DataFrame) -> tuple[Rows, RunNumbers, Rows]:
+    """All rows of all runs that have the asked keys, as (asked row, run, row), in this order: uint32[m], int32[m],
+    uint32[m]. The other arguments are those of `find`. Raises MemoryError."""
+    finding = kernel("headrace_run_find_all", c_int64, *_FIND_ARGUMENTS, c_int64, c_void_p, c_void_p, c_void_p)
+    keys = words, _one_chunk(asked)
+    room = _MATCHES_EACH * len(words)
+    while True:
+        asked_row, run, row = np.empty(room, np.uint32), np.empty(room, np.int32), np.empty(room, np.uint32)
+        found = _call(finding, runs, keys, room, asked_row.ctypes.data, run.ctypes.data, row.ctypes.data)
+        if found <= room:
+            return asked_row[:found], run[:found], row[:found]
+        room = found
+
+
+def _call(finding: Kernel, runs: Sequence[RunColumns], asked: tuple[Words, pl.DataFrame], *outputs: int) -> int:
+    """The number of rows that `finding` finds for the keys of a frame of one chunk, with their words."""
+    words, frame = np.ascontiguousarray(asked[0], np.uint64), asked[1]
+    assert len(words) == frame.height, f"{frame.height} asked rows have a word each"
+    if not runs or not len(words):
+        return 0
+    keys = runs[0].keys
+    capsule = frame.__arrow_c_stream__()
+    arguments = words.ctypes.data, stream_address(capsule), _places(frame, keys), len(words)
+    found: int = finding(_handles(runs), len(runs), *arguments, *outputs)
+    if found == _NO_MEMORY:
+        raise MemoryError(f"no memory to find keys in {len(runs)} runs")
+    assert found >= 0, f"{frame.schema} has the keys {keys} of all runs, and their types; all runs have words"
+    return found
+
+
+def gather(runs: Sequence[RunColumns], run: RunNumbers, row: Rows, columns: Sequence[str]) -> pl.DataFrame:
+    """The rows at these places, in this order, with these columns, which have equal types in all runs.
+
+    Run -1 is a row of NULLs. At least one run. Raises MemoryError.
+    """
+    places = _Places(runs, np.ascontiguousarray(run, np.int32), np.ascontiguousarray(row, np.uint32))
+    gathered = {name: buffers for name in columns if (buffers := places.gathered(name)) is not None}
+    made = buffer_frame(len(run), [item[0] for item in gathered.values()], [item[1] for item in gathered.values()])
+    if len(gathered) == len(columns):
+        return made
+    others = _gathered_by_polars(runs, run, row, [name for name in columns if name not in gathered])
+    return pl.DataFrame([(made if name in gathered else others).get_column(name) for name in columns])
+
+
+class _Places:
+    """Places whose rows the kernel gathers, column by column."""
+
+    def __init__(self, runs: Sequence[RunColumns], run: RunNumbers, row: Rows) -> None:
+        assert len(run) == len(row), "a place is a run and a row"
+        self._runs, self._run, self._row = runs, run, row
+        self._addresses = run.ctypes.data, row.ctypes.data, len(run)
+        self._handles = _handles(runs)
+        self._gather = kernel("headrace_run_gather", c_int64, *_GATHER_ARGUMENTS)
+
+    def gathered(self, name: str) -> tuple[BufferColumn, list[pa.Buffer | None]] | None:
+        """A column and its buffers; None if the kernel does not gather it."""
+        column = self._runs[0].columns[name]
+        if column is None:
+            return None
+        count, nulls = len(self._run), c_int64()
+        values, valid = pa.allocate_buffer(count * column.width), pa.allocate_buffer((count + 7) // 8)
+        places = (c_int64 * len(self._runs))(*(run.places[name] for run in self._runs))
+        outputs = column.width, int(column.is_text), values.address, valid.address, ctypes.addressof(nulls)
+        text_bytes: int = self._gather(self._handles, len(self._runs), places, *self._addresses, *outputs)
+        assert text_bytes >= 0, f"rows are inside of their runs, which have {name!r} as {column.arrow}"
+        if text_bytes > _TEXT_BYTES_MAX:
+            return None
+        buffers = [valid if nulls.value else None, values]
+        if text_bytes:
+            text = pa.allocate_buffer(text_bytes)
+            copying = kernel("headrace_run_gather_texts", None, *_TEXTS_ARGUMENTS)
+            copying(self._handles, places, self._addresses[0], count, values.address, text.address)
+            buffers.append(text)
+        return column, buffers
+
+
+def _gathered_by_polars(runs: Sequence[RunColumns], run: RunNumbers, row: Rows, columns: Sequence[str]) -> pl.DataFrame:
+    """The rows at these places: those of each run gathered together, then put in order."""
+    order = np.argsort(run, kind="stable")
+    by_run, by_row = run[order], row[order]
+    pieces = [runs[0].frame.select(columns).clear(int(np.searchsorted(by_run, 0)))]
+    for number in np.unique(by_run[by_run >= 0]):
+        begin, end = np.searchsorted(by_run, [number, number + 1])
+        pieces.append(runs[number].frame.select(columns)[pl.Series(by_row[begin:end])])
+    inverse = np.empty(len(order), np.uint32)
+    inverse[order] = np.arange(len(order), dtype=np.uint32)
+    return pl.concat(pieces)[pl.Series(inverse)]
+
+
+def merge_order(runs: Sequence[RunColumns], *, unique: bool) -> tuple[RunNumbers, Rows]:
+    """The order of all rows of at most MERGED_RUNS_MAX runs, merged by word: int32[m], uint32[m]. Raises MemoryError.
+
+    Rows with equal words are in the order of their runs. unique: of rows with equal keys, only those of the first run.
+    """
+    assert len(runs) <= MERGED_RUNS_MAX, f"{len(runs)} runs are merged"
+    rows = sum(run.frame.height for run in runs)
+    run, row = np.empty(rows, np.int32), np.empty(rows, np.uint32)
+    if not rows:
+        return run, row
+    merging = kernel("headrace_run_merge_order", c_int64, c_void_p, c_int64, c_int64, c_void_p, c_void_p)
+    count: int = merging(_handles(runs), len(runs), int(unique), run.ctypes.data, row.ctypes.data)
+    assert count >= 0, f"runs that are merged have words, and keys {runs[0].keys} of equal types"
+    return run[:count], row[:count]
+
+
+def _one_chunk(frame: pl.DataFrame) -> pl.DataFrame:
+    return frame.rechunk() if max(frame.n_chunks("all"), default=1) > 1 else frame
+
+
+def _places(frame: pl.DataFrame, names: Sequence[str]) -> ctypes.Array[c_int64]:
+    return (c_int64 * len(names))(*map(frame.columns.index, names))
+
+
+def _handles(runs: Sequence[RunColumns]) -> ctypes.Array[c_void_p]:
+    return (c_void_p * len(runs))(*(run.handle for run in runs))

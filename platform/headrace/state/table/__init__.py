@@ -1,0 +1,1 @@
+"""Tables of keyed state: typed columns under a key, as recent rows and sorted runs."""
