@@ -72,7 +72,9 @@ def batch_ms(operator: Operator, keys: int, batches: int, random: np.random.Gene
 
 
 def anonymous_mb() -> int:
-    found = [line.split()[1] for line in Path("/proc/self/status").read_text().splitlines() if line.startswith("RssAnon")]
+    found = [
+        line.split()[1] for line in Path("/proc/self/status").read_text().splitlines() if line.startswith("RssAnon")
+    ]
     return int(found[0]) // 1024
 
 
@@ -87,7 +89,8 @@ def main() -> None:
     for name, drawn in (("random keys", keys), ("hot keys", HOT_KEYS)):
         taken = batch_ms(operator, drawn, batches, random)
         cuts = statistics.quantiles(taken, n=20)
-        print(f"{name:12s} {statistics.median(taken):6.2f} ms a batch of {BATCH_ROWS:,} (p95 {cuts[-1]:.2f}, most {max(taken):.1f})")
+        spread = f"(p95 {cuts[-1]:.2f}, most {max(taken):.1f})"
+        print(f"{name:12s} {statistics.median(taken):6.2f} ms a batch of {BATCH_ROWS:,} {spread}")
     begin = time.process_time()
     operator.snapshot()
     print(f"snapshot     {(time.process_time() - begin) * 1e3:6.2f} ms")

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from headrace.core.keygroups import Hashes
 from headrace.kernels.group.key_hash import key_hash
 from headrace.kernels.state import runs as kernel
 from headrace.kernels.state.key_index import sorted_order

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 from random import Random
 
@@ -44,51 +45,84 @@ def partials(random: Random) -> pl.DataFrame:
     return pl.DataFrame({**keys, **state}).unique(KEYS, keep="any", maintain_order=True)
 
 
+def rows_with(frames: Sequence[pl.DataFrame], keys: pl.DataFrame) -> list[pl.DataFrame]:
+    found = [frame.join(keys, on=keys.columns, how="semi", nulls_equal=True) for frame in frames]
+    return [frame for frame in found if frame.height]
+
+
 @given(st.integers(0, 2**32), st.sampled_from([2, 1 << 18]))
 def test_totals_are_what_a_merge_of_all_frames_gives(seed: int, added_max: int) -> None:
-    random = Random(seed)
-    totals, frames = Totals(KEYS), list[pl.DataFrame]()
+    random, frames, asked = Random(seed), list[pl.DataFrame](), list[pl.DataFrame]()
+
+    def earlier(keys: pl.DataFrame) -> list[pl.DataFrame]:
+        asked.append(keys)
+        return rows_with(frames, keys)
+
+    totals = Totals(KEYS, earlier)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(compiled, "_ADDED_MAX", added_max)
         for _ in range(8):
-            frames.append(partials(random))
             if random.random() < 0.3:
-                assert totals.add(frames[-1])
-                continue
-            found = totals.updated(frames[-1])
+                totals.forget()
+                frames.append(partials(random))
+                asked.clear()
+            frame = partials(random)
+            found = totals.updated(frame)
+            frames.append(frame)
             assert found is not None
-            assert found.select(KEYS).equals(frames[-1].select(KEYS))
+            assert found.select(KEYS).equals(frame.select(KEYS))
+            assert not asked or pl.concat(asked).is_unique().all(), "a key is asked for once"
             expected = columns.merge(frames, KEYS)
             for name in expected.columns:
                 if name.startswith(columns.SUM):
                     expected = expected.with_columns(pl.col(name).fill_null(0))
             same = found.select(KEYS).join(expected, on=KEYS, how="left", nulls_equal=True, maintain_order="left")
-            assert found.select(expected.columns).equals(same.select(expected.columns))
+            there = [name for name in expected.columns if name in found.columns]
+            assert found.select(there).equals(same.select(there))
+            rest = same.select(name for name in expected.columns if name not in there)
+            assert all(series.is_null().all() or (series == 0).all() for series in rest)
 
 
 @pytest.mark.parametrize("limb", [1 << 44, -(1 << 51), (1 << 62) + 1])
 @pytest.mark.parametrize("added_max", [2, 1 << 18])
-def test_totals_of_large_limbs_do_not_wrap(monkeypatch: pytest.MonkeyPatch, limb: int, added_max: int) -> None:
+@pytest.mark.parametrize("forgotten", [False, True])
+def test_totals_of_large_limbs_do_not_wrap(
+    monkeypatch: pytest.MonkeyPatch, limb: int, added_max: int, *, forgotten: bool
+) -> None:
     monkeypatch.setattr(compiled, "_ADDED_MAX", added_max)
-    totals, frame = Totals(["k"]), pl.DataFrame({"k": [1], "__sum.x.e0": [limb]})
+    frames, frame = list[pl.DataFrame](), pl.DataFrame({"k": [1], "__sum.x.e0": [limb]})
+    totals = Totals(["k"], partial(rows_with, frames))
     for added in range(1, 9):
+        if forgotten:
+            totals.forget()
         found = totals.updated(frame)
+        frames.append(frame)
         assert found is not None
         limbs = {name: found[name][0] for name in found.columns if name.startswith(columns.SUM)}
         assert sum(value << int(name.rpartition(".e")[2]) for name, value in limbs.items()) == added * limb
 
 
 def test_totals_end_where_the_kernel_lacks_a_merge() -> None:
-    totals = Totals(["k"])
-    assert totals.add(pl.DataFrame({"k": [1], "__sum.n.rows": [1]}))
+    totals = Totals(["k"], lambda keys: [])
+    assert totals.updated(pl.DataFrame({"k": [1], "__sum.n.rows": [1]})) is not None
     assert totals.is_on
     assert totals.updated(pl.DataFrame({"k": [1], "__min.s": ["a"]})) is None
     assert not totals.is_on
-    assert not totals.add(pl.DataFrame({"k": [1], "__sum.n.rows": [1]}))
+    assert totals.updated(pl.DataFrame({"k": [1], "__sum.n.rows": [1]})) is None
 
 
-def test_totals_that_are_too_large_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(compiled, "TOTALS_BYTES_MAX", 1)
-    totals = Totals(["k"])
+def test_totals_end_where_an_earlier_row_lacks_a_merge() -> None:
+    totals = Totals(["k"], lambda keys: [pl.DataFrame({"k": [1], "__min.s": ["a"]})])
     assert totals.updated(pl.DataFrame({"k": [1], "__sum.n.rows": [1]})) is None
     assert not totals.is_on
+
+
+def test_totals_that_are_full_are_small_once_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    totals = Totals(["k"], lambda keys: [])
+    assert not totals.is_full
+    totals.updated(pl.DataFrame({"k": range(100_000), "__sum.n.rows": [1] * 100_000}))
+    monkeypatch.setattr(compiled, "TOTALS_BYTES_MAX", 1 << 20)
+    assert totals.is_full
+    totals.forget()
+    totals.updated(pl.DataFrame({"k": [1], "__sum.n.rows": [1]}))
+    assert not totals.is_full

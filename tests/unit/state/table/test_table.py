@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from headrace.kernels.group.key_hash import key_hash
 from headrace.kernels.state import runs as kernel
 from headrace.state.table import run, table
 from headrace.state.table.table import Table
@@ -49,12 +50,11 @@ WAYS = ["kernel", "joins", "colliding"]
 @contextmanager
 def searched_by(way: str) -> Iterator[None]:
     """Runs are searched by the kernel, by joins, or by the kernel with hashes of two bits."""
-    hashed = run.key_hash
     with pytest.MonkeyPatch.context() as patched:
         if way == "joins":
             patched.setattr(kernel, "fits", lambda schema, keys: False)
         if way == "colliding":
-            patched.setattr(run, "key_hash", lambda rows, keys: hashed(rows, keys) & np.uint64(3))
+            patched.setattr(run, "key_hash", lambda rows, keys: key_hash(rows, keys) & np.uint64(3))
         yield
 
 
