@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from base64 import b64decode
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -20,9 +21,16 @@ from support.kubernetes.control.kubernetes import Kubernetes
 from support.operator.flow_job import CLUSTER_NAME, NAME, SMALL, spec_of
 from support.operator.operators import LEASE, Operators, Resources, operators
 from support.operator.page import shown_resources
+from support.planted.pipelines import changed, everything_from_files
+from support.planted.secrets import planted, shown_in
 from support.processes.running import wait_until
 
 pytestmark = pytest.mark.broker
+MISTAKES = {
+    "refused": (("steps", "chosen", "filter"), "n > ${VARIABLE_12}"),
+    "failing": (("steps", "counted", "with_columns", "m"), "cast(concat('${VARIABLE_10}', word) as int64)"),
+}
+"""Job -> the place of a value with a secret, and that value."""
 
 
 @pytest.fixture(scope="module")
@@ -177,6 +185,44 @@ def test_an_invalid_pipeline_is_said_with_its_place(resources: Resources) -> Non
     resources.wait_event("wrong", "InvalidPipeline", warns=True)
     resources.delete(JOB, "wrong")
     resources.wait_gone(JOB, "wrong")
+
+
+def test_values_of_variables_are_in_their_secret_only(
+    resources: Resources, connection: Connection, kubernetes: Kubernetes, replicas: Operators, folder: Path
+) -> None:
+    secrets = Collection("v1", "secrets", resources.namespace)
+    labels = {"headrace.dev/variables": "true"}
+    connection.create(secrets, {"metadata": {"name": "planted", "labels": labels}, "stringData": planted()})
+    (folder / "rows").mkdir()
+    for name, (place, text) in MISTAKES.items():
+        pipeline = json.dumps(changed(everything_from_files(folder / "rows"), place, text), indent=1)
+        fields = {"cluster": CLUSTER_NAME, "variablesFrom": {"secret": "planted"}}
+        resources.apply(JOB, name, {"pipeline": pipeline, **fields})
+    for name in MISTAKES:
+
+        def is_told(job: str = name) -> bool:
+            told = resources.condition(JOB, job, "Degraded")
+            return told.get("status") == "True" and "${VARIABLE_" in told.get("message", "")
+
+        resources.wait(is_told, "its condition names the variable", JOB, name)
+    kinds = kubernetes.kubectl("api-resources", "--namespaced", "--verbs=list", "-o", "name").split()
+    assert {"events", "configmaps", "headracejobs.headrace.dev"} <= set(kinds)
+    listed = json.loads(
+        kubernetes.kubectl("-n", resources.namespace, "get", ",".join(set(kinds) - {"secrets"}), "-o", "json")
+    )["items"]
+    assert {"Event", "HeadraceJob"} <= {each["kind"] for each in listed}
+    assert not shown_in(json.dumps(listed))
+    decoded = [
+        b64decode(value).decode("latin-1")
+        for secret in connection.list(secrets).items
+        if secret["metadata"]["name"] != "planted"
+        for value in secret.get("data", {}).values()
+    ]
+    assert not shown_in("".join(decoded)), "of the Secrets, only the user's own has values"
+    assert not shown_in(replicas.logs())
+    for name in MISTAKES:
+        resources.delete(JOB, name)
+        resources.wait_gone(JOB, name)
 
 
 @pytest.mark.full
