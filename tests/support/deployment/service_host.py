@@ -50,7 +50,9 @@ for device in null zero full random urandom tty; do
     touch dev/$device
     mount --bind /dev/$device dev/$device
 done
-mkdir -m 1777 dev/shm
+# systemd mounts a file system here if there is none, over what the test has
+mkdir dev/shm
+mount -t tmpfs -o mode=1777 tmpfs dev/shm
 ln -s /proc/self/fd dev/fd
 mount -t tmpfs -o mode=755 tmpfs run
 mount -t tmpfs -o mode=1777 tmpfs tmp
