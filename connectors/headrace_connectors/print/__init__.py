@@ -1,7 +1,7 @@
 """Prints rows to standard output."""
 
 from headrace.connect.registry import Connector
-from headrace_connectors.print.sink import PrintSinkConfig
+from headrace_connectors.print.config import PrintSinkConfig
 
 CONNECTOR = Connector(
     name="print",

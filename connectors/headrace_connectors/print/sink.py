@@ -17,11 +17,11 @@ import sys
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import TYPE_CHECKING
 
 import polars as pl
 
-from headrace.connect.sink import Committable, SinkBatch, SinkConfig, SinkContext, Writer
+from headrace.connect.sink import Committable, SinkBatch
 from headrace.core.batch import OP, visible_columns
 from headrace.core.errors import ExternalError, UserError
 
@@ -133,26 +133,3 @@ def _text(messages: pa.Array | pl.Series) -> pl.Series:
         # invalid UTF-8 is shown with replacement characters, so that it does not stop the inspection
         return pl.Series([value.decode("utf-8", "replace") for value in series.to_list()], dtype=pl.String)
     return series
-
-
-class PrintSinkConfig(SinkConfig):
-    """Prints each row as a JSON line, or in its `format:`. If the rows have deletes, each line begins with `+ ` or
-    `- `. Lines are whole at any parallelism, and the command's own messages go to standard error: the output can be
-    piped."""
-
-    takes_format: ClassVar[Literal["required", "optional", "no"]] = "optional"
-
-    @property
-    def accepts_updates(self) -> bool:
-        """Updating rows are printed unchanged."""
-        return True
-
-    @property
-    def accepts_deletes(self) -> bool:
-        """A delete is printed and marked."""
-        return True
-
-    def open_writer(self, context: SinkContext) -> Writer:
-        """Opens a writer to standard output."""
-
-        return PrintWriter()
