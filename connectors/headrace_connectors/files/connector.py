@@ -46,14 +46,13 @@ class FilesSinkConfig(FilesSinkSettings, SinkConfig):
 
     def open_writer(self, context: SinkContext) -> Writer:
         """Opens a writer of part files."""
-        from headrace_connectors.files.sink import FilesWriter
-        from headrace_connectors.files.staging_writer import StagingWriter
+        from headrace_connectors.files.sink import FilesWriter, StagingWriter
 
         return StagingWriter(self, context) if self.exactly_once else FilesWriter(self, context)
 
     def open_committer(self, context: SinkContext) -> Committer | None:
         """Opens the committer, which publishes part files; None for at-least-once."""
-        from headrace_connectors.files.committer import FilesCommitter
+        from headrace_connectors.files.sink import FilesCommitter
 
         return FilesCommitter(self, context) if self.exactly_once else None
 

@@ -1,9 +1,14 @@
 """Rows in memory, for tests within one process: a source that a test feeds, a sink that a test reads."""
 
 from headrace.connect.registry import Connector
-from headrace_connectors.memory.sink import MemorySinkConfig
-from headrace_connectors.memory.source import MemorySourceConfig
-from headrace_connectors.memory.store import Collected, Feed, open_collected, open_feed
+from headrace_connectors.memory.connector import (
+    Collected,
+    Feed,
+    MemorySinkConfig,
+    MemorySourceConfig,
+    open_collected,
+    open_feed,
+)
 
 CONNECTOR = Connector(
     name="memory",

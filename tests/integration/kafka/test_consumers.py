@@ -15,8 +15,7 @@ from headrace.core.errors import ExternalError, UserError
 from headrace.core.types import schema_of
 from headrace.testing.source_conformance import Received, read_to_end
 from headrace_connectors.kafka import KafkaSourceConfig
-from headrace_connectors.kafka.source.client_consumer import ClientConsumer
-from headrace_connectors.kafka.source.native_consumer import NativeConsumer
+from headrace_connectors.kafka.source.consumers import ClientConsumer, NativeConsumer
 from headrace_connectors.kafka.source.reader import KafkaReader
 from headrace_dev.broker import EmbeddedBroker
 from support.kafka.broker import create_topic, produce, unique_topic

@@ -24,7 +24,7 @@ from headrace.core.text.digest_text import add_digests, digest_text
 from headrace.core.types import schema_of
 from headrace_connectors.kafka import KafkaSinkConfig
 from headrace_connectors.kafka.librdkafka.tested_versions import version_of, version_text
-from headrace_connectors.kafka.sink import client_producer, native_producer
+from headrace_connectors.kafka.sink import client_producer, producers
 from headrace_connectors.kafka.sink.transactional_writer import TransactionalWriter
 from headrace_dev.broker import EmbeddedBroker
 from support.kafka.broker import Broker, consume_all, create_topic, unique_topic
@@ -182,7 +182,7 @@ def test_rows_without_a_key_spread_over_epochs(
 def test_close_leaves_what_is_prepared_and_gives_up_what_is_open(
     broker: EmbeddedBroker, raw: RawTransactions, feeder: Feeder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for module in (client_producer, native_producer):
+    for module in (client_producer, producers):
         monkeypatch.setattr(module, "ABORT_TIMEOUT_MS", 60_000)
     (prepared,) = feeder.prepare(1, 1, 2)
     feeder.write(3, 4)

@@ -21,7 +21,7 @@ from headrace.core.types import schema_of
 from headrace.operators.aggregate import AggregateConfig
 from headrace.operators.operator import Operator
 from headrace.operators.window.definitions import Tumbling
-from headrace.spark.savepoints.state_rows import KEY_GROUP, state_table, states
+from headrace.spark.state_source import KEY_GROUP, state_table, states
 from support.oracles.collector import Collected
 from support.storage.checkpoints import attempt, checkpoint, committed
 from support.storage.kept import savepoint_with, write_states

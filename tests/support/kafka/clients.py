@@ -13,7 +13,7 @@ from headrace_connectors.kafka.librdkafka.native_library import library
 
 _CONSUMERS = ["native", pytest.param("client", marks=pytest.mark.full)]
 _PRODUCERS = ["native", pytest.param("arrays", marks=pytest.mark.full), pytest.param("client", marks=pytest.mark.full)]
-_NATIVE_PRODUCER = "headrace_connectors.kafka.sink.native_producer"
+_NATIVE_PRODUCER = "headrace_connectors.kafka.sink.producers"
 both_consumers = pytest.mark.parametrize("consumer_kind", ["native", "client"], indirect=True)
 every_producer = pytest.mark.parametrize("producer_kind", ["native", "arrays", "client"], indirect=True)
 

@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 
 import headrace as hr
-from headrace.api.frames import PREVIEWS_MAX, upstream_of
+from headrace.api.builder import PREVIEWS_MAX, upstream_of
 from headrace.core.errors import DataError, InvalidPipelineError, UserError
 from headrace.local.inspection.preview import Preview
 
@@ -133,7 +133,7 @@ def test_a_bounded_number_of_previews_is_kept(rides: hr.Stream) -> None:
 
 
 def _preview(rides: hr.Stream) -> Preview:
-    from headrace.api.frames import first_rows
+    from headrace.api.builder import first_rows
 
     return first_rows(rides.pipeline.to_dict(), "rides", rows=1, seconds=5.0)
 

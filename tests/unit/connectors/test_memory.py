@@ -14,7 +14,7 @@ from headrace.core.errors import UserError
 from headrace.core.types import schema_of
 from headrace.testing.source_conformance import Received, read_to_end
 from headrace_connectors.memory import MemorySinkConfig, MemorySourceConfig, open_collected, open_feed
-from headrace_connectors.memory.source import typed_rows
+from headrace_connectors.memory.connector import typed_rows
 
 SCHEMA = schema_of({"id": "int64 not null", "name": "string"})
 CONTEXT = SourceContext("p", "n", SCHEMA)

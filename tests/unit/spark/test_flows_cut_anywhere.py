@@ -70,8 +70,8 @@ def stretch_by_stretch(flow: Flow, inputs: Path, folder: Path, engines: str, dra
         patch.setattr("headrace.spark.task.output.outlets.BLOB_ROWS", draw.choice(BLOB_ROWS))
         patch.setattr("headrace.spark.task.level_run.MERGE_BYTES", 8 * draw.choice(BLOB_ROWS))
         patch.setattr("headrace.spark.task.spilling_chain.MEASURE_BYTES", 10_000)
-        patch.setattr("headrace.spark.task.output.combining_end.COMBINED_ROWS", draw.choice([65_536, 100, 1]))
-        patch.setattr("headrace.spark.task.output.combining_end.WORTH_BYTES", draw.choice([0.5, 100.0]))
+        patch.setattr("headrace.spark.task.output.outlets.COMBINED_ROWS", draw.choice([65_536, 100, 1]))
+        patch.setattr("headrace.spark.task.output.outlets.WORTH_BYTES", draw.choice([0.5, 100.0]))
         begin, cut = None, None
         for number, engine in enumerate(engines, start=1):
             last = number == len(engines)

@@ -104,11 +104,11 @@ def increment_by_increment(flow: Flow, inputs: Path, folder: Path, draw: random.
     """Follows the flow to its end, one driver after the other, and checks its rows."""
     with in_memory(flow, inputs) as run, pytest.MonkeyPatch.context() as patch:
         patch.setattr("headrace.operators.aggregation.key_buckets.BUCKET_ROWS_MAX", draw.choice([1, 5, 4_096]))
-        patch.setattr("headrace.spark.task.states.UNITS_MAX", draw.choice([1, 3, 32]))
+        patch.setattr("headrace.spark.task.open_task.UNITS_MAX", draw.choice([1, 3, 32]))
         patch.setattr("headrace.operators.window.operator._PORTIONS_MAX", draw.choice([1, 2, 8]))
         patch.setattr("headrace.spark.task.spilling_chain.MEASURE_BYTES", 10_000)
-        patch.setattr("headrace.spark.task.output.combining_end.COMBINED_ROWS", draw.choice([65_536, 100, 1]))
-        patch.setattr("headrace.spark.task.output.combining_end.WORTH_BYTES", draw.choice([0.5, 100.0]))
+        patch.setattr("headrace.spark.task.output.outlets.COMBINED_ROWS", draw.choice([65_536, 100, 1]))
+        patch.setattr("headrace.spark.task.output.outlets.WORTH_BYTES", draw.choice([0.5, 100.0]))
         cuts: list[Cut] = []
         for _ in range(INCREMENTS):
             cuts.append(random_cut(draw, cuts[-1] if cuts else None, run.ends))

@@ -1,6 +1,6 @@
 """The C functions of confluent-kafka's bundled librdkafka, called for whole batches without a Python object per record.
 
-Declares only functions of the public C interface that `native_producer` and `native_consumer` call. Imports nothing of
+Declares only functions of the public C interface that `NativeProducer` and `NativeConsumer` call. Imports nothing of
 headrace, and does not check the loaded library: `native_library` does.
 """
 

@@ -1,7 +1,7 @@
 """The three tables of a sink as SQLAlchemy objects: for creating, loading and querying them.
 
 Two forms of each: `made_*` have types, for CREATE TABLE; `plain` ones have none, so that values reach the driver
-unchanged (`writing.load` has converted them).
+unchanged (`writing.writers` has converted them).
 """
 
 from __future__ import annotations

@@ -4,11 +4,16 @@ and exit code.
 
 from __future__ import annotations
 
+import io
 import json
 import os
+import secrets
 import shlex
+import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+import tarfile
+import time
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -18,24 +23,33 @@ import typer
 
 from headrace.checkpoint.paths import absolute
 from headrace.cli.errors import FAILED
-from headrace.cli.spark.kubernetes_driver import DriverPod, driver_files
 from headrace.cli.spark.settings import BEGINS_ANEW, Teller, interruptible
-from headrace.core.errors import UserError
+from headrace.client.submission import job_code
+from headrace.core.errors import ExternalError, UserError
 from headrace.core.files.named_file import named_file
 from headrace.core.settings import Home
 from headrace.plan.logical import plan_logical
 from headrace.spark.cluster.cluster_settings import (
     DRIVER,
     EXECUTOR,
+    POD_NAME,
+    UPLOAD_PATH,
     YARN,
+    conf_folder,
     driver_settings,
     executor_room,
     is_kubernetes,
+    pod_name,
+    pod_room,
     require_conf_dir,
+    require_image,
     with_defaults,
 )
-from headrace.spark.cluster.driver_files import DriverEnd, end_url
+from headrace.spark.cluster.driver_files import CONF_THERE, DriverEnd, end_url, write_conf_folder
+from headrace.spark.cluster.driver_jvm import LOG4J, LOG4J_CHOICES
+from headrace.spark.cluster.kubernetes_pods import FORGIVEN_S, Pods, PodStatus, pods_from_here
 from headrace.spark.cluster.packaging import Packages
+from headrace.spark.cluster.session import require_master
 from headrace.spark.cluster.spark_submit import (
     WHERE,
     Ended,
@@ -164,3 +178,158 @@ def _application() -> str:
     application = find_spec("headrace.cli.spark_application.headrace_replay")
     assert application is not None and application.origin is not None, "it is installed with this command"
     return application.origin
+
+
+# ---- a driver on Kubernetes ------------------------------------------------------------------------------------------
+
+
+_LOOK_S = 1.0
+_WAIT = "spark.kubernetes.submission.waitAppCompletion"
+_OPTIONS = "SPARK_SUBMIT_OPTS"
+
+
+@dataclass(frozen=True, slots=True)
+class DriverPod:
+    """A driver that will run as a pod. This process waits for it and exits with its exit code.
+
+    The pod's configuration contains the pipeline and the modules beside it, so they need no upload path.
+
+    arguments   for the application; files: path -> content, for its working folder
+    conf        the user's
+    """
+
+    master: str
+    arguments: tuple[str, ...]
+    files: Mapping[str, bytes]
+    packages: Packages
+    conf: Mapping[str, str]
+    application: Path
+
+    def run(self, pipeline: str) -> None:
+        """Submits the pod, waits for its end, prints its result. Raises typer.Exit with its exit code unless that is 0;
+        UserError, ExternalError if it does not start.
+        """
+        known = with_defaults(self.conf)
+        require_image((DRIVER, EXECUTOR), known)
+        self._require_upload(known)
+        require_master(self.master)
+        name = known.get(POD_NAME) or pod_name(pipeline, secrets.token_hex(4))
+        spark_submit = installed_spark_submit()
+        with TemporaryDirectory(prefix="headrace-driver-") as made:
+            self._submit(spark_submit, name, Path(made))
+        teller = Teller()
+        with pods_from_here(str(Path(spark_submit).parents[1]), self.master, known) as pods:
+            log = f"kubectl --namespace {pods.namespace} logs --follow {name}"
+            teller.say(f"the driver is pod {name}; its log: {log}")
+            with interruptible(teller, BEGINS_ANEW):
+                try:
+                    end = _end_of(pods, name, teller)
+                except KeyboardInterrupt:
+                    teller.say(f"ending pod {name}")
+                    pods.delete(name)
+                    raise
+        print_end(end, log)
+
+    def _submit(self, spark_submit: str, name: str, made: Path) -> None:
+        folder = made / "conf"
+        write_conf_folder(folder, conf_folder(), self.files, self.application)
+        there = f"local://{CONF_THERE}/{self.application.name}"
+        conf = {**pod_room(with_defaults(self.conf)), **self.conf, POD_NAME: name, _WAIT: "false"}
+        command = Submission(self.master, there, self.arguments, self.packages, (), conf).command(spark_submit)
+        typer.echo(shlex.join(command), err=True)
+        environment = os.environ | {"SPARK_CONF_DIR": str(folder)}
+        if not (folder / "log4j2.properties").exists():
+            quiet = made / "log4j2.properties"
+            quiet.write_text(LOG4J, encoding="utf-8")
+            environment[_OPTIONS] = f"{os.environ.get(_OPTIONS, '')} -D{LOG4J_CHOICES[0]}={quiet}".strip()
+        done = subprocess.run(command, env=environment, stderr=subprocess.PIPE, text=True, check=False)
+        if done.returncode != 0:
+            raise not_submitted(done.stderr)
+
+    def _require_upload(self, known: Mapping[str, str]) -> None:
+        if UPLOAD_PATH in known:
+            return
+        for path in (*self.packages.py_files, *self.packages.archives):
+            if "://" not in path or path.startswith("file:"):
+                raise UserError(
+                    f"{path} is a file of this host, which pods do not reach",
+                    remedy=f"put it into the image (local:///path), or name a folder that both sides reach: "
+                    f"--conf {UPLOAD_PATH}=s3a://bucket/prefix",
+                )
+
+
+def driver_files(own: Iterable[Path], pipeline: Pipeline, folder: Path) -> dict[str, bytes]:
+    """Returns Headrace's own files, and the modules in the pipeline's folder that its functions need. Raises
+    UserError.
+    """
+    files = {path.name: path.read_bytes() for path in own}
+    for archive in job_code(pipeline, folder):
+        with tarfile.open(fileobj=io.BytesIO(archive.content)) as modules:
+            for entry in modules.getmembers():
+                content = modules.extractfile(entry)
+                if content is not None:
+                    files[entry.name] = content.read()
+    return files
+
+
+def _end_of(pods: Pods, name: str, teller: Teller) -> PodStatus:
+    """Waits for the pod's end, and prints its status meanwhile."""
+    told, good_s = "", time.monotonic()
+    while True:
+        try:
+            status = pods.status(name)
+        except ExternalError:
+            if time.monotonic() > good_s + FORGIVEN_S:
+                raise
+            time.sleep(_LOOK_S)
+            continue
+        if status is None:
+            raise ExternalError(f"pod {name} is gone: it was deleted")
+        if status.phase in {"Succeeded", "Failed"}:
+            return status
+        if status.image_trouble is None:
+            good_s = time.monotonic()
+        elif time.monotonic() > good_s + FORGIVEN_S:
+            raise UserError(
+                f"pod {name} has no image: {status.image_trouble}",
+                remedy=f"mend it, and delete that pod: kubectl --namespace {pods.namespace} delete pod {name}",
+            )
+        now = ", ".join(part for part in (status.phase, *(status.waiting or ())[:1]) if part)
+        if now != told:
+            told = now
+            teller.say(f"driver: {now}")
+        time.sleep(_LOOK_S)
+
+
+def print_end(end: PodStatus, log: str) -> None:
+    """Prints the pod's termination message: the command's result, or its error. Raises typer.Exit with its exit code.
+
+    log   the command that shows its log
+    """
+    if end.phase == "Succeeded":
+        typer.echo(end.message.rstrip())
+        return
+    if _is_document(end.message):
+        typer.echo(end.message.rstrip())
+    else:
+        typer.echo(f"error: {end.message.rstrip() or 'the driver failed'}", err=True)
+    typer.echo(f"driver: Failed, exit code {end.exit_code}; {log}", err=True)
+    raise typer.Exit(end.exit_code or FAILED)
+
+
+def _is_document(text: str) -> bool:
+    try:
+        return isinstance(json.loads(text), dict)
+    except ValueError:
+        return False
+
+
+def not_submitted(said: str) -> ExternalError:
+    """Returns the error for a failed spark-submit, from its stderr."""
+    lines = [line.strip() for line in said.splitlines()]
+    causes = [line.removeprefix("Caused by: ") for line in lines if "Exception" in line and not line.startswith("at ")]
+    messages = [line.partition("Message: ")[2] for line in causes if "Message: " in line]
+    reason = (messages or causes or lines or ["it says nothing"])[0]
+    failure = ExternalError(f"spark-submit failed: {reason[:500]}", remedy="it has asked the cluster for a driver pod")
+    failure.add_note(said[-20_000:])
+    return failure

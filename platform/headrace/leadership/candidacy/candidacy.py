@@ -12,7 +12,7 @@ In HOLDING a coordinator refuses every request that changes state. Its jobs cont
 suspends its jobs and starts again as a standby.
 
 An elector of `leadership` reports Elected, InDoubt and Lost; the ledger's writer reports Replaced and StorageLost
-(`coordinator.leading.candidate`); the leading term reports WorkersLost (`coordinator.leading.term`).
+(`coordinator.leading.candidate`); its leading term reports WorkersLost (`Term`).
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ from headrace.core.types import schema_of
 from headrace_connectors.files import FilesSinkConfig
 from headrace_connectors.files.parts import publication
 from headrace_connectors.files.parts.part_names import HiddenFile, WriterName, open_name, staged_name
-from headrace_connectors.files.staging_writer import StagingWriter
+from headrace_connectors.files.sink import StagingWriter
 from support.processes.running import WAIT_SECONDS
 
 SCHEMA = schema_of({"id": "int64"})

@@ -21,8 +21,7 @@ from headrace.core.errors import DataError, ExternalError, UserError
 from headrace.core.types import schema_of
 from headrace.testing.source_conformance import read_to_end
 from headrace_connectors.files import FilesSinkConfig, FilesSourceConfig
-from headrace_connectors.files.csv_dialect import CsvDialect
-from headrace_connectors.files.text_rows import LineFile
+from headrace_connectors.files.text_rows import CsvDialect, LineFile
 
 SCHEMA = schema_of({"id": "int64", "name": "string"})
 

@@ -22,9 +22,8 @@ from headrace.core.batch import TS
 from headrace.core.errors import ExternalError
 from headrace.core.types import schema_of
 from headrace_connectors.files import FilesSinkConfig
-from headrace_connectors.files.committer import FilesCommitter
 from headrace_connectors.files.parts import publication
-from headrace_connectors.files.staging_writer import StagingWriter
+from headrace_connectors.files.sink import FilesCommitter, StagingWriter
 from support.suite.properties import weighted
 
 CONTEXT = SinkContext("j", "out", 0, 1, schema_of({"id": "int64"}), format="json")

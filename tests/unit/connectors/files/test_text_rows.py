@@ -21,8 +21,7 @@ from headrace.core.batch import TS
 from headrace.core.types import schema_of
 from headrace.formats.csv.line import Dialect, LineReader, MalformedLineError
 from headrace_connectors.files import FilesSinkConfig, FilesSourceConfig, text_rows
-from headrace_connectors.files.csv_dialect import CsvDialect
-from headrace_connectors.files.text_rows import RECORD_LINES_MAX, RecordFile
+from headrace_connectors.files.text_rows import RECORD_LINES_MAX, CsvDialect, RecordFile
 
 COMMA = CsvDialect()
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from headrace.kernels.kafka.produce import ProduceKernel, produce_kernel
 from headrace_connectors.kafka.librdkafka.functions import COPY_PAYLOAD, DELIVERY_CALLBACK, MESSAGE
-from headrace_connectors.kafka.sink.native_producer import ArrayCalls, DeliveryReports
+from headrace_connectors.kafka.sink.producers import ArrayCalls, DeliveryReports
 from support.kernels.guarded import guarded_copy
 from support.kernels.guarded_inputs import LARGE, TYPES, guarded_column
 
@@ -206,7 +206,7 @@ def test_offsets_outside_the_data_are_not_followed(middle: int) -> None:
 @pytest.mark.parametrize("counter", ["kernel", "python"])
 def test_reports_are_counted_and_the_first_failure_is_kept(counter: str, monkeypatch: pytest.MonkeyPatch) -> None:
     if counter == "python":
-        module = "headrace_connectors.kafka.sink.native_producer.delivery_counter"
+        module = "headrace_connectors.kafka.sink.producers.delivery_counter"
         monkeypatch.setattr(module, lambda: None)
     reports = DeliveryReports()
     callback, opaque = reports.callbacks.values()

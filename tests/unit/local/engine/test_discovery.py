@@ -12,7 +12,7 @@ from headrace.core.errors import ExternalError
 from headrace.execution.connectors import JobConnectors
 from headrace.execution.discovered import DiscoveredSource
 from headrace.execution.split_assignment import subtask_of
-from headrace.local.engine.discovery import RETRY_MS, Discovery
+from headrace.local.engine.job import RETRY_MS, Discovery
 from headrace.worker.control import Assign
 from headrace.worker.slot.slice import Slice
 from support.processes.running import WAIT_SECONDS, wait_until

@@ -14,8 +14,7 @@ from headrace.core.errors import ExternalError
 from headrace.exchange.mailbox import TaskCancelledError
 from headrace.execution.connectors import JobConnectors
 from headrace.local.engine.compile import compile_pipeline
-from headrace.local.engine.discovery import Discovery
-from headrace.local.engine.job import open_linked, slices_of
+from headrace.local.engine.job import Discovery, open_linked, slices_of
 from headrace.local.engine.subtask_epochs import InputEnded, Reports
 from headrace.plan.physical import PhysicalPlan
 from headrace.spec.reading.read import pipeline_from_dict

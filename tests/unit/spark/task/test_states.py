@@ -5,7 +5,7 @@ from __future__ import annotations
 from headrace.checkpoint.manifest import FilePart, StateHandle
 from headrace.checkpoint.stores.opening import read_url_range
 from headrace.operators.aggregation.deltas import Unit
-from headrace.spark.task.states import UNITS_MAX, carries_over, crowded, written_units
+from headrace.spark.task.open_task import UNITS_MAX, carries_over, crowded, written_units
 
 
 def unit(number: int, rows: int, *place: int) -> Unit:

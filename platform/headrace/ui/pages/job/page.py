@@ -6,14 +6,13 @@ Each tab has its own address. The page builds and polls the open tab only.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 
 from nicegui import ui
 
 from headrace.client.models import CheckpointInfo, ExceptionInfo, JobStatus, NodeStatus
 from headrace.core.errors import HeadraceError
-from headrace.ui.pages.elements.charts import Chart
 from headrace.ui.pages.elements.frame import Frame
 from headrace.ui.pages.elements.graph import Graph
 from headrace.ui.pages.elements.live import Live
@@ -24,6 +23,7 @@ from headrace.ui.polling.cluster_access import ClusterAccess
 from headrace.ui.polling.operations import Operations
 from headrace.ui.polling.poller import Poller
 from headrace.ui.polling.wanted import Topic, Want
+from headrace.ui.views.colours import LINES
 from headrace.ui.views.graph import Folded, folded, load_of_box
 from headrace.ui.views.job_view import (
     ExceptionView,
@@ -38,6 +38,7 @@ from headrace.ui.views.job_view import (
     sizes,
     subtask_rows,
 )
+from headrace.ui.views.samples import Points
 
 
 def job_pages(poller: Poller, operations: Operations) -> None:
@@ -356,3 +357,63 @@ class JobLogTail:
         self._position, self._wrong.text = log.position, ""
         for line in log.lines[-LINES_SHOWN:]:
             self._log.push(line)
+
+
+# ---- charts ----------------------------------------------------------------------------------------------------------
+
+
+_GREY, _FAINT = "#8494a4", "#8494a430"
+_FEW = 3
+"""So few points of a line are drawn as dots, because a line of one point has no length."""
+
+
+class Chart:
+    """A panel with a line plot over time, by ECharts; without points it is a sentence instead. Names of lines are
+    texts: none is ever a key of the options, which may run as code."""
+
+    def __init__(self, title: str, *, nothing: str, label: str) -> None:
+        """label: marks the plot for tests and screen readers."""
+        with panel(title):
+            self._nothing = ui.label(UNREAD).classes("dim")
+            self._chart = ui.echart(_options(), renderer="svg").classes("chart")
+            self._chart.props(f'aria-label="{label}"')
+        self._chart.set_visibility(False)
+        self._sentence = nothing
+        self._lines: Mapping[str, Points] = {}
+
+    def show(self, lines: Mapping[str, Points]) -> None:
+        """Draws these lines; sends nothing if they are the same."""
+        self._nothing.text = self._sentence
+        if lines == self._lines:
+            return
+        self._lines = lines
+        has_points = any(lines.values())
+        self._nothing.set_visibility(not has_points)
+        self._chart.set_visibility(has_points)
+        self._chart.options["series"] = [_series(name, points) for name, points in lines.items()]
+        self._chart.update()
+
+
+def _series(name: str, points: Points) -> dict[str, object]:
+    return {
+        "name": name,
+        "type": "line",
+        "showSymbol": len(points) < _FEW,
+        "symbolSize": 6,
+        "lineStyle": {"width": 1.8},
+        "data": [list(point) for point in points],
+    }
+
+
+def _options() -> dict[str, object]:
+    axis = {"axisLabel": {"color": _GREY, "hideOverlap": True}, "splitLine": {"lineStyle": {"color": _FAINT}}}
+    return {
+        "animation": False,
+        "color": list(LINES),
+        "grid": {"left": 8, "right": 24, "top": 34, "bottom": 4, "containLabel": True},
+        "legend": {"type": "scroll", "top": 0, "left": 0, "textStyle": {"color": _GREY}, "itemHeight": 8},
+        "tooltip": {"trigger": "axis", "confine": True},
+        "xAxis": {"type": "time", **axis},
+        "yAxis": {"type": "value", **axis},
+        "series": [],
+    }

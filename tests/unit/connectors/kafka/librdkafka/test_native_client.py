@@ -9,9 +9,9 @@ import pytest
 from headrace.core.errors import ExternalError, UserError
 from headrace_connectors.kafka.clients.client import ClientWatch, base_settings
 from headrace_connectors.kafka.librdkafka.native_library import library
-from headrace_connectors.kafka.sink.native_producer import NativeProducer
+from headrace_connectors.kafka.sink.producers import NativeProducer
+from headrace_connectors.kafka.source.consumers import NativeConsumer, take_of
 from headrace_connectors.kafka.source.fetched import FetchWish
-from headrace_connectors.kafka.source.native_consumer import NativeConsumer, take_of
 
 NOWHERE = "127.0.0.1:1"
 

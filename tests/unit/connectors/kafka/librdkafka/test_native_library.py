@@ -16,8 +16,7 @@ from headrace_connectors.kafka.librdkafka import native_library
 from headrace_connectors.kafka.librdkafka.functions import MESSAGE, TopicPartitionList
 from headrace_connectors.kafka.librdkafka.native_library import layout_problem, library, unfit
 from headrace_connectors.kafka.sink.client_producer import ClientProducer
-from headrace_connectors.kafka.sink.native_producer import NativeProducer
-from headrace_connectors.kafka.sink.producers import open_producer
+from headrace_connectors.kafka.sink.producers import NativeProducer, open_producer
 
 NAMES = ("err", "topic", "partition", "payload", "len", "key", "key_len", "offset", "private")
 

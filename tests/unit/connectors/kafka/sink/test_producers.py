@@ -11,7 +11,7 @@ import pytest
 from headrace.core.errors import InternalError
 from headrace_connectors.kafka.librdkafka.native_library import library
 from headrace_connectors.kafka.sink.client_producer import ClientProducer
-from headrace_connectors.kafka.sink.native_producer import NativeProducer
+from headrace_connectors.kafka.sink.producers import NativeProducer
 from headrace_connectors.kafka.sink.records import Records
 
 Producer = NativeProducer | ClientProducer

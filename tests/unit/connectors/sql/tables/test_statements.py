@@ -22,8 +22,8 @@ from headrace_connectors.sql.tables.statements import delete_all, last_of_part, 
 from headrace_connectors.sql.tables.tables import create_statement, made_table, plain, plain_staged
 from headrace_connectors.sql.tables.target import DELETE, Target
 from headrace_connectors.sql.writing import row_buffer
-from headrace_connectors.sql.writing.load import _insert_objects, as_csv, as_objects
 from headrace_connectors.sql.writing.row_buffer import RowBuffer
+from headrace_connectors.sql.writing.writers import _insert_objects, as_csv, as_objects
 
 SCHEMA = schema_of({"at": "timestamp", "l": "[int64]", "raw": "binary", "d": "date", "n": "decimal(4,2)"})
 MOMENT = datetime(2024, 1, 2, 3, 4, 5, 6, UTC)

@@ -13,7 +13,7 @@ from headrace.core.signals import Watermark
 from headrace.operators.chain import MAIN, Receiver
 from headrace.spark.levels.envelope import Envelope, Kind, decode_partials, decode_rows
 from headrace.spark.levels.levels import levels_of
-from headrace.spark.task.output import combining_end
+from headrace.spark.task.output import outlets
 from headrace.spark.task.output.outlets import Outgoing, outgoing
 from unit.spark.plans import COUNT, TIMED, plan_of
 
@@ -72,7 +72,7 @@ def test_rows_whose_keys_do_not_repeat_go_as_they_are() -> None:
 
 
 def test_the_first_rows_tell(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(combining_end, "COMBINED_ROWS", 4)
+    monkeypatch.setattr(outlets, "COMBINED_ROWS", 4)
     sent = Sent()
     sent.rows("a", "b", "c", "d")
     sent.rows(*"a" * 40)

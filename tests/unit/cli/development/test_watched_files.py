@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from headrace.local.dev.watched_files import changed, look
+from headrace.cli.development.dev import changed, look
 
 
 @pytest.fixture

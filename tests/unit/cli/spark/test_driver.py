@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import typer
 
-from headrace.cli.spark.kubernetes_driver import driver_files, not_submitted, print_end
+from headrace.cli.spark.driver import driver_files, not_submitted, print_end
 from headrace.spark.cluster.kubernetes_pods import PodStatus
 from headrace.spec.reading.read import pipeline_from_dict
 
