@@ -13,7 +13,7 @@ import pytest
 
 from headrace.core.reporting import FAILED
 from headrace.operators import row_errors
-from headrace.operators.lateness_histogram import LatenessHistogram
+from headrace.operators.chain import LatenessHistogram
 from headrace.spec.reading.read import pipeline_from_dict
 from headrace.worker.slot.status_report import StatusReport
 from headrace.worker.task.first_rows import FirstRowsCount
