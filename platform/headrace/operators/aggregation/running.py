@@ -30,7 +30,7 @@ from headrace.operators.aggregation.snapshots import GROUPS, NO_WINDOW, SavedSta
 from headrace.operators.operator import Collector
 from headrace.operators.row_errors import RowErrors
 from headrace.state.snapshot import Chunk, RestoredStates, StateSnapshot
-from headrace.state.table.table import FRAMES_RECENT_MAX, FRAMES_SEARCHED_MAX, Table
+from headrace.state.table import FRAMES_RECENT_MAX, FRAMES_SEARCHED_MAX, Table
 
 LATEST = f"{MAX}ts"
 """State column: the greatest event time aggregated for a key."""

@@ -27,6 +27,7 @@ from headrace import __version__
 from headrace.core.errors import ExternalError, HeadraceError, InternalError, UnreachableError, UserError
 from headrace.core.files.private_files import PRIVATE_FILE
 from headrace.core.files.replaced_file import replace_file
+from headrace.core.retry import Backoff
 from headrace.core.text.plural import plural
 from headrace.processes.spawning import SpawnStarter, Starter
 from headrace.rpc.client import ClientHandlers, ControlClient, CoordinatorAccess
@@ -56,7 +57,6 @@ from headrace.worker.supervision.recent_logs import RecentLines, all_logs
 from headrace.worker.supervision.slot_log import prune_logs
 from headrace.worker.supervision.slot_process import SlotHandlers, SlotProcess, SlotSetup, SlotState
 from headrace.worker.supervision.stacks import all_stacks
-from headrace.worker.supervision.start_backoff import StartBackoff
 from headrace.worker.supervision.worker_folder import WorkerFolder
 from headrace.worker.supervision.worker_load import LoadMeter
 
@@ -456,3 +456,30 @@ def _end_slot(slot: SlotProcess, deadline_s: float) -> None:
         slot.kill("killed at the end of its worker")
         slot.wait(LEAVE_SECONDS)
     slot.end()
+
+
+# ---- when a slot is replaced -----------------------------------------------------------------------------------------
+
+BACKOFF = Backoff(first_s=0.2, max_s=10.0)
+SOON_SECONDS = 10.0
+"""The death of a slot that lived longer than this is not a failed start."""
+
+
+class StartBackoff:
+    """The time from which the next slot may start. Times in seconds of any monotonic clock."""
+
+    def __init__(self) -> None:
+        self._wait_s = 0.0
+        self._from_s = 0.0
+
+    def may_start(self, now_s: float) -> bool:
+        """Whether a slot may be started now."""
+        return now_s >= self._from_s
+
+    def ended(self, now_s: float, lived_s: float, *, healthy: bool) -> None:
+        """Notes the end of a slot. healthy: it had begun an attempt, or left on command."""
+        if healthy or lived_s > SOON_SECONDS:
+            self._wait_s = self._from_s = 0.0
+        else:
+            self._wait_s = BACKOFF.next_s(self._wait_s)
+            self._from_s = now_s + self._wait_s
