@@ -13,10 +13,10 @@ import pytest
 
 from headrace.core.reporting import FAILED
 from headrace.operators import row_errors
-from headrace.operators.lateness_histogram import LatenessHistogram
+from headrace.operators.chain import LatenessHistogram
 from headrace.spec.reading.read import pipeline_from_dict
 from headrace.worker.slot.status_report import StatusReport
-from headrace.worker.task.first_rows import FirstRowsCount
+from headrace.worker.task.ingest import FirstRowsCount
 from headrace.worker.task.key_sample import KeySample
 from headrace_connectors.memory import open_collected
 from support.control.slots import Attempt, deployed

@@ -13,8 +13,7 @@ from dataclasses import dataclass, field, replace
 
 from headrace.core.errors import Problem
 from headrace.plan.needs import settle_needs
-from headrace.plan.node_planners.dead_letter_sinks import dead_letter_sinks
-from headrace.plan.node_planners.sinks import plan_sink
+from headrace.plan.node_planners.sinks import dead_letter_sinks, plan_sink
 from headrace.plan.node_planners.sources import plan_source
 from headrace.plan.nodes import LogicalNode, reference
 from headrace.plan.partitioning import Forward

@@ -75,7 +75,7 @@ class PartitionFigures(Document):
 
 
 class FirstRows(Document):
-    """Facts about the first rows of a source subtask (`worker.task.first_rows`).
+    """Facts about the first rows of a source subtask (`worker.task.ingest`).
 
     rows       how many of them have been looked at
     all_null   columns that are NULL in all of them

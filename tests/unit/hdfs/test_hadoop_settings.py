@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from headrace.core.errors import UserError
-from headrace.hdfs.hadoop_settings import hadoop_settings, read_settings
+from headrace.hdfs.connection import hadoop_settings, read_settings
 from support.hadoop.settings import write_settings
 
 

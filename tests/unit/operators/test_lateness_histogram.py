@@ -11,7 +11,7 @@ from hypothesis import given
 
 from headrace.core.batch import TS, WM
 from headrace.core.late_buckets import BUCKETS_MAX, GROWTH, merged, quantile_ms
-from headrace.operators.lateness_histogram import LatenessHistogram
+from headrace.operators.chain import LatenessHistogram
 
 
 def frame(lateness_ms: list[int]) -> pl.DataFrame:

@@ -103,7 +103,7 @@ def test_the_rows_of_the_golden_whatever_is_drawn(
 def increment_by_increment(flow: Flow, inputs: Path, folder: Path, draw: random.Random) -> None:
     """Follows the flow to its end, one driver after the other, and checks its rows."""
     with in_memory(flow, inputs) as run, pytest.MonkeyPatch.context() as patch:
-        patch.setattr("headrace.operators.aggregation.key_buckets.BUCKET_ROWS_MAX", draw.choice([1, 5, 4_096]))
+        patch.setattr("headrace.operators.aggregation.running.BUCKET_ROWS_MAX", draw.choice([1, 5, 4_096]))
         patch.setattr("headrace.spark.task.open_task.UNITS_MAX", draw.choice([1, 3, 32]))
         patch.setattr("headrace.operators.window.operator._PORTIONS_MAX", draw.choice([1, 2, 8]))
         patch.setattr("headrace.spark.task.spilling_chain.MEASURE_BYTES", 10_000)

@@ -6,7 +6,7 @@ import polars as pl
 import pytest
 
 from headrace.core.errors import ExternalError
-from headrace.state.dtype_text import dtype_of
+from headrace.state.parquet import dtype_of
 
 TYPES = (
     pl.Boolean(), pl.Int32(), pl.Int64(), pl.Int128(), pl.UInt64(), pl.Float32(), pl.Float64(), pl.String(),

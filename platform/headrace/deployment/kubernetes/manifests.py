@@ -5,7 +5,7 @@
     Service NAME-control      the control plane for workers; headless, because only the leader listens
     ConfigMap NAME-headrace   the template of workers: no secret is in it
     Secret NAME-headrace      the token and the ledger's key: made once, never replaced
-    Secret NAME-tls           certificate, key and authority of its processes (`certificates`)
+    Secret NAME-tls           certificate, key and authority of its processes (`deployer`)
     Secret NAME-work          of a cluster that serves one job or application: that work
 
 and those of `protections`. A user's own ConfigMap or Secret may have the cluster's name, which is that of a job, so

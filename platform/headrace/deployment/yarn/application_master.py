@@ -47,18 +47,7 @@ from headrace.leadership.published_leader import PublishedLeader, published_url
 from headrace.resources.driver import ResourceTarget
 from headrace.resources.worker_order import WorkerOrder
 from headrace.resources.yarn import WorkerContainers
-from headrace.yarn.container import (
-    AUTHORITY,
-    FILE_SECRET,
-    KEY,
-    NODE_VARIABLE,
-    TOKEN,
-    TOKEN_LOCATION,
-    VARIABLE_SECRET,
-    container_home,
-    secret_file,
-    secrets_of,
-)
+from headrace.yarn import container
 from headrace.yarn.java import find_hadoop_client
 from headrace.yarn.jvm import JvmConfig, settings_for
 from headrace.yarn.kerberos import KeytabLogin, with_tokens
@@ -182,16 +171,18 @@ def main() -> None:
 
 def run(application: ApplicationFile, starter: Starter) -> None:
     """Runs one attempt. Returns once the application is unregistered. Raises UserError, ExternalError."""
-    folder = secret_file(TOKEN).parent
+    folder = container.secret_file(container.TOKEN).parent
     certificates = ClusterCertificates(folder, application.name) if application.spec.tls else None
-    credentials = WorkerCredentials(worker_secrets(Path(os.environ[TOKEN_LOCATION]).read_bytes()), certificates)
+    credentials = WorkerCredentials(
+        worker_secrets(Path(os.environ[container.TOKEN_LOCATION]).read_bytes()), certificates
+    )
     master = ApplicationMaster(master_config(application, os.environ, credentials))
     renewal = SecretRenewal(
         token_source(application, os.environ),
         certificates,
         credentials=credentials,
         nodes=master.nodes,
-        host=os.environ[NODE_VARIABLE],
+        host=os.environ[container.NODE_VARIABLE],
         folder=folder,
     )
     master.start()
@@ -217,7 +208,7 @@ def run(application: ApplicationFile, starter: Starter) -> None:
 
 def _fail(application: ApplicationFile, master: ApplicationMaster, error: UserError) -> None:
     """Ends the application with an error. YARN accepts the end of registered attempts only."""
-    master.register(MasterAddress(os.environ[NODE_VARIABLE], 0, ""), patience_s=RESOURCE_MANAGER_SECONDS)
+    master.register(MasterAddress(os.environ[container.NODE_VARIABLE], 0, ""), patience_s=RESOURCE_MANAGER_SECONDS)
     master.finish(FinalStatus.FAILED, str(error), application.staging)
 
 
@@ -258,11 +249,11 @@ def coordinator_config(application: ApplicationFile, environment: Mapping[str, s
     spec = application.spec
     workers = ResourcesConfig(ResourceTarget.YARN, spec.workers.provisioning, published_url(application.ledger))
     return CoordinatorConfig(
-        home=container_home(),
-        host=environment[NODE_VARIABLE],
-        token_file=secret_file(TOKEN),
-        tls=tls_files(secret_file(TOKEN).parent) if spec.tls else None,
-        ledger=SharedLedger(application.ledger, secret_file(KEY), spec.checkpoints),
+        home=container.container_home(),
+        host=environment[container.NODE_VARIABLE],
+        token_file=container.secret_file(container.TOKEN),
+        tls=tls_files(container.secret_file(container.TOKEN).parent) if spec.tls else None,
+        ledger=SharedLedger(application.ledger, container.secret_file(container.KEY), spec.checkpoints),
         resources=workers,
     )
 
@@ -274,7 +265,7 @@ def token_source(application: ApplicationFile, environment: Mapping[str, str]) -
         return None
     urls = with_tokens((application.staging, application.ledger, spec.checkpoints))
     login = KeytabLogin(spec.kerberos.principal, Path(KEYTAB_LINK))
-    return TokenSource(login, urls, container_home() / "jvm-tokens", environment)
+    return TokenSource(login, urls, container.container_home() / "jvm-tokens", environment)
 
 
 def master_config(
@@ -283,18 +274,18 @@ def master_config(
     """The ApplicationMaster's."""
     workers = application.spec.workers
     hadoop = find_hadoop_client(environment)
-    jvm = JvmConfig(hadoop, container_home() / "jvm", environment, settings_for(RESOURCE_MANAGER_SECONDS))
+    jvm = JvmConfig(hadoop, container.container_home() / "jvm", environment, settings_for(RESOURCE_MANAGER_SECONDS))
     containers = ContainerRequests(workers.size, workers.priority, workers.node_label)
     return MasterConfig(jvm, containers, credentials)
 
 
 def worker_secrets(credentials: bytes) -> Mapping[str, bytes]:
     """The part of the ApplicationMaster's credentials for workers: not the keys of the ledger and of the authority."""
-    named = {f"{FILE_SECRET}{TOKEN}", f"{FILE_SECRET}{AUTHORITY}"}
+    named = {f"{container.FILE_SECRET}{container.TOKEN}", f"{container.FILE_SECRET}{container.AUTHORITY}"}
     return {
         alias: secret
-        for alias, secret in secrets_of(credentials).items()
-        if alias in named or alias.startswith(VARIABLE_SECRET)
+        for alias, secret in container.secrets_of(credentials).items()
+        if alias in named or alias.startswith(container.VARIABLE_SECRET)
     }
 
 

@@ -21,21 +21,12 @@ from headrace.core.errors import ExternalError, HeadraceError, InternalError, Un
 from headrace.core.network.entrance import Entrance
 from headrace.exchange.edge.adaptive_bounds import ChannelBounds
 from headrace.exchange.mailbox import Mailbox, TaskCancelledError
+from headrace.exchange.network import wire
 from headrace.exchange.network.dialling import Address, prepare_tcp
 from headrace.exchange.network.encryption import PLAIN_REFUSED, Encryption, is_plain_call
 from headrace.exchange.network.handshake import HandshakeSocket, Identity, Kind, challenge
 from headrace.exchange.network.link import Link, LinkTimes
 from headrace.exchange.network.stream import shut
-from headrace.exchange.network.wire import (
-    BatchDecoder,
-    Buffer,
-    Credit,
-    FrameType,
-    Header,
-    decode_open,
-    decode_signal,
-    encode_credit,
-)
 
 CONNECTIONS_MAX = 1_024
 """Most incoming connections at once; a further one is closed immediately."""
@@ -267,10 +258,10 @@ class _Incoming:
             self._link = link = Link(self._socket, name, self._listener.times, self._on_frame, self._on_end)
         return link
 
-    def _on_frame(self, header: Header, payload: Buffer) -> None:
+    def _on_frame(self, header: wire.Header, payload: wire.Buffer) -> None:
         if self._attempt is None or self._link is None:
             raise InternalError(f"malformed stream: {header.type.name} before the greeting")
-        if header.type is FrameType.OPEN:
+        if header.type is wire.FrameType.OPEN:
             if header.channel in self._channels:
                 raise InternalError(f"malformed stream: channel {header.channel} is opened twice")
             self._channels[header.channel] = _IncomingChannel(self._attempt, self._link, header.channel, payload)
@@ -308,8 +299,8 @@ class _IncomingChannel:
     """The receiving end of one channel: decodes frames, appends to the mailbox, sends credit for rows that were
     taken."""
 
-    def __init__(self, attempt: _Attempt, link: Link, number: int, payload: Buffer) -> None:
-        name = decode_open(payload)
+    def __init__(self, attempt: _Attempt, link: Link, number: int, payload: wire.Buffer) -> None:
+        name = wire.decode_open(payload)
         try:
             mailbox = attempt.mailbox(name.task)
         except KeyError as error:
@@ -320,24 +311,24 @@ class _IncomingChannel:
         self._channel = name.channel
         self._link = link
         self._number = number
-        self._decoder = BatchDecoder()
+        self._decoder = wire.BatchDecoder()
         self._rows = 0
         self._bytes = 0
         bounds = mailbox.feed_remotely(name.channel, self._on_drained)
-        self._reported = Credit(0, 0, bounds)
-        link.send_if_up(number, encode_credit(self._reported))
+        self._reported = wire.Credit(0, 0, bounds)
+        link.send_if_up(number, wire.encode_credit(self._reported))
 
-    def on_frame(self, kind: FrameType, payload: Buffer) -> None:
+    def on_frame(self, kind: wire.FrameType, payload: wire.Buffer) -> None:
         """Handles a frame for this channel; called by the reading thread."""
         # once the attempt is torn down, frames are discarded until the peer's goodbye
         with contextlib.suppress(TaskCancelledError):
             match kind:
-                case FrameType.SCHEMA:
+                case wire.FrameType.SCHEMA:
                     self._decoder.on_schema(payload)
-                case FrameType.DATA:
+                case wire.FrameType.DATA:
                     self._mailbox.put(self._channel, self._decoder.decode(payload), len(payload))
                 case _:
-                    signal = decode_signal(kind, payload)
+                    signal = wire.decode_signal(kind, payload)
                     if signal is None:
                         raise InternalError(f"malformed stream: {kind.name} from a slot that sends")
                     self._mailbox.put(self._channel, signal)
@@ -354,8 +345,8 @@ class _IncomingChannel:
             or bounds != reported.bounds
         )
         if due:
-            self._reported = Credit(self._rows, self._bytes, bounds)
-            self._link.send_if_up(self._number, encode_credit(self._reported))
+            self._reported = wire.Credit(self._rows, self._bytes, bounds)
+            self._link.send_if_up(self._number, wire.encode_credit(self._reported))
 
 
 def _listening_tcp(host: str) -> socket.socket:

@@ -11,21 +11,11 @@ from headrace.core.errors import HeadraceError, InternalError
 from headrace.core.signals import Element
 from headrace.exchange.edge.rows import Rows
 from headrace.exchange.mailbox import TaskCancelledError
+from headrace.exchange.network import wire
 from headrace.exchange.network.dialling import Address, Callee, dial
 from headrace.exchange.network.encryption import Encryption
 from headrace.exchange.network.handshake import Identity
 from headrace.exchange.network.link import Link, LinkTimes
-from headrace.exchange.network.wire import (
-    BatchEncoder,
-    Buffer,
-    ChannelName,
-    Credit,
-    FrameType,
-    Header,
-    decode_credit,
-    encode_open,
-    encode_signal,
-)
 from headrace.exchange.outlet import Outlet
 from headrace.exchange.stopwatch import Stopwatch
 
@@ -69,7 +59,7 @@ class Connection:
         with self._lock:
             outlet = _RemoteOutlet(self._link, len(self._outlets), self._changed, self.raise_if_over)
             self._outlets.append(outlet)
-        self._link.send(outlet.number, encode_open(ChannelName(task, channel)))
+        self._link.send(outlet.number, wire.encode_open(wire.ChannelName(task, channel)))
         return outlet
 
     @property
@@ -85,10 +75,10 @@ class Connection:
         if self._over is not None:
             raise self._over
 
-    def _on_frame(self, header: Header, payload: Buffer) -> None:
-        if header.type is not FrameType.CREDIT:
+    def _on_frame(self, header: wire.Header, payload: wire.Buffer) -> None:
+        if header.type is not wire.FrameType.CREDIT:
             raise InternalError(f"malformed stream: {header.type.name} from a slot that reads")
-        credit = decode_credit(payload)
+        credit = wire.decode_credit(payload)
         with self._lock:
             if header.channel >= len(self._outlets):
                 raise InternalError(f"malformed stream: credit for channel {header.channel}, which was not opened")
@@ -111,7 +101,7 @@ class Connection:
 
     def close(self) -> None:
         """Sends a goodbye, ends the thread and closes the socket. Idempotent."""
-        self._link.close(FrameType.CANCEL if self._cancelled else FrameType.BYE)
+        self._link.close(wire.FrameType.CANCEL if self._cancelled else wire.FrameType.BYE)
         self._thread.join()
 
 
@@ -122,12 +112,12 @@ class _RemoteOutlet:
         self, link: Link, number: int, changed: threading.Condition, raise_if_over: Callable[[], None]
     ) -> None:
         self.number = number
-        self.credit: Credit | None = None
+        self.credit: wire.Credit | None = None
         """The newest credit from the receiver; set under the connection's lock."""
         self._link = link
         self._changed = changed
         self._raise_if_over = raise_if_over
-        self._encoder = BatchEncoder()
+        self._encoder = wire.BatchEncoder()
         self._rows = 0
         self._bytes = 0
         self._waited = Stopwatch()
@@ -147,7 +137,7 @@ class _RemoteOutlet:
                 self._put_rows(Rows.all_of(element))
             case _:
                 self._raise_if_over()
-                self._link.send(self.number, encode_signal(element))
+                self._link.send(self.number, wire.encode_signal(element))
 
     def _put_rows(self, rows: Rows) -> None:
         begin, end = 0, rows.height
@@ -160,7 +150,7 @@ class _RemoteOutlet:
             self._send(rows.slice(begin, height))
             begin += height
 
-    def _wait_for_credit(self) -> Credit:
+    def _wait_for_credit(self) -> wire.Credit:
         with self._changed:
             self._raise_if_over()
             if (credit := self._usable()) is not None:
@@ -171,7 +161,7 @@ class _RemoteOutlet:
                     self._raise_if_over()
             return credit
 
-    def _usable(self) -> Credit | None:
+    def _usable(self) -> wire.Credit | None:
         credit = self.credit
         # sent minus acknowledged: rows on the wire and in the receiver's mailbox
         if credit is None or not credit.bounds.has_room(self._rows - credit.rows, self._bytes - credit.bytes):
@@ -180,7 +170,7 @@ class _RemoteOutlet:
 
     def _send(self, piece: Rows) -> None:
         for frame in self._encoder.encode(piece):
-            if frame.type is FrameType.DATA:
+            if frame.type is wire.FrameType.DATA:
                 self._rows += piece.height
                 self._bytes += len(frame.payload)
             self._link.send(self.number, frame)

@@ -8,18 +8,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from headrace.deployment.kubernetes.cluster_spec import ClusterSpec
+from headrace.kubernetes_operator.decisions import steps
 from headrace.kubernetes_operator.decisions.job_steps import cluster_digest
 from headrace.kubernetes_operator.decisions.job_view import ClusterFacts, Identity, Moment, NoDesire
-from headrace.kubernetes_operator.decisions.steps import (
-    AddFinalizer,
-    ApplyCluster,
-    ClusterStep,
-    Delayed,
-    DeleteCluster,
-    RemoveFinalizer,
-    Result,
-    Wait,
-)
 from headrace.kubernetes_operator.resources.cluster_status import ClusterStatus
 from headrace.kubernetes_operator.resources.conditions import DEGRADED, READY, condition, dated
 
@@ -37,7 +28,7 @@ class ClusterResourceView:
     workers: int
     url: str | None
     now: Moment
-    result: Result | None = None
+    result: steps.Result | None = None
 
 
 def next_cluster_status(status: ClusterStatus, view: ClusterResourceView) -> ClusterStatus:
@@ -64,27 +55,27 @@ def next_cluster_status(status: ClusterStatus, view: ClusterResourceView) -> Clu
     )
 
 
-def next_cluster_step(status: ClusterStatus, view: ClusterResourceView) -> ClusterStep:
+def next_cluster_step(status: ClusterStatus, view: ClusterResourceView) -> steps.ClusterStep:
     """The step that follows."""
     identity = view.identity
     if identity.is_deleted:
         if not identity.is_kept:
-            return Wait(IDLE_SECONDS)
-        return DeleteCluster(identity.name) if view.facts.is_there else RemoveFinalizer()
+            return steps.Wait(IDLE_SECONDS)
+        return steps.DeleteCluster(identity.name) if view.facts.is_there else steps.RemoveFinalizer()
     if not identity.is_kept:
-        return AddFinalizer()
+        return steps.AddFinalizer()
     if isinstance(view.spec, ClusterSpec):
         digest = cluster_digest(view.spec)
         if not view.facts.deployed or view.facts.applied != digest or view.facts.renewal_due:
-            return ApplyCluster(identity.name, view.spec, digest)
-    return Wait(IDLE_SECONDS if status.state == "Leading" else BUSY_SECONDS)
+            return steps.ApplyCluster(identity.name, view.spec, digest)
+    return steps.Wait(IDLE_SECONDS if status.state == "Leading" else BUSY_SECONDS)
 
 
 def _trouble(view: ClusterResourceView) -> tuple[str, str]:
     """Reason and message of what is wrong; empty: nothing is known to be."""
     if isinstance(view.spec, NoDesire):
         return view.spec.reason, view.spec.message
-    if isinstance(view.result, Delayed):
+    if isinstance(view.result, steps.Delayed):
         return "NotApplied", view.result.message
     if view.facts.trouble:
         return "PodsDoNotRun", view.facts.trouble

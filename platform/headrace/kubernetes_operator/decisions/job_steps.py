@@ -17,21 +17,9 @@ from collections.abc import Sequence
 from typing import assert_never
 
 from headrace.deployment.kubernetes.cluster_spec import ClusterSpec
+from headrace.kubernetes_operator.decisions import steps
 from headrace.kubernetes_operator.decisions.job_machine import submission_key
 from headrace.kubernetes_operator.decisions.job_view import JobFacts, JobView, SnapshotFacts
-from headrace.kubernetes_operator.decisions.steps import (
-    AddFinalizer,
-    ApplyCluster,
-    CancelJob,
-    CreateSnapshot,
-    DeleteCluster,
-    DeleteSnapshot,
-    JobStep,
-    RemoveFinalizer,
-    StopJob,
-    Submit,
-    Wait,
-)
 from headrace.kubernetes_operator.resources.conditions import epoch_seconds
 from headrace.kubernetes_operator.resources.job import JobResourceStatus, JobSpec
 from headrace.kubernetes_operator.resources.snapshot_resource import SnapshotSpec
@@ -57,17 +45,17 @@ def noted(status: JobResourceStatus, view: JobView) -> JobResourceStatus:
     return status.model_copy(update=changes)
 
 
-def snapshot_step(status: JobResourceStatus, view: JobView) -> CreateSnapshot | DeleteSnapshot | None:
+def snapshot_step(status: JobResourceStatus, view: JobView) -> steps.CreateSnapshot | steps.DeleteSnapshot | None:
     """The next change of the job's snapshots; None: they are as they should be."""
     if view.spec is None or view.identity.is_deleted:
         return None
     if status.phase == "Running" and view.spec.savepoint_nonce not in {0, status.savepoint_nonce}:
         name = nonce_name(view.identity.name, view.spec.savepoint_nonce)
-        return CreateSnapshot(name, _spec(view.spec, view, disposal="keep"))
+        return steps.CreateSnapshot(name, _spec(view.spec, view, disposal="keep"))
     return _due(status, view, view.spec) or _surplus(status, view, view.spec)
 
 
-def _due(status: JobResourceStatus, view: JobView, spec: JobSpec) -> CreateSnapshot | None:
+def _due(status: JobResourceStatus, view: JobView, spec: JobSpec) -> steps.CreateSnapshot | None:
     if spec.snapshots is None or status.phase != "Running" or status.running_since is None:
         return None
     every_s = spec.snapshots.every_ms / 1_000
@@ -75,10 +63,10 @@ def _due(status: JobResourceStatus, view: JobView, spec: JobSpec) -> CreateSnaps
     last_s = max([epoch_seconds(status.running_since), *(each.created_s for each in _periodic(view))])
     if period <= int(last_s // every_s):
         return None
-    return CreateSnapshot(f"{_stem(view)}{period}", _spec(spec, view, disposal="delete"))
+    return steps.CreateSnapshot(f"{_stem(view)}{period}", _spec(spec, view, disposal="delete"))
 
 
-def _surplus(status: JobResourceStatus, view: JobView, spec: JobSpec) -> DeleteSnapshot | None:
+def _surplus(status: JobResourceStatus, view: JobView, spec: JobSpec) -> steps.DeleteSnapshot | None:
     """The oldest snapshot beyond those to keep. Failed ones count for themselves: they push out none that completed."""
     if spec.snapshots is None:
         return None
@@ -89,7 +77,7 @@ def _surplus(status: JobResourceStatus, view: JobView, spec: JobSpec) -> DeleteS
             each for each in same[spec.snapshots.keep :] if each.location is None or each.location != status.origin
         ]
         if surplus:
-            return DeleteSnapshot(surplus[-1].name)
+            return steps.DeleteSnapshot(surplus[-1].name)
     return None
 
 
@@ -116,21 +104,21 @@ BUSY_SECONDS, IDLE_SECONDS = 0.5, 5.0
 _DIGEST_CHARACTERS = 16
 
 
-def next_step(status: JobResourceStatus, view: JobView) -> JobStep:
+def next_step(status: JobResourceStatus, view: JobView) -> steps.JobStep:
     """The step that the recorded status asks for."""
     if view.identity.is_deleted and not view.identity.is_kept:
-        return Wait(IDLE_SECONDS)
+        return steps.Wait(IDLE_SECONDS)
     if not view.identity.is_deleted and not view.identity.is_kept:
-        return AddFinalizer()
+        return steps.AddFinalizer()
     match status.phase:
         case "Stopped" | "Ended":
             return _without_job(status, view)
         case "Submitting":
             return _given_up(view) or _submit(status, view)
         case "Starting":
-            return _applied(view) or Wait(BUSY_SECONDS)
+            return _applied(view) or steps.Wait(BUSY_SECONDS)
         case "Running":
-            return _applied(view) or snapshot_step(status, view) or Wait(IDLE_SECONDS)
+            return _applied(view) or snapshot_step(status, view) or steps.Wait(IDLE_SECONDS)
         case "Stopping":
             return _given_up(view) or _stop(status, view)
         case _:
@@ -142,43 +130,43 @@ def cluster_digest(spec: ClusterSpec) -> str:
     return hashlib.sha256(spec.model_dump_json(by_alias=True).encode()).hexdigest()[:_DIGEST_CHARACTERS]
 
 
-def _without_job(status: JobResourceStatus, view: JobView) -> JobStep:
+def _without_job(status: JobResourceStatus, view: JobView) -> steps.JobStep:
     own_cluster = None if view.spec is None else view.spec.own_cluster
     # one that is to be started again would be deleted for nothing
     is_idle = view.identity.is_deleted or status.phase == "Ended" or _is_suspended(view)
     if own_cluster is not None and is_idle and view.cluster.is_there:
-        return DeleteCluster(view.identity.name)
+        return steps.DeleteCluster(view.identity.name)
     if view.identity.is_deleted:
-        return RemoveFinalizer()
-    return snapshot_step(status, view) or Wait(IDLE_SECONDS)
+        return steps.RemoveFinalizer()
+    return snapshot_step(status, view) or steps.Wait(IDLE_SECONDS)
 
 
 def _is_suspended(view: JobView) -> bool:
     return view.spec is not None and view.spec.state == "suspended"
 
 
-def _given_up(view: JobView) -> DeleteCluster | None:
+def _given_up(view: JobView) -> steps.DeleteCluster | None:
     """A deleted job whose own cluster does not come up: the job goes with the cluster, unless it owes a savepoint."""
     owes = view.spec is None or view.spec.own_cluster is None or view.spec.on_delete == "savepoint"
     if not view.identity.is_deleted or owes or view.cluster.leads or not view.cluster.is_there:
         return None
-    return DeleteCluster(view.identity.name)
+    return steps.DeleteCluster(view.identity.name)
 
 
-def _submit(status: JobResourceStatus, view: JobView) -> JobStep:
+def _submit(status: JobResourceStatus, view: JobView) -> steps.JobStep:
     applied = _applied(view)
     if applied is not None:
         return applied
     if not view.cluster.leads or status.target is None:
-        return Wait(BUSY_SECONDS)
+        return steps.Wait(BUSY_SECONDS)
     origin = None if status.starts_empty else status.origin
     # the cluster has shown the end of the job before, whose journal may lack it if the coordinator died; a savepoint
     # that the user names for the first job may be one of a job that runs
     takes_over = origin is not None and status.job_id is not None
-    return Submit(status.target, submission_key(status, view), origin, takes_over)
+    return steps.Submit(status.target, submission_key(status, view), origin, takes_over)
 
 
-def _applied(view: JobView) -> ApplyCluster | None:
+def _applied(view: JobView) -> steps.ApplyCluster | None:
     """Applies the job's own cluster if it differs from the spec."""
     own_cluster = None if view.spec is None else view.spec.own_cluster
     if own_cluster is None or view.identity.is_deleted:
@@ -186,21 +174,21 @@ def _applied(view: JobView) -> ApplyCluster | None:
     digest = cluster_digest(own_cluster)
     if view.cluster.deployed and view.cluster.applied == digest and not view.cluster.renewal_due:
         return None
-    return ApplyCluster(view.identity.name, own_cluster, digest)
+    return steps.ApplyCluster(view.identity.name, own_cluster, digest)
 
 
-def _stop(status: JobResourceStatus, view: JobView) -> JobStep:
+def _stop(status: JobResourceStatus, view: JobView) -> steps.JobStep:
     stop, target = status.stop, status.target
     assert stop is not None and target is not None, "a job runs"
     if not isinstance(view.job, JobFacts):
-        return Wait(BUSY_SECONDS)
+        return steps.Wait(BUSY_SECONDS)
     match stop.way:
         case "cut" if view.job.state not in {"STOPPING", "CANCELLING"}:
             folder = None if view.spec is None else view.spec.savepoint_folder
-            return StopJob(target.cluster, view.job.job_id, folder)
+            return steps.StopJob(target.cluster, view.job.job_id, folder)
         case "cancel" if view.job.state != "CANCELLING":
-            return CancelJob(target.cluster, view.job.job_id)
+            return steps.CancelJob(target.cluster, view.job.job_id)
         case "cut" | "cancel":
-            return Wait(BUSY_SECONDS)
+            return steps.Wait(BUSY_SECONDS)
         case _:
             assert_never(stop.way)

@@ -16,20 +16,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, assert_never
 
+from headrace.kubernetes_operator.decisions import steps
 from headrace.kubernetes_operator.decisions.job_view import FINAL_STATES, Identity, Moment
-from headrace.kubernetes_operator.decisions.steps import (
-    AddFinalizer,
-    Delayed,
-    Disposed,
-    DisposeSavepoint,
-    RemoveFinalizer,
-    Result,
-    SavepointRefused,
-    SnapshotStep,
-    TakeSavepoint,
-    Triggered,
-    Wait,
-)
 from headrace.kubernetes_operator.resources.conditions import DEGRADED, READY, Condition, condition, dated
 from headrace.kubernetes_operator.resources.snapshot_resource import SnapshotSpec, SnapshotStatus
 
@@ -64,7 +52,7 @@ class SnapshotView:
     trigger: TriggerFacts | None
     taken: str | None
     now: Moment
-    result: Result | None = None
+    result: steps.Result | None = None
 
 
 def next_snapshot_status(status: SnapshotStatus, view: SnapshotView) -> SnapshotStatus:
@@ -86,20 +74,20 @@ def next_snapshot_status(status: SnapshotStatus, view: SnapshotView) -> Snapshot
     )
 
 
-def next_snapshot_step(status: SnapshotStatus, view: SnapshotView) -> SnapshotStep:
+def next_snapshot_step(status: SnapshotStatus, view: SnapshotView) -> steps.SnapshotStep:
     """The step that the recorded status asks for."""
     if view.identity.is_deleted:
         return _deletion(status, view)
     if not view.identity.is_kept:
-        return AddFinalizer()
+        return steps.AddFinalizer()
     match status.phase:
         case "InProgress" if status.trigger is None and view.taken is None and view.job_id == status.job_id:
             assert status.job_id is not None, "the phase has one"
-            return TakeSavepoint(view.cluster, status.job_id, own_folder(view))
+            return steps.TakeSavepoint(view.cluster, status.job_id, own_folder(view))
         case "Pending" | "InProgress":
-            return Wait(BUSY_SECONDS)
+            return steps.Wait(BUSY_SECONDS)
         case "Completed" | "Failed":
-            return Wait(IDLE_SECONDS)
+            return steps.Wait(IDLE_SECONDS)
         case _:
             assert_never(status.phase)
 
@@ -119,9 +107,9 @@ def _advance(status: SnapshotStatus, view: SnapshotView) -> SnapshotStatus:
             return _changed(status, phase="Failed")
         case "InProgress" if view.taken is not None:
             return _completed(status, view, view.taken)
-        case "InProgress" if isinstance(view.result, Triggered) and view.result.job_id == status.job_id:
+        case "InProgress" if isinstance(view.result, steps.Triggered) and view.result.job_id == status.job_id:
             return _changed(status, trigger=view.result.trigger)
-        case "InProgress" if isinstance(view.result, SavepointRefused):
+        case "InProgress" if isinstance(view.result, steps.SavepointRefused):
             return _changed(status, phase="Failed")
         case "InProgress" if view.trigger is not None and view.trigger.status == "completed":
             return _completed(status, view, view.trigger.path)
@@ -144,12 +132,12 @@ def _failure(after: SnapshotStatus, before: SnapshotStatus, view: SnapshotView) 
     if after.phase == "Failed" and before.phase == "Failed":
         return _said(before.conditions)
     if after.phase == "Failed":
-        if isinstance(view.result, SavepointRefused):
+        if isinstance(view.result, steps.SavepointRefused):
             return view.result.message
         if view.trigger is not None and view.trigger.message:
             return view.trigger.message
         return "the job has ended, or another one has taken its place"
-    return view.result.message if isinstance(view.result, Delayed) else ""
+    return view.result.message if isinstance(view.result, steps.Delayed) else ""
 
 
 def _waits(status: SnapshotStatus, view: SnapshotView) -> str:
@@ -162,16 +150,16 @@ def _said(conditions: tuple[Condition, ...]) -> str:
     return next((each.message for each in conditions if each.type == DEGRADED), "")
 
 
-def _deletion(status: SnapshotStatus, view: SnapshotView) -> SnapshotStep:
+def _deletion(status: SnapshotStatus, view: SnapshotView) -> steps.SnapshotStep:
     if not view.identity.is_kept:
-        return Wait(IDLE_SECONDS)
+        return steps.Wait(IDLE_SECONDS)
     # one whose outcome is not known yet would leave files behind
     if status.phase == "InProgress" and status.trigger is not None:
-        return Wait(BUSY_SECONDS)
+        return steps.Wait(BUSY_SECONDS)
     goes_along = view.spec is not None and view.spec.disposal == "delete"
-    if status.location is not None and goes_along and not isinstance(view.result, Disposed):
-        return DisposeSavepoint(status.location)
-    return RemoveFinalizer()
+    if status.location is not None and goes_along and not isinstance(view.result, steps.Disposed):
+        return steps.DisposeSavepoint(status.location)
+    return steps.RemoveFinalizer()
 
 
 def _changed(status: SnapshotStatus, **changes: object) -> SnapshotStatus:

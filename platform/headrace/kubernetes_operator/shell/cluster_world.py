@@ -8,21 +8,13 @@ from typing import assert_never
 from headrace.deployment.kubernetes.cluster_spec import CLUSTER_NAME, ClusterSpec
 from headrace.kubernetes.connection import Connection
 from headrace.kubernetes.documents import Document
+from headrace.kubernetes_operator.decisions import steps
 from headrace.kubernetes_operator.decisions.cluster_machine import (
     ClusterResourceView,
     next_cluster_status,
     next_cluster_step,
 )
 from headrace.kubernetes_operator.decisions.job_view import Moment, NoDesire
-from headrace.kubernetes_operator.decisions.steps import (
-    AddFinalizer,
-    ApplyCluster,
-    ClusterStep,
-    DeleteCluster,
-    RemoveFinalizer,
-    Result,
-    Wait,
-)
 from headrace.kubernetes_operator.resources.cluster_status import ClusterStatus
 from headrace.kubernetes_operator.resources.conditions import announcements
 from headrace.kubernetes_operator.resources.kinds import CLUSTER
@@ -42,7 +34,7 @@ class ClusterWorld:
         self._clusters = ClusterAccess(connection)
         self._object = OwnObject(key, connection)
 
-    def decide(self, result: Result | None) -> Decision[ClusterStatus, ClusterStep] | None:
+    def decide(self, result: steps.Result | None) -> Decision[ClusterStatus, steps.ClusterStep] | None:
         """Observes the object and the cluster. Raises ExternalError."""
         document = self._object.read()
         if document is None:
@@ -62,23 +54,23 @@ class ClusterWorld:
         status = status_of(document, ClusterStatus)
         return Decision(status, next_cluster_status(status, view), next_cluster_step(status, view))
 
-    def record(self, decision: Decision[ClusterStatus, ClusterStep]) -> None:
+    def record(self, decision: Decision[ClusterStatus, steps.ClusterStep]) -> None:
         """Writes the status, then events. Raises ConflictError, ExternalError."""
         before, after = decision.status, decision.after
         said = announcements(before.conditions, after.conditions, phase_before=before.state, phase=after.state)
         self._object.record(after, said, self._clock().text)
 
-    def act(self, step: ClusterStep) -> Result | None:
+    def act(self, step: steps.ClusterStep) -> steps.Result | None:
         """Executes a step. Raises ExternalError, UserError."""
         match step:
-            case Wait():
+            case steps.Wait():
                 pass
-            case AddFinalizer() | RemoveFinalizer():
-                self._object.set_kept(is_kept=isinstance(step, AddFinalizer))
-            case ApplyCluster(name, spec, digest):
+            case steps.AddFinalizer() | steps.RemoveFinalizer():
+                self._object.set_kept(is_kept=isinstance(step, steps.AddFinalizer))
+            case steps.ApplyCluster(name, spec, digest):
                 owner = Owner.of(CLUSTER, self._object.document)
                 self._clusters.apply(name, self._key.namespace, spec, digest=digest, owner=owner)
-            case DeleteCluster(name):
+            case steps.DeleteCluster(name):
                 owner = Owner.of(CLUSTER, self._object.document)
                 self._clusters.delete(name, self._key.namespace, owner=owner)
             case _:

@@ -14,6 +14,7 @@ from headrace.core.errors import ExternalError, HeadraceError, InvalidPipelineEr
 from headrace.kubernetes.connection import Connection
 from headrace.kubernetes.documents import Document, metadata_of
 from headrace.kubernetes.refusals import AlreadyExistsError, ConflictError, NotFoundError
+from headrace.kubernetes_operator.decisions import steps
 from headrace.kubernetes_operator.decisions.job_conditions import next_status
 from headrace.kubernetes_operator.decisions.job_steps import next_step
 from headrace.kubernetes_operator.decisions.job_view import (
@@ -26,24 +27,6 @@ from headrace.kubernetes_operator.decisions.job_view import (
     Moment,
     NoDesire,
     SnapshotFacts,
-)
-from headrace.kubernetes_operator.decisions.steps import (
-    AddFinalizer,
-    ApplyCluster,
-    CancelJob,
-    CreateSnapshot,
-    Delayed,
-    DeleteCluster,
-    DeleteSnapshot,
-    JobStep,
-    Refused,
-    RemoveFinalizer,
-    Result,
-    StopFailed,
-    StopJob,
-    Submit,
-    Submitted,
-    Wait,
 )
 from headrace.kubernetes_operator.resources.conditions import announcements, epoch_seconds
 from headrace.kubernetes_operator.resources.job import JobResourceStatus, JobSpec
@@ -61,7 +44,9 @@ FILE = "pipeline"
 """Names the pipeline in problems: `pipeline:7:3: ..`."""
 
 
-def submit(client: Client, step: Submit, variables: Mapping[str, str]) -> Submitted | Refused | Delayed:
+def submit(
+    client: Client, step: steps.Submit, variables: Mapping[str, str]
+) -> steps.Submitted | steps.Refused | steps.Delayed:
     """Reads the pipeline and submits it. variables: values of `${NAME}`, never the operator's own environment."""
     try:
         loaded = load_text(step.spec.pipeline, FILE, environ=variables)
@@ -70,7 +55,7 @@ def submit(client: Client, step: Submit, variables: Mapping[str, str]) -> Submit
     except InvalidPipelineError as error:
         return _invalid(step, error.problems)
     except UserError as error:
-        return Refused(step.key, "InvalidPipeline", str(error))
+        return steps.Refused(step.key, "InvalidPipeline", str(error))
     request = SubmitRequest(
         pipeline=file_form(loaded.pipeline),
         parallelism=step.spec.parallelism,
@@ -81,18 +66,20 @@ def submit(client: Client, step: Submit, variables: Mapping[str, str]) -> Submit
         key=step.key,
     )
     try:
-        return Submitted(step.key, client.submit(request))
+        return steps.Submitted(step.key, client.submit(request))
     except InvalidPipelineError as error:
         return _invalid(step, [_located(problem, loaded) for problem in error.problems])
     except (UserError, ExternalError) as error:
         if error.retry:
-            return Delayed(str(error))
-        return Refused(step.key, "Refused" if isinstance(error, UserError) else "ClusterFailed", str(error))
+            return steps.Delayed(str(error))
+        return steps.Refused(step.key, "Refused" if isinstance(error, UserError) else "ClusterFailed", str(error))
 
 
-def _invalid(step: Submit, problems: Iterable[Problem]) -> Refused:
+def _invalid(step: steps.Submit, problems: Iterable[Problem]) -> steps.Refused:
     is_object = step.spec.pipeline.startswith("{")
-    return Refused(step.key, "InvalidPipeline", "\n".join(_text(problem, by_path=is_object) for problem in problems))
+    return steps.Refused(
+        step.key, "InvalidPipeline", "\n".join(_text(problem, by_path=is_object) for problem in problems)
+    )
 
 
 def _text(problem: Problem, *, by_path: bool) -> str:
@@ -128,7 +115,7 @@ class JobWorld:
 
     # ---- decide --------------------------------------------------------------------------------------------------
 
-    def decide(self, result: Result | None) -> Decision[JobResourceStatus, JobStep] | None:
+    def decide(self, result: steps.Result | None) -> Decision[JobResourceStatus, steps.JobStep] | None:
         """Observes the object, its cluster, its job and its snapshots. Raises ExternalError."""
         document = self._object.read()
         if document is None:
@@ -138,7 +125,7 @@ class JobWorld:
         after = next_status(status, view)
         return Decision(status, after, next_step(status, view), keeps_result=after.phase == status.phase)
 
-    def _view(self, document: Document, status: JobResourceStatus, result: Result | None) -> JobView:
+    def _view(self, document: Document, status: JobResourceStatus, result: steps.Result | None) -> JobView:
         read = spec_of(document, JobSpec)
         spec = None if isinstance(read, NoDesire) else read
         desired = read if isinstance(read, NoDesire) else run_spec_of(document, read, self._connection)
@@ -183,7 +170,7 @@ class JobWorld:
 
     # ---- record --------------------------------------------------------------------------------------------------
 
-    def record(self, decision: Decision[JobResourceStatus, JobStep]) -> None:
+    def record(self, decision: Decision[JobResourceStatus, steps.JobStep]) -> None:
         """Writes the status, then events about what has changed. Raises ConflictError, ExternalError."""
         before, after = decision.status, decision.after
         events = announcements(before.conditions, after.conditions, phase_before=before.phase, phase=after.phase)
@@ -191,40 +178,40 @@ class JobWorld:
 
     # ---- act -----------------------------------------------------------------------------------------------------
 
-    def act(self, step: JobStep) -> Result | None:
+    def act(self, step: steps.JobStep) -> steps.Result | None:
         """Executes a step. Raises ExternalError, UserError."""
         match step:
-            case Wait():
+            case steps.Wait():
                 return None
-            case AddFinalizer() | RemoveFinalizer():
-                self._object.set_kept(is_kept=isinstance(step, AddFinalizer))
+            case steps.AddFinalizer() | steps.RemoveFinalizer():
+                self._object.set_kept(is_kept=isinstance(step, steps.AddFinalizer))
                 return None
-            case ApplyCluster(name, spec, digest):
+            case steps.ApplyCluster(name, spec, digest):
                 owner = Owner.of(JOB, self._object.document)
                 self._clusters.apply(name, self._key.namespace, spec, digest=digest, owner=owner)
                 return None
-            case DeleteCluster(name):
+            case steps.DeleteCluster(name):
                 owner = Owner.of(JOB, self._object.document)
                 self._clusters.delete(name, self._key.namespace, owner=owner)
                 return None
-            case Submit():
+            case steps.Submit():
                 variables = variables_of(step.spec, self._key.namespace, self._connection)
                 with self._clusters.client(step.spec.cluster, self._key.namespace) as client:
                     return submit(client, step, variables)
-            case StopJob():
+            case steps.StopJob():
                 with self._clusters.client(step.cluster, self._key.namespace) as client:
                     return self._stop_job(client, step)
-            case CancelJob(cluster, job_id):
+            case steps.CancelJob(cluster, job_id):
                 with self._clusters.client(cluster, self._key.namespace) as client:
                     client.cancel(job_id)
                 return None
-            case CreateSnapshot() | DeleteSnapshot():
+            case steps.CreateSnapshot() | steps.DeleteSnapshot():
                 self._change_snapshots(step)
                 return None
             case _:
                 assert_never(step)
 
-    def _stop_job(self, client: Client, step: StopJob) -> Result | None:
+    def _stop_job(self, client: Client, step: steps.StopJob) -> steps.Result | None:
         """Requests the stop, or reads the state of an earlier request."""
         if self._stop is not None and self._stop[0] == step.job_id:
             trigger = client.trigger(*self._stop)
@@ -238,12 +225,12 @@ class JobWorld:
             return None
         # one that waits for the job to restart is in the way of a second one, and goes on
         if client.status(step.job_id).state != "RUNNING":
-            return Delayed(trigger.error.message)
-        return StopFailed(step.job_id, trigger.error.message)
+            return steps.Delayed(trigger.error.message)
+        return steps.StopFailed(step.job_id, trigger.error.message)
 
-    def _change_snapshots(self, step: CreateSnapshot | DeleteSnapshot) -> None:
+    def _change_snapshots(self, step: steps.CreateSnapshot | steps.DeleteSnapshot) -> None:
         collection = collection_of(SNAPSHOT, self._key.namespace)
-        if isinstance(step, DeleteSnapshot):
+        if isinstance(step, steps.DeleteSnapshot):
             with contextlib.suppress(NotFoundError, ConflictError):
                 existing = metadata_of(self._connection.get(collection, step.name))
                 if existing.labels.get(JOB_LABEL) == self._key.name:

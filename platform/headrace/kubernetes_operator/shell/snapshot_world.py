@@ -11,6 +11,7 @@ from headrace.client.http import Client
 from headrace.core.errors import HeadraceError, UserError
 from headrace.kubernetes.connection import Connection
 from headrace.kubernetes.documents import Document
+from headrace.kubernetes_operator.decisions import steps
 from headrace.kubernetes_operator.decisions.job_view import Moment, NoDesire
 from headrace.kubernetes_operator.decisions.snapshot_machine import (
     SnapshotView,
@@ -18,19 +19,6 @@ from headrace.kubernetes_operator.decisions.snapshot_machine import (
     next_snapshot_status,
     next_snapshot_step,
     own_folder,
-)
-from headrace.kubernetes_operator.decisions.steps import (
-    AddFinalizer,
-    Delayed,
-    Disposed,
-    DisposeSavepoint,
-    RemoveFinalizer,
-    Result,
-    SavepointRefused,
-    SnapshotStep,
-    TakeSavepoint,
-    Triggered,
-    Wait,
 )
 from headrace.kubernetes_operator.resources.conditions import announcements
 from headrace.kubernetes_operator.resources.job import JobResourceStatus
@@ -55,7 +43,7 @@ class SnapshotWorld:
 
     # ---- decide --------------------------------------------------------------------------------------------------
 
-    def decide(self, result: Result | None) -> Decision[SnapshotStatus, SnapshotStep] | None:
+    def decide(self, result: steps.Result | None) -> Decision[SnapshotStatus, steps.SnapshotStep] | None:
         """Observes the object, its job and its savepoint. Raises ExternalError."""
         document = self._object.read()
         if document is None:
@@ -65,7 +53,7 @@ class SnapshotWorld:
         after = next_snapshot_status(status, view)
         return Decision(status, after, next_snapshot_step(status, view), keeps_result=after.phase == status.phase)
 
-    def _view(self, document: Document, status: SnapshotStatus, result: Result | None) -> SnapshotView:
+    def _view(self, document: Document, status: SnapshotStatus, result: steps.Result | None) -> SnapshotView:
         read = spec_of(document, SnapshotSpec)
         spec = None if isinstance(read, NoDesire) else read
         cluster, job_id = "", None
@@ -92,7 +80,7 @@ class SnapshotWorld:
                     seen = replace(seen, trigger=_trigger(client, status), taken=_taken(client, seen, status.job_id))
                 return seen
         except HeadraceError as error:
-            return replace(bare, result=bare.result or Delayed(str(error)))
+            return replace(bare, result=bare.result or steps.Delayed(str(error)))
 
     def _place_of_job(self, name: str) -> tuple[str, str | None]:
         """Cluster and id of the job that runs for a HeadraceJob."""
@@ -104,36 +92,36 @@ class SnapshotWorld:
 
     # ---- record and act ------------------------------------------------------------------------------------------
 
-    def record(self, decision: Decision[SnapshotStatus, SnapshotStep]) -> None:
+    def record(self, decision: Decision[SnapshotStatus, steps.SnapshotStep]) -> None:
         """Writes the status, then events. Raises ConflictError, ExternalError."""
         before, after = decision.status, decision.after
         said = announcements(before.conditions, after.conditions, phase_before=before.phase, phase=after.phase)
         self._object.record(after, said, self._clock().text)
 
-    def act(self, step: SnapshotStep) -> Result | None:
+    def act(self, step: steps.SnapshotStep) -> steps.Result | None:
         """Executes a step. Raises ExternalError, UserError."""
         match step:
-            case Wait():
+            case steps.Wait():
                 return None
-            case AddFinalizer() | RemoveFinalizer():
-                self._object.set_kept(is_kept=isinstance(step, AddFinalizer))
+            case steps.AddFinalizer() | steps.RemoveFinalizer():
+                self._object.set_kept(is_kept=isinstance(step, steps.AddFinalizer))
                 return None
-            case TakeSavepoint():
+            case steps.TakeSavepoint():
                 with self._clusters.client(step.cluster, self._namespace) as client:
                     return _take(client, step)
-            case DisposeSavepoint(location):
+            case steps.DisposeSavepoint(location):
                 # no call of REST deletes a savepoint: this process needs access to the storage
                 delete_savepoint(location)
-                return Disposed()
+                return steps.Disposed()
             case _:
                 assert_never(step)
 
 
-def _take(client: Client, step: TakeSavepoint) -> Result:
+def _take(client: Client, step: steps.TakeSavepoint) -> steps.Result:
     try:
-        return Triggered(step.job_id, client.savepoint(step.job_id, step.folder).trigger_id)
+        return steps.Triggered(step.job_id, client.savepoint(step.job_id, step.folder).trigger_id)
     except UserError as error:
-        return Delayed(str(error)) if error.retry else SavepointRefused(str(error))
+        return steps.Delayed(str(error)) if error.retry else steps.SavepointRefused(str(error))
 
 
 def _trigger(client: Client, status: SnapshotStatus) -> TriggerFacts | None:

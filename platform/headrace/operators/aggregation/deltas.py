@@ -2,7 +2,7 @@
 
 An engine that runs in increments (Spark's `follow`) stores a node's earlier state as **units**. A unit is a set of rows
 of all the node's states that were written together. It has a **place**, which the operator chose to find the unit
-again: a key bucket (`key_buckets`), or the end of a window. The operator owns the units that it has read. Units that it
+again: a key bucket (`running`), or the end of a window. The operator owns the units that it has read. Units that it
 has not read stay in storage, and are still part of the state.
 
     resume(earlier)     reads the units needed to begin; later rows and watermarks make the operator read more

@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, TypedDict
 
-from headrace.connect.sink import SinkContext
-from headrace.core.types import Schema
-from headrace.operators.operator import BAD, OnError
+from headrace.connect import registry
+from headrace.connect.metadata import METADATA
+from headrace.connect.sink import SinkConfig, SinkContext
+from headrace.core.batch import HEADERS, O_MAJOR, O_MINOR, O_TEXT
+from headrace.core.types import Field, Primitive, Schema
+from headrace.operators.operator import BAD, REASON, OnError
 from headrace.plan.checkpoint_terms import checkpoint_terms
+from headrace.plan.contexts import sink_context
 from headrace.plan.error_policy import policy_of
 from headrace.plan.input_checks import partitioning_of, require_column, spread_reasons
 from headrace.plan.node_planners.sources import file_only
 from headrace.plan.nodes import LogicalNode, NodeInput, reference
 from headrace.plan.partitioning import Partitioning
-from headrace.plan.physical import FormatSpec, SinkSpec
+from headrace.plan.physical import FormatSpec, SinkSpec, SourceSpec, TaskNode
 from headrace.plan.problems import Path, Problems, UnknownInputError
 from headrace.plan.stream import Stream, bad_rows
+from headrace.spec.fields import DeadLetter
 from headrace.spec.pipeline import Pipeline, SinkNode
 
 
@@ -139,3 +145,112 @@ def _refuse_all(path: Path, messages: Sequence[str], problems: Problems) -> None
         problems.add(path, message)
     if messages:
         raise UnknownInputError
+
+
+# ---- dead letters ----------------------------------------------------------------------------------------------------
+# Where bad rows go: plans the sink `<node>.bad` of every node with `on_error: {dead_letter: TOPIC}`. Pure.
+#
+# A source's bad messages are stored whole, with key, headers, timestamp and position, so that they can be sent to their
+# topic again as they were. The bad rows of steps and sinks are stored as JSON, with the position of the message that
+# they come from; those of a sink have the sink's key, so that the rows of one key stay in order.
+
+
+class _Terms(TypedDict):
+    exactly_once: bool
+    commit_within_ms: int | None
+
+
+def dead_letter_sinks(
+    pipeline: Pipeline, nodes: Mapping[str, LogicalNode], problems: Problems
+) -> Iterator[LogicalNode]:
+    """The implicit sink `<node>.bad` of every node with `on_error: {dead_letter: <topic>}`.
+
+    They are exactly-once if any sink of the job is: then diverted rows are not repeated either.
+    """
+    exact = [sink.config for sink in pipeline.sinks.values() if sink.config.exactly_once]
+    # the shortest one: all of them have been checked against the checkpoints
+    commit_within_ms = min((each.commit_within_ms for each in exact if each.commit_within_ms is not None), default=None)
+    groups = (("sources", pipeline.sources), ("steps", pipeline.steps), ("sinks", pipeline.sinks))
+    for group, members in groups:
+        for name, member in members.items():
+            if isinstance(member.on_error, DeadLetter) and name in nodes:
+                path = (group, name, "on_error")
+                origin = _first_source(name, nodes)
+                if origin is None:
+                    continue
+                terms: _Terms = {"exactly_once": bool(exact), "commit_within_ms": commit_within_ms}
+                made = _beside(nodes[name], member.on_error.topic, terms) or origin.config.dead_letter_sink(
+                    member.on_error.topic, **terms
+                )
+                remedy = f"use `divert`, and a sink that reads from {name}.bad"
+                if made is None:
+                    text = f"dead letters go to the source's brokers, and a {origin.connector} source has none"
+                    problems.add(path, text, remedy)
+                    continue
+                connector, fields = made
+                sink = registry.connector(connector).sink
+                if sink is None:
+                    # a mistake of the package that provides the source's connector
+                    text = f"the {origin.connector} source sends dead letters to {connector}, which has no sink"
+                    problems.add(path, text, remedy)
+                    continue
+                node = _dead_letter_node(name, nodes[name], connector, sink, fields)
+                for message in _check_made(node, pipeline):
+                    problems.add(path, message)
+                yield node
+
+
+def _beside(node: LogicalNode, topic: str, terms: _Terms) -> tuple[str, dict[str, Any]] | None:
+    """The sink of a sink's dead letters on its own cluster."""
+    return node.spec.config.dead_letter_sink(topic, **terms) if isinstance(node.spec, SinkSpec) else None
+
+
+def _check_made(node: LogicalNode, pipeline: Pipeline) -> list[str]:
+    assert isinstance(node.spec, SinkSpec)
+    terms = checkpoint_terms(pipeline)
+    return node.spec.config.check(sink_context(node.spec, pipeline.name, parallelism=node.parallelism, terms=terms))
+
+
+def _first_source(name: str, nodes: Mapping[str, LogicalNode]) -> SourceSpec | None:
+    node = nodes.get(name)
+    while node is not None and not isinstance(node.spec, SourceSpec):
+        node = nodes.get(node.inputs[0].source)
+    return node.spec if node is not None and isinstance(node.spec, SourceSpec) else None
+
+
+def _key_of(spec: TaskNode) -> dict[str, Any]:
+    keys = spec.config.key_columns if isinstance(spec, SinkSpec) else None
+    # a column `reason` is replaced by the reason
+    return {"key": list(keys)} if keys and REASON not in keys else {}
+
+
+def _dead_letter_node(
+    name: str, node: LogicalNode, connector: str, sink: type[SinkConfig], fields: dict[str, Any]
+) -> LogicalNode:
+    schema = node.outputs[BAD].schema
+    if isinstance(node.spec, SourceSpec):
+        headers = {name: name for name in ("topic", "partition", "offset", "timestamp", REASON)}
+        extra: dict[str, Any] = {"key": ["key"]}
+        encoded, format_name = Schema((schema.field("value"),)), "raw"
+        if node.spec.keeps_headers:
+            schema = Schema((*schema, Field(HEADERS, METADATA["headers"].type)))
+    else:
+        headers = {"topic": O_TEXT, "partition": O_MAJOR, "offset": O_MINOR, "reason": REASON}
+        extra = _key_of(node.spec)
+        encoded, format_name = Schema(tuple(field for field in schema if field.name != REASON)), "json"
+        # a writer receives only its schema's columns, and the headers need the row's source position
+        place = (Field(O_TEXT, Primitive.STRING), Field(O_MAJOR, Primitive.INT64), Field(O_MINOR, Primitive.INT64))
+        schema = Schema((*schema, *place))
+    config = sink.model_validate({**fields, **extra, "headers": headers})
+    form = registry.format_named(format_name).config()
+    spec = SinkSpec(
+        f"{name}.bad", connector, config, FormatSpec(format_name, form), schema, encoded, None, implicit=True
+    )
+    return LogicalNode(
+        name=spec.node,
+        spec=spec,
+        inputs=(NodeInput(name, BAD),),
+        outputs={},
+        parallelism=node.parallelism,
+        needs_order=not isinstance(node.spec, SourceSpec),
+    )

@@ -33,41 +33,7 @@ from headrace.rpc.failure import failure_of
 from headrace.rpc.messages import CancelSlot, Deploy, FromSlot, Status, ToSlot
 from headrace.worker.control import SubtaskSnapshot
 from headrace.worker.lease import Lease
-from headrace.worker.slot.attempt.effects import (
-    CancelSubtasks,
-    CloseLinks,
-    CloseParts,
-    CommandAllSources,
-    CommandSources,
-    Connect,
-    Effect,
-    FinishSubtasks,
-    FreeNames,
-    GiveUpEpoch,
-    JoinSubtasks,
-    LoadPlan,
-    OpenSubtasks,
-    OrderEpoch,
-    RemoveFolder,
-    ReportStatus,
-    Send,
-    StartSubtasks,
-    StopUploader,
-    Warn,
-)
-from headrace.worker.slot.attempt.events import (
-    Broken,
-    Connected,
-    EffectFailed,
-    Event,
-    PartsClosed,
-    Planned,
-    SubtasksJoined,
-    SubtasksOpened,
-    TaskEnded,
-    Tick,
-    UploaderJoined,
-)
+from headrace.worker.slot.attempt import effects, events
 from headrace.worker.slot.attempt.machine import AttemptMachine, Phase
 from headrace.worker.slot.deployed_plan import deployed_plan
 from headrace.worker.slot.links import SlotLinks
@@ -110,7 +76,7 @@ class SlotRuntime:
         self._on_job = on_job
         self._grace_s = cancel_grace_ms / 1000
         self._clock = SystemClock()
-        self._queue: SimpleQueue[Event] = SimpleQueue()
+        self._queue: SimpleQueue[events.Event] = SimpleQueue()
         self._cancelled = threading.Event()
         self._machine = AttemptMachine(cancel_grace_ms)
         self._deploy: Deploy | None = None
@@ -165,7 +131,7 @@ class SlotRuntime:
 
     def input_ended(self, task: str, subtask: int) -> None:
         """EndOfInput has passed a subtask."""
-        self._queue.put(TaskEnded(task))
+        self._queue.put(events.TaskEnded(task))
 
     def _guard(self, task: str | None, run: Callable[[], None]) -> None:
         try:
@@ -174,11 +140,11 @@ class SlotRuntime:
             pass
         except BaseException as error:  # the shell of a task: every failure is the attempt's failure
             subtask = None if task is None or self._slice is None else self._slice.index
-            self._queue.put(Broken(failure_of(error, node=task, subtask=subtask)))
+            self._queue.put(events.Broken(failure_of(error, node=task, subtask=subtask)))
 
     def fail(self, error: Exception) -> None:
         """Fails the attempt: a peer is lost, or a command cannot be decoded. Called by any thread."""
-        self._queue.put(Broken(failure_of(error)))
+        self._queue.put(events.Broken(failure_of(error)))
 
     # ---- events and effects ------------------------------------------------------------------------------------------
 
@@ -189,7 +155,7 @@ class SlotRuntime:
         finally:
             self.left.set()
 
-    def _next(self) -> Event:
+    def _next(self) -> events.Event:
         due_ms = self._machine.due_ms
         if due_ms is None:
             return self._queue.get()
@@ -197,58 +163,58 @@ class SlotRuntime:
         try:
             return self._queue.get(timeout=left_ms / 1000)
         except Empty:
-            return Tick()
+            return events.Tick()
 
-    def _handle(self, event: Event) -> None:
+    def _handle(self, event: events.Event) -> None:
         try:
             for effect in self._machine.handle(event, self._clock.monotonic_ms()):
                 self._execute(effect)
         except BaseException as error:  # the shell of the attempt: every error becomes an event and is reported
-            self._handle(EffectFailed(failure_of(error)))
+            self._handle(events.EffectFailed(failure_of(error)))
 
-    def _execute(self, effect: Effect) -> None:  # noqa: PLR0912 - one line an effect
+    def _execute(self, effect: effects.Effect) -> None:  # noqa: PLR0912 - one line an effect
         match effect:
-            case Send(message):
+            case effects.Send(message):
                 self._send_message(message)
-            case ReportStatus(ended, due):
+            case effects.ReportStatus(ended, due):
                 self._send_status(ended, due=due)
-            case CommandSources(commands):
+            case effects.CommandSources(commands):
                 self._running.tell(commands)
-            case CommandAllSources(command):
+            case effects.CommandAllSources(command):
                 for source in self._running.sources.values():
                     source.tell(command)
-            case OrderEpoch(epoch, savepoint):
+            case effects.OrderEpoch(epoch, savepoint):
                 assert self._uploader is not None, "there is an uploader before an epoch"
                 self._uploader.order(epoch, savepoint)
-            case GiveUpEpoch(epoch):
+            case effects.GiveUpEpoch(epoch):
                 assert self._uploader is not None, "there is an uploader before an epoch"
                 self._uploader.give_up(epoch)
-            case FreeNames(epoch, successors):
+            case effects.FreeNames(epoch, successors):
                 self._running.committed(epoch, successors)
-            case StartSubtasks():
+            case effects.StartSubtasks():
                 assert self._report is not None, "subtasks that start are open"
                 self._report.begin(self._clock.monotonic_ms())
                 self._running.start(self._guard)
-            case FinishSubtasks():
+            case effects.FinishSubtasks():
                 self._running.finish()
-            case CancelSubtasks():
+            case effects.CancelSubtasks():
                 self._cancel()
-            case CloseLinks():
+            case effects.CloseLinks():
                 if self._links is not None:
                     self._links.close()
-            case Warn(text):
+            case effects.Warn(text):
                 _log.warning("%s", text)
-            case RemoveFolder():
+            case effects.RemoveFolder():
                 if self._folder is not None:
                     shutil.rmtree(self._folder, ignore_errors=True)
-            case LoadPlan() | Connect() | OpenSubtasks():
+            case effects.LoadPlan() | effects.Connect() | effects.OpenSubtasks():
                 self._execute_opening(effect)
-            case JoinSubtasks() | StopUploader() | CloseParts():
+            case effects.JoinSubtasks() | effects.StopUploader() | effects.CloseParts():
                 self._queue.put(self._ended(effect))
             case _:
                 assert_never(effect)
 
-    def _execute_opening(self, effect: LoadPlan | Connect | OpenSubtasks) -> None:
+    def _execute_opening(self, effect: effects.LoadPlan | effects.Connect | effects.OpenSubtasks) -> None:
         try:
             self._queue.put(self._opened(effect))
         except TaskCancelledError:
@@ -257,29 +223,29 @@ class SlotRuntime:
             if not self._cancelled.is_set():
                 raise
 
-    def _opened(self, effect: LoadPlan | Connect | OpenSubtasks) -> Event:
+    def _opened(self, effect: effects.LoadPlan | effects.Connect | effects.OpenSubtasks) -> events.Event:
         """Executes a step of opening; returns the event that the effect promises."""
         match effect:
-            case LoadPlan(deploy):
+            case effects.LoadPlan(deploy):
                 return self._load_plan(deploy)
-            case Connect():
+            case effects.Connect():
                 return self._connect()
-            case OpenSubtasks():
+            case effects.OpenSubtasks():
                 return self._open_subtasks()
             case _:
                 assert_never(effect)
 
-    def _ended(self, effect: JoinSubtasks | StopUploader | CloseParts) -> Event:
+    def _ended(self, effect: effects.JoinSubtasks | effects.StopUploader | effects.CloseParts) -> events.Event:
         """Executes a step of leaving; returns the event that the effect promises."""
         match effect:
-            case JoinSubtasks(timeout_ms):
+            case effects.JoinSubtasks(timeout_ms):
                 running = self._slice
-                return SubtasksJoined(() if running is None else tuple(running.join(timeout_ms / 1000)))
-            case StopUploader(timeout_ms):
+                return events.SubtasksJoined(() if running is None else tuple(running.join(timeout_ms / 1000)))
+            case effects.StopUploader(timeout_ms):
                 return self._stop_uploader(timeout_ms)
-            case CloseParts():
+            case effects.CloseParts():
                 errors = () if self._slice is None else self._slice.close()
-                return PartsClosed(tuple(f"{type(error).__name__}: {error}" for error in errors))
+                return events.PartsClosed(tuple(f"{type(error).__name__}: {error}" for error in errors))
             case _:
                 assert_never(effect)
 
@@ -308,7 +274,7 @@ class SlotRuntime:
         if self._cancelled.is_set():
             raise TaskCancelledError
 
-    def _load_plan(self, deploy: Deploy) -> Planned:
+    def _load_plan(self, deploy: Deploy) -> events.Planned:
         self._on_job(deploy.job)
         self._deploy = deploy
         self._deployment = deployment = Deployment.model_validate_json(deploy.deployment)
@@ -326,14 +292,14 @@ class SlotRuntime:
             attempt=deploy.attempt,
         )
         self._slice = Slice(plan, options, self, self._clock)
-        return Planned(tuple(task.name for task in self._slice.tasks), report_interval_ms(plan))
+        return events.Planned(tuple(task.name for task in self._slice.tasks), report_interval_ms(plan))
 
-    def _connect(self) -> Connected:
+    def _connect(self) -> events.Connected:
         assert self._deploy is not None and self._deployment is not None, "the plan is loaded"
         self._start_uploader(self._deploy, self._deployment.storage, self._running)
         self._links = SlotLinks(self._deploy, self._deployment, self._listener, self.fail)
         self._links.open(self._running.mailboxes, self._running.fed_slots, self._check_cancelled)
-        return Connected()
+        return events.Connected()
 
     def _start_uploader(self, deploy: Deploy, storage: str, running: Slice) -> None:
         parallelism = {task.name: task.parallelism for task in running.tasks}
@@ -344,12 +310,12 @@ class SlotRuntime:
         )
         self._upload_thread.start()
 
-    def _open_subtasks(self) -> SubtasksOpened:
+    def _open_subtasks(self) -> events.SubtasksOpened:
         assert self._deployment is not None and self._links is not None, "the slot is connected"
         deployment, running = self._deployment, self._running
         running.open(lambda task: self._restored(deployment, task), self._links.outlet)
         self._report = StatusReport(running, self._clock.monotonic_ms())
-        return SubtasksOpened()
+        return events.SubtasksOpened()
 
     def _restored(self, deployment: Deployment, task: Task) -> NodeStates:
         self._check_cancelled()
@@ -370,9 +336,9 @@ class SlotRuntime:
         if self._slice is not None:
             self._slice.cancel()
 
-    def _stop_uploader(self, timeout_ms: int) -> UploaderJoined:
+    def _stop_uploader(self, timeout_ms: int) -> events.UploaderJoined:
         if self._uploader is None or self._upload_thread is None:
-            return UploaderJoined(late=False)
+            return events.UploaderJoined(late=False)
         self._uploader.stop()
         self._upload_thread.join(timeout_ms / 1000)
-        return UploaderJoined(self._upload_thread.is_alive())
+        return events.UploaderJoined(self._upload_thread.is_alive())

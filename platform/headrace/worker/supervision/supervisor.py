@@ -27,36 +27,17 @@ from headrace import __version__
 from headrace.core.errors import ExternalError, HeadraceError, InternalError, UnreachableError, UserError
 from headrace.core.files.private_files import PRIVATE_FILE
 from headrace.core.files.replaced_file import replace_file
+from headrace.core.retry import Backoff
 from headrace.core.text.plural import plural
 from headrace.processes.spawning import SpawnStarter, Starter
+from headrace.rpc import messages
 from headrace.rpc.client import ClientHandlers, ControlClient, CoordinatorAccess
-from headrace.rpc.messages import (
-    DumpStacks,
-    Heartbeat,
-    KillSlot,
-    Logs,
-    ReadLogs,
-    Refused,
-    Register,
-    Registered,
-    ReplaceSecret,
-    SlotCommand,
-    SlotDown,
-    SlotInfo,
-    SlotUp,
-    Stacks,
-    StopWorker,
-    ToWorker,
-    WorkerDraining,
-    WorkerLeaving,
-)
 from headrace.rpc.time_settings import ClusterTimes
 from headrace.tls.files import TlsFiles
 from headrace.worker.supervision.recent_logs import RecentLines, all_logs
 from headrace.worker.supervision.slot_log import prune_logs
 from headrace.worker.supervision.slot_process import SlotHandlers, SlotProcess, SlotSetup, SlotState
 from headrace.worker.supervision.stacks import all_stacks
-from headrace.worker.supervision.start_backoff import StartBackoff
 from headrace.worker.supervision.worker_folder import WorkerFolder
 from headrace.worker.supervision.worker_load import LoadMeter
 
@@ -201,48 +182,50 @@ class Supervisor:
         if self._drained_by_s is None:
             _log.info("worker %s is to end: it waits for its jobs to move", self._config.worker)
             self._drained_by_s = time.monotonic() + self._config.drain_ms / 1_000
-            self._client.send(WorkerDraining())
+            self._client.send(messages.WorkerDraining())
             self._wake.set()
 
     # ---- messages, in the threads that receive them ------------------------------------------------------------------
 
-    def _registration(self) -> Register:
+    def _registration(self) -> messages.Register:
         with self._lock:
             idle = self._infos(SlotState.IDLE)
             busy = self._infos(SlotState.BUSY)
         config = self._config
         draining = self._drained_by_s is not None
-        return Register(config.worker, config.host, os.getpid(), config.slots, __version__, idle, busy, draining)
+        return messages.Register(
+            config.worker, config.host, os.getpid(), config.slots, __version__, idle, busy, draining
+        )
 
-    def _infos(self, state: SlotState) -> tuple[SlotInfo, ...]:
+    def _infos(self, state: SlotState) -> tuple[messages.SlotInfo, ...]:
         # While this process was stopped, slots may have died whose end the supervisor thread has not handled yet: they
         # must not be offered for a deployment.
         slots = [slot for slot in self._slots.values() if slot.state is state and not slot.has_ended()]
         return tuple(slot.info for slot in slots if slot.info is not None)
 
-    def _on_message(self, message: ToWorker) -> None:
+    def _on_message(self, message: messages.ToWorker) -> None:
         match message:
-            case SlotCommand(name):
+            case messages.SlotCommand(name):
                 with self._lock:
                     slot = self._slots.get(name)
                     if slot is not None:
                         slot.send(message)
-            case KillSlot(name):
+            case messages.KillSlot(name):
                 with self._lock:
                     slot = self._slots.get(name)
                 if slot is not None:
                     slot.kill("killed on the coordinator's word")
                     self._wake.set()
-            case StopWorker():
+            case messages.StopWorker():
                 self._end("the coordinator said so")
-            case ReplaceSecret(name, content):
+            case messages.ReplaceSecret(name, content):
                 self._replace_secret(name, content)
-            case DumpStacks(request):
+            case messages.DumpStacks(request):
                 # it takes a moment, in which this thread must go on to read
                 threading.Thread(target=self._dump_stacks, args=(request,), name="stacks", daemon=True).start()
-            case ReadLogs(request):
+            case messages.ReadLogs(request):
                 threading.Thread(target=self._read_logs, args=(request,), name="logs", daemon=True).start()
-            case Registered() | Refused() | Heartbeat():
+            case messages.Registered() | messages.Refused() | messages.Heartbeat():
                 pass
             case _:
                 assert_never(message)
@@ -260,21 +243,21 @@ class Supervisor:
 
     def _dump_stacks(self, request: str) -> None:
         if not self._dumping.acquire(blocking=False):
-            self._client.send(Stacks(request, "another dump is under way\n"))
+            self._client.send(messages.Stacks(request, "another dump is under way\n"))
             return
         try:
             with self._lock:
                 slots = list(self._slots.values())
-            self._client.send(Stacks(request, all_stacks(slots)))
+            self._client.send(messages.Stacks(request, all_stacks(slots)))
         finally:
             self._dumping.release()
 
     def _read_logs(self, request: str) -> None:
         with self._lock:
             slots = list(self._slots.values())
-        self._client.send(Logs(request, all_logs(self._lines, slots)))
+        self._client.send(messages.Logs(request, all_logs(self._lines, slots)))
 
-    def _on_refused(self, refused: Refused) -> None:
+    def _on_refused(self, refused: messages.Refused) -> None:
         reason = f"the coordinator at {self._config.coordinator} refuses this worker: {refused.reason}"
         self._end("", UserError(reason, remedy=refused.remedy))
 
@@ -285,7 +268,7 @@ class Supervisor:
             info = slot.info
         if info is not None:
             _log.info("slot %s is up (pid %d)", slot.name, slot.pid)
-            self._client.send(SlotUp(info))
+            self._client.send(messages.SlotUp(info))
 
     def _on_closed(self, _slot: SlotProcess) -> None:
         self._wake.set()
@@ -380,7 +363,7 @@ class Supervisor:
         if not clean:
             _log.warning("slot %s: %s", slot.name, reason)
         if slot.info is not None:
-            self._client.send(SlotDown(slot.name, reason, clean, ending.domain.value))
+            self._client.send(messages.SlotDown(slot.name, reason, clean, ending.domain.value))
         self._backoff.ended(now_s, now_s - slot.started_s, healthy=clean or slot.state is SlotState.BUSY)
         assert self._folder is not None, "slots start after the folder is held"
         prune_logs(self._folder.folders.logs, {each.log.path for each in self._slots.values()})
@@ -445,7 +428,7 @@ class Supervisor:
             at_last.callback(self._client.close, FLUSH_SECONDS)
             for slot in self._slots.values():
                 at_last.callback(_end_slot, slot, deadline_s)
-            self._client.send(WorkerLeaving())
+            self._client.send(messages.WorkerLeaving())
             for slot in self._slots.values():
                 slot.leave()
 
@@ -456,3 +439,30 @@ def _end_slot(slot: SlotProcess, deadline_s: float) -> None:
         slot.kill("killed at the end of its worker")
         slot.wait(LEAVE_SECONDS)
     slot.end()
+
+
+# ---- when a slot is replaced -----------------------------------------------------------------------------------------
+
+BACKOFF = Backoff(first_s=0.2, max_s=10.0)
+SOON_SECONDS = 10.0
+"""The death of a slot that lived longer than this is not a failed start."""
+
+
+class StartBackoff:
+    """The time from which the next slot may start. Times in seconds of any monotonic clock."""
+
+    def __init__(self) -> None:
+        self._wait_s = 0.0
+        self._from_s = 0.0
+
+    def may_start(self, now_s: float) -> bool:
+        """Whether a slot may be started now."""
+        return now_s >= self._from_s
+
+    def ended(self, now_s: float, lived_s: float, *, healthy: bool) -> None:
+        """Notes the end of a slot. healthy: it had begun an attempt, or left on command."""
+        if healthy or lived_s > SOON_SECONDS:
+            self._wait_s = self._from_s = 0.0
+        else:
+            self._wait_s = BACKOFF.next_s(self._wait_s)
+            self._from_s = now_s + self._wait_s

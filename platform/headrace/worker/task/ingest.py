@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import reduce
+from operator import or_
 from typing import assert_never
 
 import numpy as np
@@ -23,7 +25,7 @@ from headrace.core.errors import DataError, InternalError
 from headrace.core.reporting import reporting
 from headrace.core.signals import Signal
 from headrace.core.time_range import MAX_MS, MIN_MS, OUTSIDE, Mask, outside_years
-from headrace.core.types import UNIT_WORDS, Field, Schema, Timestamp
+from headrace.core.types import UNIT_WORDS, DataType, Field, ListOf, Schema, Struct, Timestamp
 from headrace.exchange.traffic import NodeBytes, payload_bytes
 from headrace.expr.compiler import compile_scalar
 from headrace.formats.writable_times import is_time
@@ -31,8 +33,7 @@ from headrace.kernels.group.event_time import event_milliseconds
 from headrace.operators.chain import Receiver
 from headrace.operators.operator import OnError
 from headrace.plan.physical import RecordTime, RowTime, SourceSpec
-from headrace.worker.task.first_rows import FirstRowsCount
-from headrace.worker.task.forbidden_nulls import forbidden_nulls, restricts
+from headrace.rpc.figures import FIRST_ROWS_MAX, REMARKS_MAX, FirstRows
 from headrace.worker.task.source_columns import bad_rows, metadata_columns, order_columns
 from headrace.worker.task.source_progress import SourceProgress
 
@@ -311,3 +312,101 @@ def _good_runs(runs: Sequence[Run], good: Indices) -> tuple[Run, ...]:
     bounds = np.searchsorted(good, [edge for run in runs for edge in (run.begin, run.end)])
     edges = iter(bounds.tolist())
     return tuple(Run(run.split, begin, end) for run, begin, end in zip(runs, edges, edges, strict=True))
+
+
+# ---- first rows ------------------------------------------------------------------------------------------------------
+# What the first rows of a source subtask look like: columns that are always NULL, event times in 1970, remarks of the
+# reader.
+#
+# Counts by column, and stops after `FIRST_ROWS_MAX` rows. Rows are not changed. `coordinator.figures.data_warnings`
+# judges what was counted.
+
+END_OF_1970_MS = 365 * 24 * 60 * 60 * 1_000
+"""1971-01-01T00:00:00Z in epoch ms."""
+
+Times = npt.NDArray[np.int64]
+
+
+class FirstRowsCount:
+    """The counts of one source subtask. One thread adds, any thread may read `figures`."""
+
+    def __init__(self, columns: Sequence[str]) -> None:
+        self._all_null = tuple(columns)
+        self._rows = 0
+        self._in_1970 = 0
+        self._greatest: int | None = None
+        self.figures = FirstRows(rows=0)
+        """The counts so far."""
+
+    def add(self, rows: pl.DataFrame, times: Times | None) -> None:
+        """Adds good rows, and their event times (epoch ms; None: the source has no time)."""
+        if self._rows >= FIRST_ROWS_MAX or not rows.height:
+            return
+        self._rows += rows.height
+        self._all_null = tuple(name for name in self._all_null if rows.get_column(name).null_count() == rows.height)
+        if times is not None and int(times.min()) < END_OF_1970_MS:
+            self._add_times(times)
+        self.figures = FirstRows(
+            rows=self._rows,
+            all_null=self._all_null,
+            in_1970=self._in_1970,
+            greatest_1970=self._greatest,
+            remarks=self.figures.remarks,
+        )
+
+    def remark(self, remarks: Sequence[str]) -> None:
+        """Adds remarks of the reader, each once."""
+        kept = tuple(dict.fromkeys((*self.figures.remarks, *remarks)))[:REMARKS_MAX]
+        if kept != self.figures.remarks:
+            self.figures = self.figures.model_copy(update={"remarks": kept})
+
+    def _add_times(self, times: Times) -> None:
+        early = times[(times >= 0) & (times < END_OF_1970_MS)]
+        if early.size:
+            self._in_1970 += int(early.size)
+            self._greatest = max(int(early.max()), -1 if self._greatest is None else self._greatest)
+
+
+# ---- forbidden NULLs -------------------------------------------------------------------------------------------------
+# Finds rows with NULL where their column's type has none: in a `not null` column, or inside lists and structs.
+#
+# Readers that return columns (Parquet files, generators, memory) leave that to the ingest of their source.
+
+
+def restricts(dtype: DataType, *, nullable: bool) -> bool:
+    """Whether there are places of the type in which NULL is forbidden."""
+    match dtype:
+        case ListOf(inner, inner_nullable):
+            return not nullable or restricts(inner, nullable=inner_nullable)
+        case Struct(fields):
+            return not nullable or any(restricts(field.type, nullable=field.nullable) for field in fields)
+        case _:
+            return not nullable
+
+
+def forbidden_nulls(column: pl.Series, dtype: DataType, *, nullable: bool) -> Mask | None:
+    """The rows that hold NULL in such a place; None if there are none."""
+    found = [] if nullable or not column.null_count() else [column.is_null().to_numpy()]
+    match dtype:
+        case ListOf(inner, inner_nullable) if restricts(inner, nullable=inner_nullable):
+            found += _in_lists(column, inner, nullable=inner_nullable)
+        case Struct(fields):
+            present = column.is_not_null().to_numpy()
+            for field in fields:
+                inside = forbidden_nulls(column.struct.field(field.name), field.type, nullable=field.nullable)
+                # the fields of a struct that is NULL are NULL
+                found += [] if inside is None or not (inside & present).any() else [inside & present]
+        case _:
+            pass
+    return reduce(or_, found) if found else None
+
+
+def _in_lists(column: pl.Series, dtype: DataType, *, nullable: bool) -> Sequence[Mask]:
+    lengths = column.list.len().fill_null(0)
+    # an empty list would be a NULL in the exploded column
+    inside = forbidden_nulls(column.filter(lengths > 0).explode(), dtype, nullable=nullable)
+    if inside is None:
+        return []
+    mask = np.zeros(len(column), dtype=bool)
+    mask[np.repeat(np.arange(len(column)), lengths.to_numpy())[inside]] = True
+    return [mask]

@@ -26,19 +26,7 @@ from headrace.exchange.mailbox import TaskCancelledError
 from headrace.exchange.stopwatch import Stopwatch
 from headrace.plan.physical import SourceSpec
 from headrace.rpc.figures import FirstRows
-from headrace.worker.control import (
-    Assign,
-    Command,
-    Complete,
-    Finish,
-    InTurn,
-    Limit,
-    PartitionStatus,
-    Relay,
-    SourceStatus,
-    StopReading,
-    Trigger,
-)
+from headrace.worker import control
 from headrace.worker.state.snapshots import SubtaskSnapshots
 from headrace.worker.task.ingest import Ingest
 from headrace.worker.task.read_ahead import ReadAhead
@@ -79,7 +67,7 @@ class _Inbox:
     """Commands from other threads to the loop."""
 
     def __init__(self) -> None:
-        self.queue: SimpleQueue[InTurn | None] = SimpleQueue()
+        self.queue: SimpleQueue[control.InTurn | None] = SimpleQueue()
         """Commands in turn. None only wakes a loop that waits."""
         self.relayed: int | None = None
         self.limit: int | None = None
@@ -87,13 +75,13 @@ class _Inbox:
         self.closed = False
         """Whether the loop has ended: later commands are dropped."""
 
-    def put(self, command: Command) -> None:
+    def put(self, command: control.Command) -> None:
         """Adds a command. Only the latest Relay and the latest Limit count, so they do not fill the queue while the
         loop is blocked by backpressure."""
         match command:
-            case Relay(height):
+            case control.Relay(height):
                 self.relayed = height
-            case Limit(ts):
+            case control.Limit(ts):
                 self.limit = ts
             case _:
                 if not self.closed:
@@ -109,8 +97,10 @@ class _Reports:
     """The status of the subtask and of its partitions, for other threads: tuples that the loop replaces."""
 
     def __init__(self, time: SourceProgress, splits: SplitTable, idle: IdleRule) -> None:
-        self.status = SourceStatus(active_height=TIME_MIN, reached=None, has_splits=True, watermark=TIME_MIN, lag=0)
-        self.partitions: tuple[PartitionStatus, ...] = ()
+        self.status = control.SourceStatus(
+            active_height=TIME_MIN, reached=None, has_splits=True, watermark=TIME_MIN, lag=0
+        )
+        self.partitions: tuple[control.PartitionStatus, ...] = ()
         self._time = time
         self._splits = splits
         self._idle = idle
@@ -119,7 +109,7 @@ class _Reports:
     def publish(self, watermark: int, now_ms: int, *, last: bool = False) -> None:
         """Replaces the status, and the partitions once every `PARTITIONS_INTERVAL_MS`, or if it is the `last` time."""
         splits = self._splits
-        self.status = SourceStatus(
+        self.status = control.SourceStatus(
             active_height=self._time.active_height(),
             reached=self._time.reached(),
             has_splits=bool(splits.positions),
@@ -129,7 +119,7 @@ class _Reports:
         if last or now_ms >= self._partitions_due_ms:
             self._partitions_due_ms = now_ms + PARTITIONS_INTERVAL_MS
             self.partitions = tuple(
-                PartitionStatus(
+                control.PartitionStatus(
                     split,
                     splits.positions[split],
                     splits.lag.get(split),
@@ -179,7 +169,7 @@ class SourceTask:
         self._watermark = TIME_MIN
         self._watermark_due_ms = 0
 
-    def tell(self, command: Command) -> None:
+    def tell(self, command: control.Command) -> None:
         """Passes a command to the loop; a loop that has ended ignores it. Called by any thread, never blocks."""
         self._inbox.put(command)
 
@@ -187,11 +177,11 @@ class SourceTask:
         """Ends the loop with TaskCancelledError. Called by any thread."""
         self._inbox.cancel()
 
-    def status(self) -> SourceStatus:
+    def status(self) -> control.SourceStatus:
         """The status as of the last watermark interval. Called by any thread."""
         return self._reports.status
 
-    def partitions(self) -> tuple[PartitionStatus, ...]:
+    def partitions(self) -> tuple[control.PartitionStatus, ...]:
         """The partitions as of at most `PARTITIONS_INTERVAL_MS` ago while the loop polls. Called by any thread."""
         return self._reports.partitions
 
@@ -266,7 +256,7 @@ class SourceTask:
             if inbox.cancelled or inbox.closed or (self._phase is _Phase.READING and self._splits.all_read):
                 return
 
-    def _next_command(self) -> InTurn | None:
+    def _next_command(self) -> control.InTurn | None:
         if self._phase is not _Phase.READING:
             return self._inbox.queue.get()
         if not self._splits.unread:
@@ -274,26 +264,26 @@ class SourceTask:
             return self._inbox.queue.get(timeout=self._poll_ms() / 1000)
         return self._inbox.queue.get_nowait()
 
-    def _execute(self, command: InTurn) -> None:
+    def _execute(self, command: control.InTurn) -> None:
         match command:
-            case Assign():
+            case control.Assign():
                 self._assign(command)
-            case Trigger(epoch, stop, drain):
+            case control.Trigger(epoch, stop, drain):
                 self._trigger(epoch, stop=stop, drain=drain)
-            case Complete(epoch):
+            case control.Complete(epoch):
                 positions = self._splits.committed(epoch)
                 if positions is not None:
                     self._reader.commit(positions)
-            case StopReading():
+            case control.StopReading():
                 if self._phase is _Phase.READING:
                     self._cut_short = True
                     self._end(closes=False)
-            case Finish():
+            case control.Finish():
                 self._inbox.closed = True
             case _:
                 assert_never(command)
 
-    def _assign(self, command: Assign) -> None:
+    def _assign(self, command: control.Assign) -> None:
         added = self._splits.assign(command)
         self._idle.restart([item.split.id for item in added], self._clock.monotonic_ms())
         for item in added:

@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headrace.core.keygroups import key_hash
-from headrace.operators.aggregation import key_buckets
+from headrace.operators.aggregation import running
 from headrace.operators.aggregation.deltas import Place
-from headrace.operators.aggregation.key_buckets import WHOLE, cut_by_bucket, touched_buckets
+from headrace.operators.aggregation.running import WHOLE, cut_by_bucket, touched_buckets
 
 places = st.integers(0, 4).flatmap(lambda power: st.tuples(st.just(1 << power), st.integers(0, (1 << power) - 1)))
 
@@ -26,7 +26,7 @@ def test_every_row_once_where_its_hash_says(
     first: list[int], second: list[int], buckets: set[Place], rows_max: int
 ) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(key_buckets, "BUCKET_ROWS_MAX", rows_max)
+        patch.setattr(running, "BUCKET_ROWS_MAX", rows_max)
         cut = list(cut_by_bucket([keyed(first), keyed(second)], ["key"], buckets))
     for number, given_rows in enumerate((first, second)):
         assert Counter(key for _, parts in cut for key in parts[number]["key"].to_list()) == Counter(given_rows)

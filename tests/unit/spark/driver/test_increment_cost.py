@@ -131,7 +131,7 @@ def steps_behind(keys: int, step: dict[str, Any], folder: Path, monkeypatch: pyt
 
 @pytest.mark.parametrize("step", [WINDOWED, SLIDING, RUNNING], ids=["windowed", "sliding", "running"])
 def test_it_does_not_grow_with_the_state(step: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("headrace.operators.aggregation.key_buckets.BUCKET_ROWS_MAX", 64)
+    monkeypatch.setattr("headrace.operators.aggregation.running.BUCKET_ROWS_MAX", 64)
     monkeypatch.setattr("support.spark.local_exchange.STATE_BYTES", [STATE_BYTES_MAX])
     small, before = steps_behind(SMALL, step, tmp_path / "small", monkeypatch)
     large, state = steps_behind(LARGE, step, tmp_path / "large", monkeypatch)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from headrace.connect.source import SplitId
 from headrace.rpc.figures import PARTITIONS_MAX
 from headrace.worker.control import PartitionStatus
-from headrace.worker.slot.slot_figures import furthest_behind
+from headrace.worker.slot.status_report import furthest_behind
 
 
 def partition(number: int, lag: int | None, watermark: int | None = 0) -> PartitionStatus:

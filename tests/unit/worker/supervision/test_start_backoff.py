@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from headrace.worker.supervision.start_backoff import BACKOFF, SOON_SECONDS, StartBackoff
+from headrace.worker.supervision.supervisor import BACKOFF, SOON_SECONDS, StartBackoff
 
 
 def test_a_slot_that_ran_an_attempt_is_replaced_at_once() -> None:

@@ -6,7 +6,7 @@ import numpy as np
 import polars as pl
 
 from headrace.rpc.figures import FIRST_ROWS_MAX, REMARKS_MAX, FirstRows
-from headrace.worker.task.first_rows import FirstRowsCount
+from headrace.worker.task.ingest import FirstRowsCount
 
 
 def rows(count: int, *, empty: tuple[str, ...] = ()) -> pl.DataFrame:

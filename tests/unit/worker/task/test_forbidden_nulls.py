@@ -6,7 +6,7 @@ import polars as pl
 import pytest
 
 from headrace.core.types import schema_of
-from headrace.worker.task.forbidden_nulls import forbidden_nulls, restricts
+from headrace.worker.task.ingest import forbidden_nulls, restricts
 
 
 @pytest.mark.parametrize(

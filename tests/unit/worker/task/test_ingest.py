@@ -22,8 +22,7 @@ from headrace.core.types import Schema, schema_of
 from headrace.formats.doubtful_rows import staged_frame
 from headrace.operators.operator import OnError
 from headrace.plan.physical import RecordTime, RowTime, SourceSpec
-from headrace.worker.task.first_rows import FirstRowsCount
-from headrace.worker.task.ingest import Ingest
+from headrace.worker.task.ingest import FirstRowsCount, Ingest
 from headrace.worker.task.source_progress import SourceProgress
 from support.control.scripted import SCHEMA, Script, ScriptedSource, frame
 

@@ -33,27 +33,11 @@ from enum import Enum
 from typing import assert_never
 
 from headrace.core.errors import InternalError
+from headrace.rpc import messages
 from headrace.rpc.deployment import ASSIGNED_SPLITS
 from headrace.rpc.failure import failure_of
-from headrace.rpc.messages import (
-    Acked,
-    AssignSplits,
-    CancelSlot,
-    Declined,
-    Deploy,
-    Deployed,
-    EpochAborted,
-    EpochCompleted,
-    Failed,
-    Failure,
-    FinishSlot,
-    InputEnded,
-    Left,
-    LimitTime,
-    RelayHeights,
-    TriggerEpoch,
-)
 from headrace.worker.control import Assign, AssignedSplit, Complete, Limit, Relay, Trigger
+from headrace.worker.slot.attempt import events
 from headrace.worker.slot.attempt.effects import (
     CancelSubtasks,
     CloseLinks,
@@ -75,19 +59,6 @@ from headrace.worker.slot.attempt.effects import (
     StartSubtasks,
     StopUploader,
     Warn,
-)
-from headrace.worker.slot.attempt.events import (
-    Broken,
-    Connected,
-    EffectFailed,
-    Event,
-    PartsClosed,
-    Planned,
-    SubtasksJoined,
-    SubtasksOpened,
-    TaskEnded,
-    Tick,
-    UploaderJoined,
 )
 
 
@@ -117,12 +88,12 @@ class AttemptMachine:
         self._tasks: frozenset[str] = frozenset()
         self._report_interval_ms = 0
         self._due_ms = 0
-        self._deferred: deque[Event] = deque()
+        self._deferred: deque[events.Event] = deque()
         self._ended: set[str] = set()
-        self._failure: Failure | None = None
+        self._failure: messages.Failure | None = None
         self._stuck = False
         self._effects: list[Effect] = []
-        self._on: dict[Phase, Callable[[Event, int], None]] = {
+        self._on: dict[Phase, Callable[[events.Event, int], None]] = {
             Phase.WAITING: self._on_waiting,
             Phase.LOADING: self._on_opening,
             Phase.CONNECTING: self._on_opening,
@@ -150,7 +121,7 @@ class AttemptMachine:
         """Whether the attempt was left on command, with every thread ended."""
         return self._phase is Phase.LEFT and self._failure is None and not self._stuck
 
-    def handle(self, event: Event, now_ms: int) -> list[Effect]:
+    def handle(self, event: events.Event, now_ms: int) -> list[Effect]:
         """Handles one event; returns the effects to execute, in order. `now_ms`: monotonic."""
         if self._phase is Phase.RUNNING and now_ms >= self._due_ms:
             self._due_ms = now_ms + self._report_interval_ms
@@ -164,35 +135,35 @@ class AttemptMachine:
 
     # ---- opening -----------------------------------------------------------------------------------------------------
 
-    def _on_waiting(self, event: Event, _now_ms: int) -> None:
+    def _on_waiting(self, event: events.Event, _now_ms: int) -> None:
         match event:
-            case Deploy():
+            case messages.Deploy():
                 self._job, self._attempt = event.job, event.attempt
                 self._phase = Phase.LOADING
                 self._do(LoadPlan(event))
-            case Broken(failure):
+            case events.Broken(failure):
                 # the command that cannot be read may be the Deploy: the process ends, so that the attempt does not wait
                 self._do(Warn(f"no Deploy was received: {failure.trace or failure.message}"))
                 self._fail(failure)
             case _:
                 pass  # a command for an attempt that never began in this slot has nothing to act on
 
-    def _on_opening(self, event: Event, now_ms: int) -> None:
+    def _on_opening(self, event: events.Event, now_ms: int) -> None:
         match event:
-            case Planned():
+            case events.Planned():
                 self._tasks, self._report_interval_ms = frozenset(event.tasks), event.report_interval_ms
                 self._phase = Phase.CONNECTING
                 self._do(Connect())
-            case Connected():
+            case events.Connected():
                 self._phase = Phase.OPENING
                 self._do(OpenSubtasks())
-            case SubtasksOpened():
+            case events.SubtasksOpened():
                 self._run(now_ms)
-            case EffectFailed(failure):
+            case events.EffectFailed(failure):
                 # the loss of a peer interrupts the step, and is the cause to report
-                broken = [each.failure for each in self._deferred if isinstance(each, Broken)]
+                broken = [each.failure for each in self._deferred if isinstance(each, events.Broken)]
                 self._fail(broken[0] if broken else failure)
-            case CancelSlot():
+            case messages.CancelSlot():
                 self._cancel()
             case _:
                 # Broken is deferred too: the coordinator receives Deployed first, then Failed
@@ -201,7 +172,7 @@ class AttemptMachine:
     def _run(self, now_ms: int) -> None:
         self._phase = Phase.RUNNING
         self._due_ms = now_ms + self._report_interval_ms
-        self._do(StartSubtasks(), Send(Deployed(self._job, self._attempt)))
+        self._do(StartSubtasks(), Send(messages.Deployed(self._job, self._attempt)))
         self._report()
         while self._deferred and self._phase is Phase.RUNNING:
             self._on_running(self._deferred.popleft(), now_ms)
@@ -211,30 +182,37 @@ class AttemptMachine:
     def _report(self, *, due: bool = False) -> None:
         self._do(ReportStatus(frozenset(self._ended), due))
 
-    def _on_running(self, event: Event, _now_ms: int) -> None:
+    def _on_running(self, event: events.Event, _now_ms: int) -> None:
         match event:
-            case TaskEnded(task):
+            case events.TaskEnded(task):
                 self._on_ended(task)
-            case Acked() | Declined():
+            case messages.Acked() | messages.Declined():
                 # the counters as of this epoch must be reported before it completes: it may be the job's last epoch
                 self._report()
                 self._do(Send(event))
-            case Broken(failure) | EffectFailed(failure):
+            case events.Broken(failure) | events.EffectFailed(failure):
                 self._fail(failure)
-            case CancelSlot():
+            case messages.CancelSlot():
                 self._cancel()
-            case FinishSlot():
+            case messages.FinishSlot():
                 self._phase = Phase.FINISHING
                 self._do(FinishSubtasks(), JoinSubtasks(self._grace_ms))
-            case AssignSplits() | RelayHeights() | LimitTime():
+            case messages.AssignSplits() | messages.RelayHeights() | messages.LimitTime():
                 self._on_source_command(event)
-            case TriggerEpoch() | EpochCompleted() | EpochAborted():
+            case messages.TriggerEpoch() | messages.EpochCompleted() | messages.EpochAborted():
                 self._on_epoch(event)
-            case Deploy():
+            case messages.Deploy():
                 self._fail(failure_of(InternalError("a slot is deployed to once")))
-            case Tick():
+            case events.Tick():
                 pass  # `handle` has made the report that was due
-            case Planned() | Connected() | SubtasksOpened() | SubtasksJoined() | UploaderJoined() | PartsClosed():
+            case (
+                events.Planned()
+                | events.Connected()
+                | events.SubtasksOpened()
+                | events.SubtasksJoined()
+                | events.UploaderJoined()
+                | events.PartsClosed()
+            ):
                 raise AssertionError(f"{event} answers no effect of a running attempt")
             case _:
                 assert_never(event)
@@ -243,39 +221,39 @@ class AttemptMachine:
         self._ended.add(task)
         if self._ended == self._tasks:
             self._report()
-            self._do(Send(InputEnded(self._job, self._attempt)))
+            self._do(Send(messages.InputEnded(self._job, self._attempt)))
 
-    def _on_source_command(self, command: AssignSplits | RelayHeights | LimitTime) -> None:
+    def _on_source_command(self, command: messages.AssignSplits | messages.RelayHeights | messages.LimitTime) -> None:
         match command:
-            case AssignSplits(source, splits, final, emitted):
+            case messages.AssignSplits(source, splits, final, emitted):
                 try:
                     assigned = _assigned(splits)
                 except ValueError as error:
                     self._fail(failure_of(error))
                 else:
                     self._do(CommandSources({source: Assign(assigned, final, emitted)}))
-            case RelayHeights(heights):
+            case messages.RelayHeights(heights):
                 self._do(CommandSources({source: Relay(height) for source, height in heights.items()}))
-            case LimitTime(limits):
+            case messages.LimitTime(limits):
                 self._do(CommandSources({source: Limit(limit) for source, limit in limits.items()}))
             case _:
                 assert_never(command)
 
-    def _on_epoch(self, command: TriggerEpoch | EpochCompleted | EpochAborted) -> None:
+    def _on_epoch(self, command: messages.TriggerEpoch | messages.EpochCompleted | messages.EpochAborted) -> None:
         match command:
-            case TriggerEpoch(epoch, savepoint, stop, drain):
+            case messages.TriggerEpoch(epoch, savepoint, stop, drain):
                 self._do(OrderEpoch(epoch, savepoint), CommandAllSources(Trigger(epoch, stop=stop, drain=drain)))
-            case EpochCompleted(epoch, renamed):
+            case messages.EpochCompleted(epoch, renamed):
                 self._do(FreeNames(epoch, {each.name: each.successor for each in renamed}))
                 self._do(CommandAllSources(Complete(epoch)))
-            case EpochAborted(epoch):
+            case messages.EpochAborted(epoch):
                 self._do(GiveUpEpoch(epoch))
             case _:
                 assert_never(command)
 
     # ---- leaving -----------------------------------------------------------------------------------------------------
 
-    def _fail(self, failure: Failure) -> None:
+    def _fail(self, failure: messages.Failure) -> None:
         self._failure = failure
         self._cancel()
 
@@ -283,24 +261,24 @@ class AttemptMachine:
         self._phase = Phase.CANCELLING
         self._do(CancelSubtasks(), JoinSubtasks(self._grace_ms))
 
-    def _on_leaving(self, event: Event, _now_ms: int) -> None:
+    def _on_leaving(self, event: events.Event, _now_ms: int) -> None:
         match event:
-            case SubtasksJoined(late) if late and self._phase is Phase.FINISHING:
+            case events.SubtasksJoined(late) if late and self._phase is Phase.FINISHING:
                 self._cancel()
-            case SubtasksJoined(late):
+            case events.SubtasksJoined(late):
                 self._stuck = bool(late)
                 self._phase = Phase.STOPPING_UPLOADER
                 self._do(CloseLinks(), StopUploader(self._grace_ms))
-            case UploaderJoined(late):
+            case events.UploaderJoined(late):
                 self._stuck = self._stuck or late
                 self._phase = Phase.CLOSING
                 self._do(CloseParts())
-            case PartsClosed(errors):
+            case events.PartsClosed(errors):
                 # the outcome is decided already, so an error on closing goes to the slot's log only
                 self._do(*(Warn(f"{self._job}: while it was closed: {error}") for error in errors))
                 self._do(RemoveFolder())
                 self._leave()
-            case EffectFailed(failure):
+            case events.EffectFailed(failure):
                 self._failure, self._stuck = self._failure or failure, True
                 self._do(Warn(f"{self._job}: leaving attempt {self._attempt}: {failure.trace or failure.message}"))
                 self._leave()
@@ -310,9 +288,9 @@ class AttemptMachine:
     def _leave(self) -> None:
         self._phase = Phase.LEFT
         job, attempt, failure = self._job, self._attempt, self._failure
-        self._do(Send(Left(job, attempt) if failure is None else Failed(job, attempt, failure)))
+        self._do(Send(messages.Left(job, attempt) if failure is None else messages.Failed(job, attempt, failure)))
 
-    def _on_left(self, event: Event, now_ms: int) -> None:
+    def _on_left(self, event: events.Event, now_ms: int) -> None:
         """Ignores every event: Left or Failed was the last message."""
 
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from headrace.kernels.group.exact_quotients import exact_quotients
 from headrace.operators.aggregates.exact.rational import scaled_quotient
-from headrace.operators.aggregates.exact.rounding import EXPONENT_MAX, Floats, Whole, float_quotients, quotients
+from headrace.operators.aggregates.exact.totals import EXPONENT_MAX, Floats, Whole, float_quotients, quotients
 from support.suite.properties import weighted
 
 Rounded = Callable[[Sequence[tuple[Whole, int]], Whole | None], tuple[Floats, npt.NDArray[np.bool_]]]

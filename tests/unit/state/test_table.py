@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from headrace.kernels.group.key_hash import key_hash
 from headrace.kernels.state import runs as kernel
-from headrace.state.table import run, table
-from headrace.state.table.table import Table
+from headrace.state import table
+from headrace.state.table import Table
 
 KEYS = ["name", "number"]
 SCHEMA = {"name": pl.String(), "number": pl.Int64(), "sum": pl.Int64(), "most": pl.Int64()}
@@ -54,7 +54,7 @@ def searched_by(way: str) -> Iterator[None]:
         if way == "joins":
             patched.setattr(kernel, "fits", lambda schema, keys: False)
         if way == "colliding":
-            patched.setattr(run, "key_hash", lambda rows, keys: key_hash(rows, keys) & np.uint64(3))
+            patched.setattr(table, "key_hash", lambda rows, keys: key_hash(rows, keys) & np.uint64(3))
         yield
 
 

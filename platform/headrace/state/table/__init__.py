@@ -1,1 +1,0 @@
-"""Tables of keyed state: typed columns under a key, as recent rows and sorted runs."""
