@@ -91,10 +91,19 @@ def _one_killed_slot_is_replaced(terminal: Terminal, run: str) -> None:
         if not killed and delays(terminal) > before:
             terminal.run(kill)
             killed.append(delays(terminal))
-        return bool(killed) and "restart" in (terminal.folder / "run-err.txt").read_text() and _is_running(terminal)
+        goes_on = "restart" in (terminal.folder / "run-err.txt").read_text() and _is_running(terminal)
+        return bool(killed) and goes_on and _has_checkpoints(terminal)
 
     terminal.run_until(run, is_replaced, "another slot goes on")
     assert killed
+
+
+def _has_checkpoints(terminal: Terminal) -> bool:
+    """Whether each run has a complete checkpoint. One that is stopped before its first has nothing to resume."""
+    return all(
+        any('"kind":"checkpoint"' in record.read_text() for record in job.glob("journal/*.json"))
+        for job in (terminal.folder / ".headrace/checkpoints").iterdir()
+    )
 
 
 def _is_running(terminal: Terminal) -> bool:
