@@ -84,6 +84,7 @@ def test_status_has_the_figures_of_nodes_subtasks_and_partitions(cluster: Cluste
             and bool(nodes["per_key"].state_bytes)
             and nodes["events"].watermark_delay_ms is not None
             and len(nodes["events"].partitions) == 4
+            and all(each.position > 0 for each in nodes["events"].partitions)
         )
 
     wait_until(is_complete, "figures of everything")
@@ -95,7 +96,6 @@ def test_status_has_the_figures_of_nodes_subtasks_and_partitions(cluster: Cluste
     assert sum(each.rows_in for each in events.subtasks) <= events.rows_in
     assert {each.subtask for each in events.partitions} == {each.subtask for each in events.subtasks}
     assert {each.topic for each in events.partitions} == set(flow.inputs)
-    assert all(each.position > 0 for each in events.partitions)
     assert all(each.busy_ms + each.idle_ms + each.backpressured_ms > 0 for each in windows.subtasks)
     assert all(0.999 <= each.busy + each.idle + each.backpressured <= 1.001 for each in windows.subtasks)
     assert {each.sink for each in status.transactions} <= {"windows", "kept_rows", "late_rows", "events.bad"}

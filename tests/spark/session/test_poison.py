@@ -23,6 +23,7 @@ SPARK = Way(batch=1_000, engine="spark", kernels=True)
 @pytest.mark.parametrize("policy", ["divert", pytest.param("skip", marks=pytest.mark.full)])
 @pytest.mark.parametrize("count", [60, pytest.param(10_000, marks=pytest.mark.full)])
 def test_hostile_rows_end_as_they_do_in_threads(count: int, policy: str, spark: SparkSession, tmp_path: Path) -> None:
+    FAILED.clear()
     placed(tmp_path, poisoned_json(count, count).messages)
     with hostile_function(tmp_path):
         right = ends(tmp_path, "json", THREADS, policy)
