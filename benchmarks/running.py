@@ -19,6 +19,7 @@ from pathlib import Path
 
 import numpy as np
 import polars as pl
+from window import Drain
 
 from headrace.core.types import schema_of
 from headrace.operators.aggregate import AggregateConfig
@@ -29,22 +30,6 @@ FILLING_ROWS = 32_768
 HOT_KEYS = 10_000
 INPUT = schema_of({"key": "int64 not null", "units": "int64"})
 AGGREGATES = {"n": "count(*)", "total": "sum(units)", "low": "min(units)", "high": "max(units)"}
-
-
-class Drain:
-    """Counts the operator's output rows."""
-
-    def __init__(self) -> None:
-        self.rows = 0
-
-    def emit(self, batch: pl.DataFrame) -> None:
-        self.rows += batch.height
-
-    def emit_side(self, output: str, batch: pl.DataFrame) -> None:
-        raise AssertionError(f"nothing goes to {output} here: {batch}")
-
-    def count(self, counter: str, rows: int) -> None:
-        raise AssertionError(f"nothing counts as {counter} here: {rows}")
 
 
 def rows_of(keys: np.ndarray[tuple[int], np.dtype[np.int64]], random: np.random.Generator) -> pl.DataFrame:
