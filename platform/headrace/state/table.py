@@ -69,6 +69,7 @@ class Table:
             # as one run: state files have many small frames
             self._append(pl.concat(found, how="diagonal", rechunk=True))
             self._is_merged = False
+            self._merge_due()
 
     def seal(self) -> None:
         """Makes a run of the recent rows, and merges runs that are due."""
@@ -77,8 +78,7 @@ class Table:
         frames = [frame for _, frame in self._recent]
         self._recent, self._recent_rows = [], 0
         self._append(frames[0] if len(frames) == 1 else self._merge(frames))
-        while (first := due([run.rows for run in self._runs])) is not None:
-            self._merge_from(first)
+        self._merge_due()
 
     def get(self, keys: pl.DataFrame) -> list[pl.DataFrame]:
         """All rows of these keys. keys: the key columns, distinct."""
@@ -102,6 +102,10 @@ class Table:
 
     def _append(self, rows: pl.DataFrame) -> None:
         self._runs.append(sealed(next(self._numbers), rows, self._keys))
+
+    def _merge_due(self) -> None:
+        while (first := due([run.rows for run in self._runs])) is not None:
+            self._merge_from(first)
 
     def _merge_from(self, first: int) -> None:
         frames = [run.frame for run in self._runs[first:]]

@@ -134,3 +134,12 @@ def test_recent_rows_are_bounded_in_frames_and_rows(monkeypatch: pytest.MonkeyPa
     for _ in range(3):
         kept.add(one, frames_max=3)
     assert (kept.runs, kept.rows) == (2, 2), "three frames are sealed"
+
+
+def test_restored_rows_are_bounded_in_runs() -> None:
+    """An engine that reads state when keys arrive restores it bit by bit."""
+    kept = Table(["k"], lambda frames: pl.concat(frames).group_by("k").sum())
+    for number in range(100):
+        kept.restore([pl.DataFrame({"k": [number], "n": [1]})])
+        assert kept.runs <= table.RUNS_MAX
+    assert kept.compact().height == 100
