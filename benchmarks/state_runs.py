@@ -24,10 +24,9 @@ import polars as pl
 import pyarrow as pa
 
 from headrace.kernels.group.key_hash import key_hash
-from headrace.kernels.state.key_index import KeyIndex, place_words, sorted_order
+from headrace.kernels.state.key_index import KeyIndex, sorted_order
 from headrace.kernels.state.runs import RunColumns, find, gather, merge_order
 
-MAX_PARALLELISM = 128
 ASKED_ROWS = 1_000
 ASKED_MAX = 300_000
 SHARES = (0.04, 0.04, 0.04, 0.04, 0.04, 0.8)
@@ -45,7 +44,7 @@ def number_keys(numbers: np.ndarray) -> pl.DataFrame:
 
 
 def words_of(keys: pl.DataFrame) -> np.ndarray:
-    return place_words(key_hash(keys, keys.columns), MAX_PARALLELISM)
+    return key_hash(keys, keys.columns)
 
 
 def frames_of(keys: Keys, count: int) -> list[pl.DataFrame]:

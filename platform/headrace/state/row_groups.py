@@ -22,6 +22,7 @@ import polars as pl
 from pydantic import TypeAdapter
 
 from headrace.kernels.group.key_hash import key_hash
+from headrace.kernels.state.key_index import sorted_order
 from headrace.state.snapshot import StateKind, StateSnapshot
 
 ROW_GROUP_ROWS_MAX = 8192
@@ -108,8 +109,8 @@ class KeyOrder:
         places |= hashes >> np.uint64(64 - _HASH_BITS)
         if (places[1:] >= places[:-1]).all():
             return SortedRows(frame, places)
-        order = pl.Series(places).arg_sort()
-        return SortedRows(frame[order], places[order.to_numpy()])
+        order = sorted_order(places)
+        return SortedRows(frame[pl.Series(order)], places[order])
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Places of keys: numbers for the keys of recent rows, and words by which the rows of runs are sorted.
+"""Numbers for the keys of recent rows, and the order of rows by the words of their keys.
 
 `KeyIndex` is `c/state/key_index.c`, the hash table of the group-by kernel without aggregates.
 """
@@ -91,24 +91,6 @@ class KeyIndex:
 
 def _on_rows(name: str) -> Kernel:
     return kernel(name, c_int64, c_void_p, c_void_p, c_void_p, c_int64, c_void_p)
-
-
-def place_words(hashes: Words, max_parallelism: int) -> Words:
-    """The word by which runs are sorted, of each key hash: uint64[n]. The key group is in the highest bits, so the rows
-    of a range of key groups lie together; the rest of the hash is below.
-
-    (group << (64 - b)) | (hash >> b), where group = hash mod max_parallelism, b = bits of max_parallelism - 1
-    """
-    bits = (max_parallelism - 1).bit_length()
-    if not bits:
-        return hashes
-    if max_parallelism == 1 << bits:
-        words = hashes << np.uint64(64 - bits)  # the group is the lowest bits
-    else:
-        words = hashes % np.uint64(max_parallelism)
-        words <<= np.uint64(64 - bits)
-    words |= hashes >> np.uint64(bits)
-    return words
 
 
 def sorted_order(words: Words) -> npt.NDArray[np.uint32]:

@@ -1,8 +1,8 @@
 """Keyed state as sorted, immutable runs of columns: rows found by key, gathered, and merged: `c/state`.
 
-A run is one frame with the words of its rows (`key_index.place_words` of the key hashes), ascending. Equal keys have
-equal words; a lookup reads the directory, then the words, then compares the keys. A place is the index of a run in the
-sequence that a call receives, and a row of that run.
+A run is one frame with the words of its rows, ascending: the hashes of their keys, or what orders them alike. Equal
+keys have equal words; a lookup reads the directory, then the words, then compares the keys. A place is the index of a
+run in the sequence that a call receives, and a row of that run.
 
 Runs never change, so threads may share them. Without kernels the callers use polars.
 """

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headrace.kernels.state import key_index as module
-from headrace.kernels.state.key_index import KeyIndex, Words, place_words, sorted_order
+from headrace.kernels.state.key_index import KeyIndex, Words, sorted_order
 from support.kernels.group_frames import KEY_TYPES, Group, column, in_pieces
 from support.kernels.run_frames import in_normal_form, keys_of
 
@@ -69,13 +69,6 @@ def test_keys_of_another_type_are_refused() -> None:
         index.find(pl.DataFrame({"k": ["1"]}))
     with pytest.raises(AssertionError, match="have forms"):
         KeyIndex([("k", pl.Boolean())])
-
-
-@given(st.lists(st.integers(0, 2**64 - 1), max_size=20), st.sampled_from([1, 2, 3, 128, 129, 1_000, 32_767, 32_768]))
-def test_words_begin_with_the_key_group(hashes: list[int], max_parallelism: int) -> None:
-    bits = (max_parallelism - 1).bit_length()
-    expected = [value if not bits else (value % max_parallelism) << (64 - bits) | value >> bits for value in hashes]
-    assert place_words(np.array(hashes, np.uint64), max_parallelism).tolist() == expected
 
 
 @st.composite

@@ -1,6 +1,6 @@
 /* A run: immutable rows of keyed state, sorted by word, and the comparison of their keys.
  *
- * A word is the place of a key (`kernels/state/key_index.py`): equal keys have equal words, different keys may have
+ * A word is made from the hash of a key (`kernels/state/runs.py`): equal keys have equal words, different keys may have
  * equal words too. The directory has the first row of each value of `word >> shift`, an entry for about six rows. It
  * covers only the words between the first and the last, so a run of few key groups has a directory as fine as others.
  *
