@@ -46,9 +46,9 @@ from headrace_connectors.kafka.transactions.transaction_settings import transact
 
 def open_producer(config: KafkaSinkSettings) -> RecordQueue:
     """A producer without transactions. Raises UserError for invalid settings."""
-    librdkafka = library()
-    if librdkafka is not None and _takes_batches(config):
-        return NativeProducer(librdkafka, config.brokers, config.topic, config.properties)
+    native = library()
+    if native is not None and _takes_batches(config):
+        return NativeProducer(native, config.brokers, config.topic, config.properties)
     return ClientProducer(config.brokers, config.topic, config.properties)
 
 
@@ -56,9 +56,9 @@ def open_transactional_producer(config: KafkaSinkSettings, name: str) -> Transac
     """A producer for one transaction, under this transactional id; not registered yet. Raises UserError as
     `open_producer`."""
     properties, held = transaction_settings(name, config.transaction_timeout_ms, config.properties)
-    librdkafka = library()
-    if librdkafka is not None and _takes_batches(config):
-        return NativeProducer(librdkafka, config.brokers, config.topic, properties, held=held)
+    native = library()
+    if native is not None and _takes_batches(config):
+        return NativeProducer(native, config.brokers, config.topic, properties, held=held)
     return ClientProducer(config.brokers, config.topic, properties, held=held)
 
 
