@@ -50,7 +50,9 @@ def dead_folders(text: str) -> list[str]:
 
 
 def _has_folder(package: str, folder: str) -> bool:
-    return (ROOT / "platform/headrace" / package / folder).is_dir()
+    """A folder that holds tracked files: one with leftovers of the interpreter alone is in no other checkout."""
+    path = Path("platform/headrace", package, folder)
+    return any(path in tracked.parents for tracked in tracked_files())
 
 
 def _is_alive(name: str, *, developers: bool) -> bool:
