@@ -114,6 +114,17 @@ def duration_ms(option: str, text: str) -> int:
         raise UserError(f"{option}: {error}") from error
 
 
+def size_bytes(option: str, text: str) -> int:
+    """The size that an option has, in bytes. Raises UserError, which names the option."""
+    from headrace.core.config import parse_size_bytes
+    from headrace.core.errors import UserError
+
+    try:
+        return parse_size_bytes(text)
+    except ValueError as error:
+        raise UserError(f"{option}: {error}") from error
+
+
 def given_option(context: typer.Context, names: Iterable[str]) -> str | None:
     """The first of these parameters that the command line gives, as `--option`; variables do not count."""
     for name in names:

@@ -55,6 +55,38 @@ Duration = Annotated[
 """A length of time, in milliseconds; text such as `30s` in files and plans."""
 
 
+_UNITS_BYTES = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
+_SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([kmgt]?)(?:i?b)?", re.IGNORECASE)
+
+
+def parse_size_bytes(text: object) -> int:
+    """Parses `512MiB`, `4g`, `1.5 GB` to bytes; all units are powers of 1024. Raises ValueError with the remedy."""
+    if isinstance(text, int) and not isinstance(text, bool):
+        return text
+    match = _SIZE.fullmatch(str(text).strip())
+    if match is None:
+        raise ValueError(f"{text!r} is not a size: write a number with k, m or g, such as 512MiB or 4g")
+    return int(float(match[1]) * _UNITS_BYTES[match[2].lower()])
+
+
+def size_text(size_bytes: int) -> str:
+    """Bytes as the shortest size text: 536870912 -> `512MiB`."""
+    for unit in ("TiB", "GiB", "MiB", "KiB"):
+        count, rest = divmod(size_bytes, _UNITS_BYTES[unit[0].lower()])
+        if count and not rest:
+            return f"{count}{unit}"
+    return f"{size_bytes}b"
+
+
+Size = Annotated[
+    int,
+    BeforeValidator(parse_size_bytes),
+    PlainSerializer(size_text, return_type=str),
+    Field(json_schema_extra={"format": "size", "examples": ["512MiB", "4g"]}),
+]
+"""A number of bytes; text such as `512MiB` in files and plans."""
+
+
 def secret(**kwargs: Any) -> Any:
     """A field whose value is printed as `***`."""
     return Field(json_schema_extra={"secret": True}, repr=False, **kwargs)

@@ -8,6 +8,9 @@ from pathlib import Path
 
 from headrace.core.errors import UserError
 
+SLOTS_VARIABLE = "HEADRACE_WORKER_SLOTS"
+"""In a slot's environment: the number of slots that share the memory of its container or host."""
+
 
 @dataclass(frozen=True, slots=True)
 class Home:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from headrace.operators.bootstrap.state import GivenState
     from headrace.operators.state_shape import StateShape
     from headrace.operators.window.pane_assignment import WindowRule
+    from headrace.state.place import StatePlace
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,15 +133,22 @@ class AggregateConfig(OperatorConfig):
         return GivenState(self)
 
     def open(self) -> Operator:
-        """A new operator of this step."""
+        """A new operator of this step, with its state in memory."""
+        from headrace.state.place import StatePlace
+
+        return self.open_in(StatePlace())
+
+    def open_in(self, place: StatePlace) -> Operator:
+        """A new operator of this step, with its state in `place`."""
         from headrace.operators.aggregation.running import RunningAggregate
         from headrace.operators.row_errors import RowErrors
         from headrace.operators.window.operator import WindowAggregate
 
         errors = RowErrors(self.node, self.on_error)
         if self.window is None:
-            return RunningAggregate(self._shape(), errors, self.order)
-        return WindowAggregate(self._shape(), self.window.assigner(), self._rule(self.window), errors)
+            return RunningAggregate(self._shape(), errors, place, self.order)
+        rule = self._rule(self.window)
+        return WindowAggregate(self._shape(), self.window.assigner(), rule, errors=errors, place=place)
 
     def combiner(self) -> Combiner | None:
         """A fresh combiner, which computes partial aggregates before the exchange. None unless every window fires once,

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from headrace.operators.aggregation.combining import Combiner
     from headrace.operators.bootstrap.state import GivenState
     from headrace.operators.state_shape import StateShape
+    from headrace.state.place import StatePlace
     from headrace.state.snapshot import RestoredStates, StateSnapshot
 
 LATE = "late"
@@ -202,8 +203,13 @@ class OperatorConfig:
         raise NotImplementedError
 
     def open(self) -> Operator | MultiInputOperator:
-        """A new operator of this step. It is a MultiInputOperator if the step has several inputs."""
+        """A new operator of this step, whose state is in memory. It is a MultiInputOperator if the step has several
+        inputs."""
         raise NotImplementedError
+
+    def open_in(self, place: StatePlace) -> Operator | MultiInputOperator:
+        """The same, with the state in `place`: a step that keeps keyed rows overrides it."""
+        return self.open()
 
     def states(self) -> tuple[StateShape, ...]:
         """The states that it keeps, the main one first."""

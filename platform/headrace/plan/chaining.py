@@ -52,6 +52,7 @@ def plan_physical(logical: LogicalPlan, pipeline: Pipeline) -> PhysicalPlan:
         checkpoint=checkpoint_terms(pipeline),
         tasks=tuple(Task(tuple(task.nodes), tuple(task.edges), task.parallelism) for task in tasks.values()),
         edges=tuple(edges),
+        state=pipeline.state.terms(),
     )
 
 

@@ -35,6 +35,7 @@ from headrace.plan.physical import (
 from headrace.plan.stream import Stream
 from headrace.spec.columns import schema_dict
 from headrace.spec.masking import masked_config
+from headrace.state.place import MEMORY, StateTerms
 
 # ---- canonical form --------------------------------------------------------------------------------------------------
 
@@ -47,6 +48,7 @@ def plan_dict(plan: PhysicalPlan) -> dict[str, Any]:
         "max_parallelism": plan.max_parallelism,
         "batch": {"max_rows": plan.batch_rows_max, "max_delay_ms": plan.batch_delay_ms},
         "checkpoint_interval_ms": plan.checkpoint.interval_ms,
+        **_state(plan.state),
         "tasks": [
             {
                 "name": task.name,
@@ -73,6 +75,13 @@ def plan_dict(plan: PhysicalPlan) -> dict[str, Any]:
     }
     body = json.dumps(shown, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
     return {**shown, "hash": hashlib.sha256(body.encode()).hexdigest()}
+
+
+def _state(terms: StateTerms) -> dict[str, Any]:
+    """The place of the state; nothing where the pipeline says nothing, so that its hash stays the same."""
+    if terms == MEMORY:
+        return {}
+    return {"state": {"backend": terms.backend, "memory_bytes": terms.memory_bytes, "dir": terms.folder}}
 
 
 def _task_node(node: TaskNode) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from headrace.connect.source import SourceConfig
 from headrace.core.types import Schema
 from headrace.operators.operator import OnError, OperatorConfig
 from headrace.plan.partitioning import Hash, Partitioning
+from headrace.state.place import MEMORY, StateTerms
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,6 +171,7 @@ class PhysicalPlan:
     checkpoint: CheckpointTerms
     tasks: tuple[Task, ...]
     edges: tuple[TaskEdge, ...]
+    state: StateTerms = MEMORY
 
     def inputs(self, task: str) -> tuple[TaskEdge, ...]:
         """The edges into a task, by number of the input."""

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import BeforeValidator, Field, PlainSerializer, WithJsonSchema
+from pydantic import BeforeValidator, Field, PlainSerializer, WithJsonSchema, model_validator
 
-from headrace.core.config import Duration, duration_text
+from headrace.core.config import Duration, Size, duration_text, parse_size_bytes, size_text
 from headrace.core.errors import did_you_mean
 from headrace.spec.findings import joined, wrong
 from headrace.spec.model import FileModel
 from headrace.spec.window import NOT_IN_THIS_VERSION
 from headrace.spec.wording import kind_of, read_model
+from headrace.state.place import StateTerms
 
 NotNegative = Annotated[Duration, Field(ge=0)]
 Positive = Annotated[Duration, Field(gt=0)]
@@ -60,16 +61,54 @@ class Checkpoint(FileModel):
     storage: str | None = Field(default=None, description="URL; default: checkpoints under $HEADRACE_HOME")
 
 
+MEMORY_BYTES_MIN = 32 << 20
+"""The least budget: recent rows, caches and merges of a slot take some of it."""
+
+
 def _backend(data: object) -> object:
     if data == "rocksdb":
-        raise wrong(f"state backend 'rocksdb' is {NOT_IN_THIS_VERSION}", "use memory")
+        raise wrong(f"state backend 'rocksdb' is {NOT_IN_THIS_VERSION}", "use disk")
     return data
 
 
-class State(FileModel):
-    """Where operators keep what they remember."""
+def _memory(data: object) -> object:
+    size = parse_size_bytes(data)
+    if size < MEMORY_BYTES_MIN:
+        raise wrong(f"{size_text(size)} is less than a slot needs", f"write at least {size_text(MEMORY_BYTES_MIN)}")
+    return size
 
-    backend: Annotated[Literal["memory"], BeforeValidator(_backend)] = Field(default="memory", description="memory")
+
+class State(FileModel):
+    """Where operators keep what they remember.
+
+    backend      `memory`, or `disk`: rows beyond `memory` lie in local files
+    memory_bytes  bytes of a slot's state in memory. None: with `memory` no bound, with `disk` a quarter of the memory
+                  of its container or host, divided by the worker's slots, and at least 256 MiB
+    dir          folder of local files. None: `$HEADRACE_STATE_DIR`, or the worker's folder
+    """
+
+    backend: Annotated[Literal["memory", "disk"], BeforeValidator(_backend)] = Field(
+        default="memory", description="memory, or disk: more than fits into memory goes to local files"
+    )
+    memory_bytes: Annotated[Size, BeforeValidator(_memory)] | None = Field(
+        default=None,
+        validation_alias="memory",
+        serialization_alias="memory",
+        description="of one slot's state; with memory a cap, none unless said, with disk what stays in memory",
+    )
+    dir: str | None = Field(
+        default=None, description="folder of local files; default: $HEADRACE_STATE_DIR, or the worker's"
+    )
+
+    @model_validator(mode="after")
+    def _dir_of_disk(self) -> Self:
+        if self.dir is not None and self.backend != "disk":
+            raise wrong("state in memory has no local files", "set backend: disk, or leave dir out", "dir")
+        return self
+
+    def terms(self) -> StateTerms:
+        """The same, for the slots."""
+        return StateTerms(self.backend, self.memory_bytes, self.dir)
 
 
 _STRATEGY = "what follows a failure"

@@ -229,7 +229,7 @@ def _file(schema: pl.Schema, chunks: Sequence[Chunk], order: KeyOrder | None) ->
         out, arrow, compression="zstd", compression_level=1, use_dictionary=False, write_statistics=False
     ) as writer:
         for number, (chunk, lacking) in enumerate(zip(chunks, absent, strict=True)):
-            rows = None if order is None else order.sort(chunk.frame)
+            rows = None if order is None else _in_order(chunk, order)
             table = _table(chunk.frame if rows is None else rows.frame, schema, lacking).cast(arrow)
             written = _written(number, table, rows, writer, out)
             places[chunk.id] = range(len(groups), len(groups) + len(written))
@@ -243,6 +243,10 @@ def _file(schema: pl.Schema, chunks: Sequence[Chunk], order: KeyOrder | None) ->
         tuple(group.rows for group in groups),
         {name: str(dtype) for name, dtype in schema.items()},
     )
+
+
+def _in_order(chunk: Chunk, order: KeyOrder) -> SortedRows:
+    return chunk.sorted if chunk.sorted is not None and chunk.sorted.order == order else order.sort(chunk.frame)
 
 
 def _written(

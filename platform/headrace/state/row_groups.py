@@ -28,6 +28,7 @@ from headrace.state.snapshot import StateKind, StateSnapshot
 ROW_GROUP_ROWS_MAX = 8192
 """Rows of a row group: few enough that a key group of a large state takes few others along."""
 
+Places = npt.NDArray[np.uint64]
 KeyPlace = tuple[int, int]
 """(key group, hash >> 16) of a row's key: the order of rows in a keyed chunk."""
 _HASH_BITS = 48
@@ -104,21 +105,27 @@ class KeyOrder:
 
     def sort(self, frame: pl.DataFrame) -> SortedRows:
         """Returns the rows in this order. Raises UserError for a column that cannot be a key."""
+        places = self.places(frame)
+        if (places[1:] >= places[:-1]).all():
+            return SortedRows(self, frame, places)
+        order = sorted_order(places)
+        return SortedRows(self, frame[pl.Series(order)], places[order])
+
+    def places(self, frame: pl.DataFrame) -> Places:
+        """The place of each row, as one number. Raises UserError for a column that cannot be a key."""
         hashes = key_hash(frame, self.keys)
         places = hashes % np.uint64(self.max_parallelism) << np.uint64(_HASH_BITS)
         places |= hashes >> np.uint64(64 - _HASH_BITS)
-        if (places[1:] >= places[:-1]).all():
-            return SortedRows(frame, places)
-        order = sorted_order(places)
-        return SortedRows(frame[pl.Series(order)], places[order])
+        return places
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class SortedRows:
-    """Rows in the order of a `KeyOrder`, with the place of each as one number."""
+    """Rows in an order, with the place of each: uint64[n], ascending."""
 
+    order: KeyOrder
     frame: pl.DataFrame
-    places: npt.NDArray[np.uint64]
+    places: Places
 
     def place(self, row: int) -> KeyPlace:
         """The place of a row."""

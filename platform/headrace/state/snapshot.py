@@ -18,6 +18,8 @@ from typing import TYPE_CHECKING, TypeAlias
 if TYPE_CHECKING:
     import polars as pl
 
+    from headrace.state.row_groups import SortedRows
+
 
 class StateKind(StrEnum):
     """How a state's rows are redistributed over subtasks when the parallelism changes.
@@ -36,10 +38,14 @@ class StateKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """Rows of a state. `id` is unique within one live operator and state: the same id is the same frame."""
+    """Rows of a state. `id` is unique within one live operator and state: the same id is the same frame.
+
+    sorted   the same rows in the order of the state's files; None: files are written from the frame, which is sorted
+    """
 
     id: int
     frame: pl.DataFrame
+    sorted: SortedRows | None = None
 
 
 @dataclass(frozen=True, slots=True)

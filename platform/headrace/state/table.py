@@ -1,25 +1,29 @@
 """A table of keyed state: rows of typed columns under a key, of which rows with equal keys merge.
 
     add(rows)       recent rows, not merged yet
-    seal()          recent rows, merged, become a run: immutable, sorted by key, searched by the kernel
+    seal()          recent rows, merged, become a run: immutable, sorted by key (`state.runs`)
     get(keys)       all rows of these keys, from recent rows and runs; the caller merges them
-    numbered()      everything, as immutable frames with numbers, for a snapshot
+    chunks()        everything, as immutable frames with numbers, for a snapshot
 
 Runs are merged by tiers. Merging is associative and does not depend on order, so a key's rows may lie in any
 number of runs. A number means the same rows for the life of the table, so that a checkpoint writes only what is new.
+
+Beyond the slot's budget the largest parts of runs move to local files (`state.place`).
 """
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass
 
 import polars as pl
 
-from headrace.kernels.group.key_hash import key_hash
-from headrace.kernels.state import runs as kernel
-from headrace.kernels.state.key_index import sorted_order
+from headrace.state.place import MOVED_BYTES_MIN, StatePlace
+from headrace.state.row_groups import KeyOrder
+from headrace.state.runs import PART_ROWS_MAX, Merge, Part, Run, merged, part_of, rows_of
+from headrace.state.snapshot import Chunk
 
 ROWS_RECENT_MAX = 65_536
 """Recent rows that are sealed."""
@@ -28,22 +32,24 @@ FRAMES_RECENT_MAX = 64
 FRAMES_SEARCHED_MAX = 4
 """Recent frames that are sealed where every batch searches them."""
 
-Merge = Callable[[Sequence[pl.DataFrame]], pl.DataFrame]
-"""Merges frames, which may differ in columns, to one with a row per key."""
-
 
 class Table:
-    """The rows of one part of a step's state. Used by one thread."""
+    """The rows of one part of a step's state. Used by one thread, but for merges, which only read runs."""
 
-    def __init__(self, keys: Sequence[str], merge: Merge) -> None:
-        """keys: the columns by which rows are found; none: all rows belong together."""
-        self._keys = list(keys)
+    def __init__(self, keys: Sequence[str], merge: Merge, place: StatePlace | None = None) -> None:
+        """keys: the columns by which rows are found; none: all rows belong together. place: None: in memory."""
+        self._place = StatePlace() if place is None else place
+        self._order = KeyOrder(tuple(keys), self._place.max_parallelism) if keys else None
         self._merge = merge
         self._numbers = itertools.count()
         self._recent: list[tuple[int, pl.DataFrame]] = []
-        self._recent_rows = 0
+        self._recent_rows = self._recent_bytes = 0
         self._runs: list[Run] = []
         self._is_merged = True
+        self._merging: _Merging | None = None
+        self._account = self._place.budget.account()
+        self._made = self._place.budget.account()
+        """What a merge has made so far: its thread writes it."""
 
     @property
     def rows(self) -> int:
@@ -59,15 +65,24 @@ class Table:
         """Adds rows. frames_max: recent frames beyond which they are sealed."""
         self._recent.append((next(self._numbers), rows))
         self._recent_rows += rows.height
+        size = int(rows.estimated_size())
+        self._recent_bytes += size
+        self._account.memory_bytes += size
         if len(self._recent) >= frames_max or self._recent_rows >= ROWS_RECENT_MAX:
             self.seal()
 
     def restore(self, frames: Iterable[pl.DataFrame]) -> None:
-        """Adds rows that were written before, several of a key among them."""
-        found = [frame for frame in frames if frame.height]
-        if found:
-            # as one run: state files have many small frames
-            self._append(pl.concat(found, how="diagonal", rechunk=True))
+        """Adds rows that were written before, several of a key among them. They become one run."""
+        parts: list[Part] = []
+        for frame in _gathered(frames):
+            parts.append(part_of(next(self._numbers), frame, self._order))
+            # what is restored may be more than memory holds
+            before = parts[-1].memory_bytes
+            self._account.memory_bytes += parts[-1].memory_bytes
+            parts[-1:] = self._moved(parts[-1:], self._place.budget.excess_bytes)
+            self._account.memory_bytes += parts[-1].memory_bytes - before
+        if parts:
+            self._append(Run(tuple(parts)))
             self._is_merged = False
             self._merge_due()
 
@@ -76,42 +91,130 @@ class Table:
         if not self._recent:
             return
         frames = [frame for _, frame in self._recent]
-        self._recent, self._recent_rows = [], 0
-        self._append(frames[0] if len(frames) == 1 else self._merge(frames))
+        self._recent, self._recent_rows, self._recent_bytes = [], 0, 0
+        rows = frames[0] if len(frames) == 1 else self._merge(frames)
+        self._append(Run((part_of(next(self._numbers), rows, self._order),)))
         self._merge_due()
 
     def get(self, keys: pl.DataFrame) -> list[pl.DataFrame]:
         """All rows of these keys. keys: the key columns, distinct."""
-        recent = [Run(number, frame, None) for number, frame in self._recent]
-        return rows_of([*recent, *self._runs], keys, self._keys)
+        recent = [Part(number, frame, None, None, 0) for number, frame in self._recent]
+        return rows_of([*recent, *self._parts()], keys, self._order)
 
     def get_sealed(self, keys: pl.DataFrame) -> list[pl.DataFrame]:
         """The rows of these keys in runs; for a caller that knows of all recent rows."""
-        return rows_of(self._runs, keys, self._keys)
+        return rows_of(self._parts(), keys, self._order)
 
     def compact(self) -> pl.DataFrame:
         """Merges all rows into one run; returns its rows. The table has rows."""
         self.seal()
+        self._finish_merge()
         if len(self._runs) > 1 or not self._is_merged:
-            self._merge_from(0)
-        return self._runs[0].frame
+            self._start_merge(0)
+            self._finish_merge()
+        return pl.concat([part.frame for part in self._parts()], how="diagonal")
 
-    def numbered(self) -> list[tuple[int, pl.DataFrame]]:
+    def chunks(self) -> list[Chunk]:
         """All rows, as immutable frames with their numbers."""
-        return [*((run.number, run.frame) for run in self._runs), *self._recent]
+        return [*(part.chunk for part in self._parts()), *(Chunk(number, frame) for number, frame in self._recent)]
 
-    def _append(self, rows: pl.DataFrame) -> None:
-        self._runs.append(sealed(next(self._numbers), rows, self._keys))
+    def _parts(self) -> list[Part]:
+        return [part for run in self._runs for part in run.parts]
+
+    # ------------------------------------------------------------------ merges
+
+    def _append(self, run: Run) -> None:
+        self._runs.append(run)
+        self._move_excess()
 
     def _merge_due(self) -> None:
-        while (first := due([run.rows for run in self._runs])) is not None:
-            self._merge_from(first)
+        while True:
+            if self._merging is not None and (self._merging.result.done() or len(self._runs) > RUNS_MAX):
+                self._finish_merge()
+            if self._merging is not None or (first := due([run.rows for run in self._runs])) is None:
+                return
+            self._start_merge(first)
 
-    def _merge_from(self, first: int) -> None:
-        frames = [run.frame for run in self._runs[first:]]
-        del self._runs[first:]
-        self._append(self._merge(frames))
-        self._is_merged = self._is_merged or first == 0
+    def _start_merge(self, first: int) -> None:
+        runs = self._runs[first:]
+        self._merging = _Merging(first, len(runs), self._place.merges.start(lambda: self._merged(runs)))
+
+    def _merged(self, runs: Sequence[Run]) -> Run:
+        """In the thread of merges, which shares with the table's thread what never changes."""
+        made: list[Part] = []
+        for rows in merged([part for run in runs for part in run.parts], self._merge):
+            made.append(part_of(next(self._numbers), rows, self._order))
+            self._made.memory_bytes += made[-1].memory_bytes
+            made[-1:] = self._moved(made[-1:], self._place.budget.excess_bytes)
+            self._made.memory_bytes = sum(part.memory_bytes for part in made)
+        return Run(tuple(made))
+
+    def _finish_merge(self) -> None:
+        """Waits for the merge that runs, and takes its run. Raises what the merge raised."""
+        if self._merging is None:
+            return
+        merging, self._merging = self._merging, None
+        run = merging.result.result()
+        self._runs[merging.first : merging.first + merging.count] = [run]
+        self._made.memory_bytes = 0
+        self._is_merged = self._is_merged or (merging.first == 0 and len(self._runs) == 1)
+        self._move_excess()
+
+    # ------------------------------------------------------------------ the budget
+
+    def _move_excess(self) -> None:
+        """Counts what is in memory, and moves the largest parts to local files where that is more than the budget.
+
+        Raises UserError for more than the budget without local files.
+        """
+        self._count()
+        if self._account.excess_bytes:
+            self._place.require_room()
+            moved = iter(self._moved(self._parts(), self._account.excess_bytes))
+            self._runs = [Run(tuple(itertools.islice(moved, len(run.parts)))) for run in self._runs]
+            self._count()
+
+    def _moved(self, parts: Sequence[Part], excess_bytes: int) -> list[Part]:
+        """The parts, of which the largest that together have the excess are in local files."""
+        files, chosen = self._place.files, set[int]()
+        if files is None:
+            return list(parts)
+        for part in sorted(parts, key=lambda each: -each.memory_bytes):
+            if excess_bytes <= 0 or part.memory_bytes < MOVED_BYTES_MIN:
+                break
+            if part.file is None:
+                chosen.add(part.number)
+                excess_bytes -= part.memory_bytes
+        return [part.moved(files) if part.number in chosen else part for part in parts]
+
+    def _count(self) -> None:
+        parts = self._parts()
+        self._account.memory_bytes = self._recent_bytes + sum(part.memory_bytes for part in parts)
+        self._account.file_bytes = sum(part.file_bytes for part in parts)
+
+
+@dataclass(frozen=True, slots=True)
+class _Merging:
+    """A merge that runs: of `count` runs from `first` on."""
+
+    first: int
+    count: int
+    result: Future[Run]
+
+
+def _gathered(frames: Iterable[pl.DataFrame]) -> Iterator[pl.DataFrame]:
+    """The frames, small ones together: state files have many small frames."""
+    small: list[pl.DataFrame] = []
+    for frame in frames:
+        if frame.height >= PART_ROWS_MAX:
+            yield frame
+        elif frame.height:
+            small.append(frame)
+        if sum(each.height for each in small) >= PART_ROWS_MAX:
+            yield pl.concat(small, how="diagonal", rechunk=True)
+            small = []
+    if small:
+        yield pl.concat(small, how="diagonal", rechunk=True)
 
 
 # ---- tiers -----------------------------------------------------------------------------------------------------------
@@ -150,67 +253,3 @@ def _tier(rows: int) -> int:
     while rows > most:
         tier, most = tier + 1, most * RUNS_A_TIER
     return tier
-
-
-# ---- runs ------------------------------------------------------------------------------------------------------------
-# A run: immutable rows of a table, sorted by the hash of their key, so that rows are found by key.
-#
-# A run is searched by the kernel (`kernels.state`). Without kernels, and for key types that the kernel does not know, a
-# run keeps the order of its rows and is searched by a join: the same rows, found more slowly.
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Run:
-    """Rows of a table. number: unique within the table; columns: what the kernel searches, if it can."""
-
-    number: int
-    frame: pl.DataFrame
-    columns: kernel.RunColumns | None
-
-    @property
-    def rows(self) -> int:
-        """The number of rows."""
-        return self.frame.height
-
-
-def sealed(number: int, frame: pl.DataFrame, keys: Sequence[str]) -> Run:
-    """A run of these rows, in any order."""
-    if not keys or not kernel.fits(frame.schema, keys):
-        return Run(number, frame, None)
-    hashes = key_hash(frame, keys)
-    order = sorted_order(hashes)
-    ordered = frame[pl.Series(order)]
-    return Run(number, ordered, kernel.RunColumns(ordered, keys, hashes[order]))
-
-
-def rows_of(runs: Sequence[Run], asked: pl.DataFrame, keys: Sequence[str]) -> list[pl.DataFrame]:
-    """All rows of the runs with the asked keys, as frames; frames may differ in columns. asked: distinct keys."""
-    if not runs or (keys and not asked.height):
-        return []
-    found = [_joined(run.frame, asked, keys) for run in runs if run.columns is None]
-    if len(found) < len(runs):
-        found += _searched(runs, asked, keys)
-    return [frame for frame in found if frame.height]
-
-
-def _joined(frame: pl.DataFrame, asked: pl.DataFrame, keys: Sequence[str]) -> pl.DataFrame:
-    return frame.join(asked, on=list(keys), how="semi", nulls_equal=True) if keys else frame
-
-
-def _searched(runs: Sequence[Run], asked: pl.DataFrame, keys: Sequence[str]) -> list[pl.DataFrame]:
-    hashes = key_hash(asked, keys)
-    found: list[pl.DataFrame] = []
-    # runs with the same columns are searched and gathered at once
-    for names, alike in _alike(runs).items():
-        _, run, row = kernel.find_all(alike, hashes, asked)
-        if run.size:
-            found.append(kernel.gather(alike, run, row, names))
-    return found
-
-
-def _alike(runs: Sequence[Run]) -> dict[tuple[str, ...], list[kernel.RunColumns]]:
-    alike: dict[tuple[str, ...], list[kernel.RunColumns]] = {}
-    for run in runs:
-        if run.columns is not None:
-            alike.setdefault(tuple(run.frame.columns), []).append(run.columns)
-    return alike

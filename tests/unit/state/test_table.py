@@ -2,17 +2,22 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 
 import numpy as np
 import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from polars.testing import assert_frame_equal
 
+from headrace.core.errors import UserError
 from headrace.kernels.group.key_hash import key_hash
 from headrace.kernels.state import runs as kernel
-from headrace.state import table
+from headrace.state import row_groups, runs, table
+from headrace.state.place import Budget, Merges, RowFile, StatePlace
 from headrace.state.table import Table
+from headrace.worker.state.local_files import LocalFiles
 
 KEYS = ["name", "number"]
 SCHEMA = {"name": pl.String(), "number": pl.Int64(), "sum": pl.Int64(), "most": pl.Int64()}
@@ -54,7 +59,7 @@ def searched_by(way: str) -> Iterator[None]:
         if way == "joins":
             patched.setattr(kernel, "fits", lambda schema, keys: False)
         if way == "colliding":
-            patched.setattr(table, "key_hash", lambda rows, keys: key_hash(rows, keys) & np.uint64(3))
+            patched.setattr(row_groups, "key_hash", lambda rows, keys: key_hash(rows, keys) & np.uint64(3))
         yield
 
 
@@ -72,11 +77,11 @@ def found_what_was_added(added: list[list[Row]], data: st.DataObject) -> None:
         if data.draw(st.booleans()):
             kept.seal()
         if data.draw(st.integers(0, 9)) == 0:
-            before = [rows for _, rows in kept.numbered()]
+            before = [chunk.frame for chunk in kept.chunks()]
             kept = Table(KEYS, merge)
             kept.restore(before)
     expected = oracle(added)
-    assert contents([rows for _, rows in kept.numbered()]) == expected
+    assert contents([chunk.frame for chunk in kept.chunks()]) == expected
     asked = frame(data.draw(st.lists(rows, min_size=1, max_size=9))).select(KEYS)
     wanted = {key: value for key, value in expected.items() if key in set(asked.rows())}
     assert contents(kept.get(asked)) == wanted
@@ -94,8 +99,8 @@ def test_a_number_always_means_the_same_rows(added: list[list[Row]]) -> None:
     seen: dict[int, pl.DataFrame] = {}
     for batch in added:
         kept.add(frame(batch), frames_max=3)
-        for number, rows in kept.numbered():
-            assert seen.setdefault(number, rows).equals(rows)
+        for chunk in kept.chunks():
+            assert seen.setdefault(chunk.id, chunk.frame).equals(chunk.frame)
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -143,3 +148,114 @@ def test_restored_rows_are_bounded_in_runs() -> None:
         kept.restore([pl.DataFrame({"k": [number], "n": [1]})])
         assert kept.runs <= table.RUNS_MAX
     assert kept.compact().height == 100
+
+
+class Files:
+    """Files of the tests: they count what is moved."""
+
+    def __init__(self, folder: Path) -> None:
+        self._files = LocalFiles(folder)
+        self.moved = 0
+
+    def kept(self, frame: pl.DataFrame) -> RowFile:
+        self.moved += 1
+        return self._files.kept(frame)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("files")
+
+
+@pytest.mark.parametrize("way", WAYS)
+@given(batches, st.data())
+def test_a_table_in_local_files_has_the_same_rows(
+    folder: Path, way: str, added: list[list[Row]], data: st.DataObject
+) -> None:
+    """Every part moves to a file at once, merges are cut into pieces of a few rows and run beside the table."""
+    files = Files(folder)
+    with searched_by(way), pytest.MonkeyPatch.context() as patched:
+        patched.setattr(table, "MOVED_BYTES_MIN", 0)
+        patched.setattr(runs, "PART_ROWS_MAX", data.draw(st.integers(1, 8)))
+        patched.setattr(runs, "_SAMPLED_ROWS", 1)
+        place = StatePlace(data.draw(st.sampled_from([1, 7, 128])), Budget(0), Merges(in_background=True), files)
+        kept = Table(KEYS, merge, place)
+        for batch in added:
+            kept.add(frame(batch), frames_max=data.draw(st.integers(1, 3)))
+        expected = oracle(added)
+        assert contents([chunk.frame for chunk in kept.chunks()]) == expected
+        asked = frame(data.draw(st.lists(rows, min_size=1, max_size=9))).select(KEYS)
+        wanted = {key: value for key, value in expected.items() if key in set(asked.rows())}
+        assert contents(kept.get(asked)) == wanted
+        assert contents([kept.compact()]) == expected
+        assert contents(kept.get(asked)) == wanted
+        again = Table(KEYS, merge, place)
+        again.restore(chunk.frame for chunk in kept.chunks())
+        assert contents(again.get(asked)) == wanted
+    assert files.moved
+    assert list(folder.iterdir()) == [], "files have no names"
+
+
+def test_rows_of_all_types_come_back_from_a_file(folder: Path) -> None:
+    given_rows = pl.DataFrame(
+        {
+            "text": ["", None, "x" * 100],
+            "bytes": [b"", b"\x00" * 50, None],
+            "whole": pl.Series([None, -(1 << 90), (1 << 100)], dtype=pl.Int128),
+            "number": [0.0, float("nan"), None],
+            "yes": [True, None, False],
+            "at": pl.Series([0, None, 5], dtype=pl.Datetime("us", "UTC")),
+            "price": pl.Series(["1.50", None, "-2.25"]).str.to_decimal(scale=2),
+            "many": [[1, 2], [], None],
+            "both": [{"a": 1, "b": "x"}, {"a": None, "b": None}, {"a": 3, "b": "y"}],
+        }
+    )
+    files = LocalFiles(folder)
+    found = files.kept(given_rows)
+    assert_frame_equal(found.frame, given_rows)
+    files.release_pages()
+    assert_frame_equal(found.frame, given_rows)
+
+
+def descriptors() -> int:
+    return sum(1 for _ in Path("/proc/self/fd").iterdir())
+
+
+def test_files_take_no_descriptors(folder: Path) -> None:
+    files, before = LocalFiles(folder), descriptors()
+    kept = [files.kept(pl.DataFrame({"n": range(1000)})) for _ in range(50)]
+    assert descriptors() <= before + 2
+    assert sum(file.frame.height for file in kept) == 50_000
+
+
+def test_more_than_memory_allows_is_refused() -> None:
+    kept = Table(["k"], merge, StatePlace(budget=Budget(1000)))
+    with pytest.raises(UserError, match=r"the state of a slot has .* bytes, and state.memory allows 1,000"):
+        for number in range(100):
+            kept.add(pl.DataFrame({"k": [f"key {number}"] * 100}), frames_max=1)
+
+
+def test_a_merge_that_fails_fails_the_table() -> None:
+    def broken(frames: Sequence[pl.DataFrame]) -> pl.DataFrame:
+        raise ZeroDivisionError("of this merge")
+
+    kept = Table(["k"], broken, StatePlace(merges=Merges(in_background=True)))
+    with pytest.raises(ZeroDivisionError, match="of this merge"):
+        for number in range(table.RUNS_MAX + 2):
+            kept.add(pl.DataFrame({"k": [number]}), frames_max=1)
+
+
+def test_a_step_moves_no_more_than_the_excess(folder: Path) -> None:
+    """The largest parts move, until the slot is within its budget."""
+    limit = 4 << 20
+    files = Files(folder)
+    place = StatePlace(budget=Budget(limit), files=files)
+    kept = Table(["k"], lambda frames: pl.concat(frames).group_by("k").agg(pl.col("n").sum()), place)
+    most = 0
+    for number in range(40):
+        first = number * 10_000
+        kept.add(pl.DataFrame({"k": range(first, first + 10_000), "n": [1] * 10_000}), frames_max=2)
+        most = max(most, place.budget.memory_bytes)
+    assert limit // 2 < most <= limit
+    assert place.budget.file_bytes > limit
+    assert kept.compact().height == 400_000

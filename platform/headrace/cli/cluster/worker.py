@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 import os
-import re
 import socket
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from headrace.cli.arguments import duration_ms
+from headrace.cli.arguments import duration_ms, size_bytes
 from headrace.cli.cluster.tls_options import TlsCa, TlsCert, TlsKey
 from headrace.cli.errors import reporting_errors
 
 if TYPE_CHECKING:
     from headrace.core.settings import Home
-
-_UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
-_SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([kmgt]?)(?:i?b)?\Z", re.IGNORECASE)
 
 
 @reporting_errors()
@@ -79,7 +75,7 @@ def worker(
         token=_token(Home.from_environment(), coordinator, token_file, token),
         tls=checked_files(tls_cert, tls_key, tls_ca),
         times=times_from(os.environ),
-        memory_limit_bytes=None if memory_limit is None else _size_bytes(memory_limit),
+        memory_limit_bytes=None if memory_limit is None else size_bytes("--memory-limit", memory_limit),
         reconnect_for_ms=None if reconnect_for is None else duration_ms("--reconnect-for", reconnect_for),
         drain_ms=0 if drain is None else duration_ms("--drain", drain),
         starter=starter,
@@ -108,12 +104,3 @@ def _token(home: Home, coordinator: str, file: Path | None, token: str) -> str:
             remedy=f"give --token-file FILE, or set HEADRACE_TOKEN. {WHERE_A_TOKEN_LIES}",
         )
     return found
-
-
-def _size_bytes(text: str) -> int:
-    from headrace.core.errors import UserError
-
-    match = _SIZE.match(text.strip())
-    if match is None:
-        raise UserError(f"--memory-limit {text!r} is no size", remedy="write a number with k, m or g, such as 4g")
-    return int(float(match[1]) * _UNITS[match[2].lower()])

@@ -20,7 +20,7 @@ from headrace.operators.aggregates.columns import MAX, MIN, NANMAX, SUM
 from headrace.operators.aggregates.state import Lane
 
 TOTALS_BYTES_MAX = 64 << 20
-"""Bytes of the totals of one step beyond which they are forgotten."""
+"""Bytes of the totals of one step beyond which they are forgotten, where the budget does not say less."""
 _ADDED_MAX = 1 << 18
 """Frames added to totals before the totals are carried: a carried frame adds at most 2^44 to a limb of int64."""
 
@@ -96,9 +96,12 @@ class Totals:
     its table has.
     """
 
-    def __init__(self, keys: Sequence[str], earlier: Callable[[pl.DataFrame], Sequence[pl.DataFrame]]) -> None:
+    def __init__(
+        self, keys: Sequence[str], earlier: Callable[[pl.DataFrame], Sequence[pl.DataFrame]], bytes_max: int
+    ) -> None:
         """earlier: returns the partial rows of these keys that were added before. It is asked for a key when the key's
         first row comes, and not again before `forget`."""
+        self._bytes_max = bytes_max
         self._keys = list(keys)
         self._earlier = earlier
         self._table: GroupTable | None = None
@@ -113,8 +116,8 @@ class Totals:
 
     @property
     def is_full(self) -> bool:
-        """Whether it is larger than `TOTALS_BYTES_MAX`, so that its owner should call `forget`."""
-        return self._table is not None and self._table.size_bytes > TOTALS_BYTES_MAX
+        """Whether it is larger than its bound, so that its owner should call `forget`."""
+        return self._table is not None and self._table.size_bytes > self._bytes_max
 
     def forget(self) -> None:
         """Empties the cache. `earlier` must know all rows from now on."""

@@ -19,7 +19,7 @@ from headrace.core.keygroups import Hashes
 from headrace.core.signals import TIME_MIN
 from headrace.kernels.group.key_hash import key_hash
 from headrace.operators.aggregates.columns import MAX
-from headrace.operators.aggregates.compiled import Totals
+from headrace.operators.aggregates.compiled import TOTALS_BYTES_MAX, Totals
 from headrace.operators.aggregates.exact.limbs import ROWS_MAX
 from headrace.operators.aggregates.layout import Layout
 from headrace.operators.aggregates.needs import Order
@@ -29,6 +29,7 @@ from headrace.operators.aggregation.results import Results, StepShape
 from headrace.operators.aggregation.snapshots import GROUPS, NO_WINDOW, SavedStates, StepTime
 from headrace.operators.operator import Collector
 from headrace.operators.row_errors import RowErrors
+from headrace.state.place import StatePlace
 from headrace.state.snapshot import Chunk, RestoredStates, StateSnapshot
 from headrace.state.table import FRAMES_RECENT_MAX, FRAMES_SEARCHED_MAX, Table
 
@@ -39,15 +40,16 @@ LATEST = f"{MAX}ts"
 class RunningAggregate:
     """The operator of an aggregate without a window."""
 
-    def __init__(self, shape: StepShape, errors: RowErrors, order: Order = "event") -> None:
+    def __init__(self, shape: StepShape, errors: RowErrors, place: StatePlace, order: Order = "event") -> None:
         self._keys = [item.name for item in shape.keys]
         self._layout = Layout(shape.aggregates, shape.keys, order, latest=LATEST)
         self._failures = RowFailures(errors, shape.aggregates, timed=False)
         self._results = Results(shape, self._layout, errors, [], pl.lit(0))
         self._saved = SavedStates(shape.node, shape.keys, self._layout, GROUPS, NO_WINDOW)
-        self._tables = [Table(self._keys, partial(part.merge, by=self._keys)) for part in self._layout.parts]
+        self._tables = [Table(self._keys, partial(part.merge, by=self._keys), place) for part in self._layout.parts]
         # with values a key has many rows, and its totals are more than a merge of them
-        self._totals = Totals(self._keys if len(self._tables) == 1 else (), self._tables[0].get_sealed)
+        cached = self._keys if len(self._tables) == 1 else ()
+        self._totals = Totals(cached, self._tables[0].get_sealed, place.budget.cache_bytes(TOTALS_BYTES_MAX))
         self._earlier: EarlierState = NothingEarlier()
         self._buckets: dict[Place, None] = {}
 
@@ -91,7 +93,7 @@ class RunningAggregate:
 
     def snapshot(self) -> Sequence[StateSnapshot]:
         """Partial aggregates per key."""
-        chunks = [[Chunk(number, frame) for number, frame in table.numbered()] for table in self._tables]
+        chunks = [table.chunks() for table in self._tables]
         return self._saved.states(chunks, StepTime(TIME_MIN, self._layout.arrived, self._results.input_ordered))
 
     def restore(self, states: RestoredStates) -> None:

@@ -15,6 +15,8 @@ from collections.abc import Callable, Iterator, Sequence
 
 import polars as pl
 
+from headrace.state.place import RowFile, RowFiles
+
 FRAMES_MAX = 64
 """Default number of frames added between merges, for stores that are read once."""
 ROWS_PENDING_MAX = 262_144
@@ -29,8 +31,10 @@ class PartialStore:
     """The frames of one part of state. Only the merge function interprets the rows."""
 
     __slots__ = (
+        "_files",
         "_frames_max",
         "_merge",
+        "_merged_bytes_max",
         "_numbering",
         "_numbers",
         "_pending_frames",
@@ -40,9 +44,19 @@ class PartialStore:
         "frames_max",
     )
 
-    def __init__(self, merge: Merge, frames_max: int = FRAMES_MAX, numbering: Iterator[int] | None = None) -> None:
-        """`numbering`: source of frame numbers; stores that share it never use the same number."""
+    def __init__(
+        self,
+        merge: Merge,
+        frames_max: int = FRAMES_MAX,
+        *,
+        numbering: Iterator[int] | None = None,
+        merged_bytes_max: int | None = None,
+    ) -> None:
+        """numbering: source of frame numbers; stores that share it never use the same number. merged_bytes_max: a frame
+        of more bytes is not merged with later ones before it is read."""
         self.frames: list[pl.DataFrame] = []
+        self._files: dict[int, RowFile] = {}
+        self._merged_bytes_max = merged_bytes_max
         self._numbers: list[int] = []
         self._numbering = itertools.count() if numbering is None else numbering
         self._merge = merge
@@ -71,6 +85,23 @@ class PartialStore:
         self._merge_from(0)
         return self.frames[0]
 
+    @property
+    def memory_bytes(self) -> int:
+        """Bytes of the frames in memory."""
+        return sum(int(frame.estimated_size()) for number, frame in self.numbered() if number not in self._files)
+
+    @property
+    def file_bytes(self) -> int:
+        """Bytes of the frames in local files."""
+        return sum(file.file_bytes for file in self._files.values())
+
+    def move(self, files: RowFiles, *, bytes_min: int) -> None:
+        """Moves frames of at least `bytes_min` bytes to local files; they keep their numbers."""
+        for place, (number, frame) in enumerate(self.numbered()):
+            if number not in self._files and frame.estimated_size() >= bytes_min:
+                self._files[number] = kept = files.kept(frame)
+                self.frames[place] = kept.frame
+
     def numbered(self) -> list[tuple[int, pl.DataFrame]]:
         """The frames with their numbers."""
         return list(zip(self._numbers, self.frames, strict=True))
@@ -97,12 +128,13 @@ class PartialStore:
                 # a frame that lost rows needs a new number, or the next checkpoint would refer to its old file
                 self._numbers.append(number if rest.height == frame.height else next(self._numbering))
         self._pending_frames = min(self._pending_frames, len(self.frames))
+        self._forget_files()
 
     def _newest(self) -> tuple[int, int]:
         """The index of the first frame to merge now, and the number of rows of all frames from there on."""
         first = len(self.frames) - self._pending_frames
         rows = sum(frame.height for frame in self.frames[first:])
-        while first > 0 and self.frames[first - 1].height <= 2 * rows:
+        while first > 0 and self.frames[first - 1].height <= 2 * rows and self._is_mergeable(self.frames[first - 1]):
             first -= 1
             rows += self.frames[first].height
         return first, rows
@@ -112,5 +144,13 @@ class PartialStore:
             self.frames[first:] = [self._merge(self.frames[first:])]
             self._unique = self._unique or first == 0
             self._numbers[first:] = [next(self._numbering)]
+            self._forget_files()
         self._pending_frames = 0
         self._pending_rows = 0
+
+    def _is_mergeable(self, frame: pl.DataFrame) -> bool:
+        return self._merged_bytes_max is None or frame.estimated_size() <= self._merged_bytes_max
+
+    def _forget_files(self) -> None:
+        held = set(self._numbers)
+        self._files = {number: file for number, file in self._files.items() if number in held}

@@ -32,6 +32,7 @@ from headrace.operators.row_errors import RowErrors
 from headrace.operators.window.assigner import Assigner, Span
 from headrace.operators.window.pane_assignment import PaneAssignment, PaneRanges, RowsByPane, RowsWithPane, WindowRule
 from headrace.operators.window.state import PANE, SINCE, WINDOW_END, WINDOW_START, PaneKey, WindowState
+from headrace.state.place import StatePlace
 from headrace.state.snapshot import Chunk, RestoredStates, StateSnapshot
 
 _PORTIONS_MAX = 8
@@ -42,12 +43,14 @@ _GROUP = "__group"
 class WindowAggregate:
     """The operator of a windowed aggregate."""
 
-    def __init__(self, shape: StepShape, assigner: Assigner, rule: WindowRule, errors: RowErrors) -> None:
+    def __init__(
+        self, shape: StepShape, assigner: Assigner, rule: WindowRule, *, errors: RowErrors, place: StatePlace
+    ) -> None:
         self._rule = rule
         self._keys = [item.name for item in shape.keys]
         self._layout = Layout(shape.aggregates, shape.keys, rule.order)
         self._assigner = assigner
-        self._state = WindowState(self._layout, assigner)
+        self._state = WindowState(self._layout, assigner, place)
         placed, is_even = (PANE, SINCE), assigner.is_even
         self._saved = SavedStates(
             shape.node, shape.keys, self._layout, WINDOWS, rule.definition, placed, is_even=is_even

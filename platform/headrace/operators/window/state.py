@@ -32,6 +32,7 @@ from headrace.operators.aggregates.layout import Layout
 from headrace.operators.aggregation.store import PartialStore
 from headrace.operators.window.assigner import Assigner, Span, windows_of
 from headrace.operators.window.due_windows import DueWindows
+from headrace.state.place import CACHE_SHARE, MOVED_BYTES_MIN, StatePlace
 from headrace.state.snapshot import Chunk
 
 PANE, SINCE = "__pane", "__since"
@@ -56,8 +57,11 @@ PaneKey = tuple[int, int]
 class WindowState:
     """Partial aggregates per pane, and the windows that have rows."""
 
-    def __init__(self, layout: Layout, assigner: Assigner) -> None:
+    def __init__(self, layout: Layout, assigner: Assigner, place: StatePlace) -> None:
         self._layout = layout
+        self._place = place
+        self._account = place.budget.account()
+        self._tables_bytes_max = place.budget.cache_bytes(TABLES_BYTES_MAX)
         self._assigner = assigner
         self._keys = layout.keys
         self._numbering = [itertools.count() for _ in layout.parts]
@@ -75,8 +79,10 @@ class WindowState:
         self._first_gone = TIME_MAX  # lower bound of `_last_end`: most watermarks drop no pane, and skip the scan
 
     def _stores(self, by: list[str]) -> list[PartialStore]:
+        limit = self._place.budget.limit_bytes
+        merged_max = None if limit is None else limit // CACHE_SHARE
         return [
-            PartialStore(partial(part.merge, by=by), numbering=numbering)
+            PartialStore(partial(part.merge, by=by), numbering=numbering, merged_bytes_max=merged_max)
             for part, numbering in zip(self._layout.parts, self._numbering, strict=True)
         ]
 
@@ -96,6 +102,7 @@ class WindowState:
             partials = [placed(frame, pane) for frame in partials]
         for store, frame in zip(stores, partials, strict=True):
             store.append(frame)
+        self._keep_within_budget()
         return partials
 
     def add_ranges(self, rows: pl.DataFrame, panes: Sequence[tuple[PaneKey, int, int]]) -> bool:
@@ -126,11 +133,44 @@ class WindowState:
                 filled.append(pane)
                 self._table_bytes[pane] = self._tables[pane].size_bytes
         self._register(filled)
-        if sum(self._table_bytes.values()) > TABLES_BYTES_MAX:
-            for pane in list(self._tables):
-                self._settle(pane)
-                self._free_table(pane)
+        if sum(self._table_bytes.values()) > self._tables_bytes_max:
+            self._empty_tables()
+        self._keep_within_budget()
         return True
+
+    def _empty_tables(self) -> None:
+        for pane in list(self._tables):
+            self._settle(pane)
+            self._free_table(pane)
+
+    def _keep_within_budget(self) -> None:
+        """Moves frames to local files while the slot holds more than its budget. Raises UserError if it has none."""
+        if self._place.budget.limit_bytes is None:
+            return
+        self.count_bytes()
+        if not self._account.excess_bytes:
+            return
+        self._place.require_room()
+        assert self._place.files is not None, "without files there is no room"
+        self._empty_tables()
+        # the largest first: few files
+        for bytes_min in (1 << 22, 1 << 18, MOVED_BYTES_MIN):
+            for store in self._all_stores():
+                store.move(self._place.files, bytes_min=bytes_min)
+            self.count_bytes()
+            if not self._account.excess_bytes:
+                return
+
+    def _all_stores(self) -> Iterator[PartialStore]:
+        for stores in (self._mixed, *self._narrow.values()):
+            yield from stores
+
+    def count_bytes(self) -> None:
+        """Counts the bytes in memory and in local files."""
+        stores = list(self._all_stores())
+        tables = sum(self._table_bytes.values())
+        self._account.memory_bytes = tables + sum(store.memory_bytes for store in stores)
+        self._account.file_bytes = sum(store.file_bytes for store in stores)
 
     def _settle(self, pane: PaneKey) -> None:
         """Moves the groups of a pane's table to its store."""
@@ -160,6 +200,7 @@ class WindowState:
         self._mixed_panes.update(panes)
         for store, frame in zip(self._mixed, parts, strict=True):
             store.append(frame)
+        self._keep_within_budget()
 
     def _register(self, keys: Iterable[PaneKey]) -> None:
         fresh = [key for key in keys if key not in self._last_end]
@@ -336,6 +377,7 @@ class WindowState:
     def chunks(self) -> list[list[Chunk]]:
         """The chunks of each part, all rows with PANE and SINCE. They may include rows of dropped panes."""
         self._settle_all()
+        self.count_bytes()
         left = ROWS_TIDIED_MAX
         made: list[list[Chunk]] = []
         for index, mixed in enumerate(self._mixed):
@@ -393,6 +435,7 @@ class WindowState:
                     if key not in self._narrow:
                         self._narrow[key] = self._stores(self._keys)
                     self._narrow[key][index].append(inside, unique=False)
+                self._keep_within_budget()
 
 
 def placed(frame: pl.DataFrame, pane: PaneKey) -> pl.DataFrame:

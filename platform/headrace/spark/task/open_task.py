@@ -32,6 +32,7 @@ from headrace.spark.levels.levels import Levels, reads_source
 from headrace.spark.task.order import JobOrder, StagedShare, TaskReport
 from headrace.spark.task.output.outlets import Outgoing, outgoing
 from headrace.spark.task.output.staging_end import CheckedSink, StagedSink, open_checks
+from headrace.state.place import StatePlace
 from headrace.state.snapshot import Chunk, RestoredStates, StateSnapshot
 from headrace.worker.control import SubtaskSnapshot
 from headrace.worker.state.restore import NodeStates, ReadRange, checked_rows, restored_states
@@ -339,6 +340,7 @@ class OpenTask:
             attempt=order.attempt,
             restored=restored,
             hand_over=order.hand_over,
+            place=StatePlace(self.plan.max_parallelism),
         )
 
     @property

@@ -21,9 +21,11 @@ from headrace.exchange.output import Channel, EdgeOutput
 from headrace.exchange.traffic import NodeBytes
 from headrace.operators.chain import Link
 from headrace.plan.physical import PhysicalPlan, SourceSpec, Task, keys_of
+from headrace.state.place import StatePlace
 from headrace.state.snapshot import RestoredStates
 from headrace.worker.control import Command, Finish, SubtaskEvents
 from headrace.worker.lease import Lease
+from headrace.worker.state.opened_place import opened_place
 from headrace.worker.state.snapshots import SubtaskSnapshots
 from headrace.worker.task.build import ChainBuilder, FindOutlet, SubtaskContext, outgoing
 from headrace.worker.task.key_sample import KeySample
@@ -109,6 +111,8 @@ class Slice:
         self._threads: list[SubtaskThread] = []
         self.tasks = tuple(task for task in plan.tasks if options.index < task.parallelism)
         self.subtasks: list[OpenSubtask] = []
+        self.place = StatePlace(plan.max_parallelism)
+        """Where the steps keep their rows, once the slice is open."""
         self.mailboxes: dict[str, Mailbox] = {
             task.name: Mailbox(
                 self._wiring.channels[task.name][options.index],
@@ -146,6 +150,7 @@ class Slice:
                 return Channel(self.mailboxes[task], number)
             return remote(task, subtask, number)
 
+        self.place = opened_place(self.plan.state, self.plan.max_parallelism)
         for task in reversed(self.tasks):
             self._open(task, restored(task), find)
 
@@ -173,6 +178,7 @@ class Slice:
             lease=options.lease,
             terms=self.plan.checkpoint,
             attempt=options.attempt,
+            place=self.place,
         )
         ends = outgoing(self.plan, self._wiring, task.name, options.index, find, traffic=traffic)
         builder = ChainBuilder(task, context, ends)

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from headrace.core.files.private_files import make_private_folder
 from headrace.core.files.running_calls import calls_of
-from headrace.core.settings import Home
+from headrace.core.settings import SLOTS_VARIABLE, Home
 from headrace.processes.order import ProcessOrder
 from headrace.processes.spawning import Starter
 from headrace.processes.supervised import Ending, SupervisedChild, exited_with
@@ -63,6 +63,7 @@ class SlotSetup:
     host          address at which slots listen for rows of other hosts
     tls           files for connections between slots of different hosts; None: not encrypted
     shows_output  slots share this process's stdout; otherwise their output goes to their logs
+    slots         how many slots share this host's memory
     """
 
     host: str
@@ -71,6 +72,7 @@ class SlotSetup:
     starter: Starter
     tls: TlsFiles | None = None
     shows_output: bool = False
+    slots: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,6 +183,7 @@ class SlotProcess(SupervisedChild):
             "POLARS_MAX_THREADS": "1",
             "PYTHONUNBUFFERED": "1",
             "TMPDIR": str(self._scratch),
+            SLOTS_VARIABLE: str(setup.slots),
         }
         return ProcessOrder(
             program=PROGRAM,

@@ -350,7 +350,15 @@ class Supervisor:
         name = f"{self._config.worker}-{secrets.token_hex(4)}"
         config = self._config
         folders, starter = self._folder.folders, config.starter
-        setup = SlotSetup(config.host, folders, config.times, starter, tls=config.tls, shows_output=config.shows_output)
+        setup = SlotSetup(
+            config.host,
+            folders,
+            config.times,
+            starter,
+            tls=config.tls,
+            shows_output=config.shows_output,
+            slots=config.slots,
+        )
         handlers = SlotHandlers(self._on_up, self._client.send, self._on_closed)
         with self._lock:
             self._slots[name] = SlotProcess(name, setup, handlers)

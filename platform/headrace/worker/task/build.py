@@ -18,6 +18,7 @@ from headrace.operators.chain import MAIN, Fan, Link, Receiver
 from headrace.operators.operator import BAD, OpenedStep
 from headrace.plan.contexts import sink_context, source_context
 from headrace.plan.physical import PhysicalPlan, SinkSpec, SourceSpec, StepSpec, Task
+from headrace.state.place import StatePlace
 from headrace.state.snapshot import RestoredStates
 from headrace.worker.lease import Lease
 from headrace.worker.state.snapshots import SubtaskSnapshots
@@ -54,6 +55,7 @@ class SubtaskContext:
     hand_over  the end of the input closes no window
     terms      how often epochs are committed
     attempt    number of the job's attempt
+    place      where the steps keep their rows
     """
 
     pipeline: str
@@ -73,6 +75,7 @@ class SubtaskContext:
     restored: Mapping[str, RestoredStates] = field(default_factory=dict)
     lease: Lease | None = None
     hand_over: bool = False
+    place: StatePlace = field(default_factory=StatePlace)
 
 
 def outgoing(
@@ -198,7 +201,7 @@ class ChainBuilder:
 
     def _open_step(self, spec: StepSpec) -> Link:
         outputs = self._outputs(spec.node)
-        operator = spec.config.open()
+        operator = spec.config.open_in(self._context.place)
         self.opened.append(operator)
         self.steps[spec.node] = operator
         states = self._context.restored.get(spec.node)

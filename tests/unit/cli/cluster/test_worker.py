@@ -10,7 +10,8 @@ import typer
 from typer.testing import CliRunner
 
 from headrace.cli.app import _without_token
-from headrace.cli.cluster.worker import _size_bytes, _token, worker
+from headrace.cli.arguments import size_bytes
+from headrace.cli.cluster.worker import _token, worker
 from headrace.client.discovery import token_file
 from headrace.client.token_files import ensure_token
 from headrace.core.errors import UserError
@@ -22,13 +23,13 @@ from headrace.core.settings import Home
     [("1000", 1_000), ("4g", 4 << 30), ("4G", 4 << 30), ("512MB", 512 << 20), ("1.5 GiB", 3 << 29), ("8k", 8 << 10)],
 )
 def test_a_size(text: str, size: int) -> None:
-    assert _size_bytes(text) == size
+    assert size_bytes("--memory-limit", text) == size
 
 
 @pytest.mark.parametrize("text", ["", "g", "4x", "-4g", "4 g b"])
 def test_what_is_no_size(text: str) -> None:
-    with pytest.raises(UserError, match="is no size"):
-        _size_bytes(text)
+    with pytest.raises(UserError, match="is not a size"):
+        size_bytes("--memory-limit", text)
 
 
 @pytest.mark.parametrize(
@@ -36,7 +37,7 @@ def test_what_is_no_size(text: str) -> None:
     [
         (["--coordinator", "nowhere"], "'nowhere' is no address"),
         (["--coordinator", "127.0.0.1:1"], "wants its cluster's token"),
-        (["--coordinator", "127.0.0.1:1", "--memory-limit", "much"], "'much' is no size"),
+        (["--coordinator", "127.0.0.1:1", "--memory-limit", "much"], "'much' is not a size"),
         (["--coordinator", "127.0.0.1:1", "--reconnect-for", "long"], "--reconnect-for: 'long' is not a duration"),
         (
             ["--coordinator", "127.0.0.1:1", "--token-file", "none"],

@@ -1,0 +1,163 @@
+"""Where the rows of a slot's states lie: in memory up to a budget, beyond it in local files.
+
+Each step runs in one thread, and moves rows of its own only, when it has made new ones. An account is written by its
+step and read by all.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal, Protocol, TypeVar
+
+from headrace.core.errors import UserError
+
+if TYPE_CHECKING:
+    import polars as pl
+
+Made = TypeVar("Made")
+
+MAX_PARALLELISM = 128
+"""The number of key groups, unless the pipeline says another one."""
+MOVED_BYTES_MIN = 65_536
+"""Fewer rows stay in memory: a file takes whole pages."""
+CACHE_SHARE = 4
+"""What a step keeps beside its rows, to find or add them faster, is at most this part of the budget."""
+
+
+class Account:
+    """The bytes that one step holds: in memory and in local files."""
+
+    def __init__(self, budget: Budget) -> None:
+        self._budget = budget
+        self.memory_bytes = 0
+        self.file_bytes = 0
+
+    @property
+    def excess_bytes(self) -> int:
+        """The bytes that this step should move to local files: the slot's excess, but no more than the step holds."""
+        return min(self._budget.excess_bytes, self.memory_bytes)
+
+
+class Budget:
+    """The bytes that all steps of a slot may hold in memory together. limit_bytes: None if there is no bound."""
+
+    def __init__(self, limit_bytes: int | None = None) -> None:
+        self.limit_bytes = limit_bytes
+        self._accounts: list[Account] = []
+
+    def account(self) -> Account:
+        """The account of one more step."""
+        made = Account(self)
+        self._accounts.append(made)
+        return made
+
+    @property
+    def memory_bytes(self) -> int:
+        """Bytes that the slot's steps hold in memory."""
+        return sum(account.memory_bytes for account in self._accounts)
+
+    @property
+    def file_bytes(self) -> int:
+        """Bytes that the slot's steps hold in local files."""
+        return sum(account.file_bytes for account in self._accounts)
+
+    @property
+    def excess_bytes(self) -> int:
+        """Bytes in memory above the limit; 0 without a limit."""
+        return 0 if self.limit_bytes is None else max(0, self.memory_bytes - self.limit_bytes)
+
+    def cache_bytes(self, most: int) -> int:
+        """The bound of a step's cache that has at most `most` bytes."""
+        return most if self.limit_bytes is None else min(most, self.limit_bytes // CACHE_SHARE)
+
+
+class Merges:
+    """Runs the merges of a slot, one at a time: in a thread of their own, or where they are started."""
+
+    def __init__(self, *, in_background: bool = False) -> None:
+        self._in_background = in_background
+        self._turn = threading.Lock()
+
+    def start(self, merge: Callable[[], Made]) -> Future[Made]:
+        """Starts a merge, which must only read what it shares with its caller."""
+        merged: Future[Made] = Future()
+
+        def run() -> None:
+            with self._turn:
+                try:
+                    merged.set_result(merge())
+                except BaseException as error:
+                    merged.set_exception(error)
+
+        if self._in_background:
+            threading.Thread(target=run, name="merge", daemon=True).start()
+        else:
+            run()
+        return merged
+
+
+class RowFile(Protocol):
+    """Rows in a local file, which is freed with the last reference to them."""
+
+    @property
+    def frame(self) -> pl.DataFrame:
+        """The rows, mapped."""
+        ...
+
+    @property
+    def file_bytes(self) -> int:
+        """The size of their columns."""
+        ...
+
+
+class RowFiles(Protocol):
+    """The local files of a slot. Used by any thread."""
+
+    def kept(self, frame: pl.DataFrame) -> RowFile:
+        """The same rows, in a file. Raises ExternalError if there is no space."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class StateTerms:
+    """What a pipeline says about the place of its state.
+
+    backend       `disk`: rows beyond the budget go to local files
+    memory_bytes  bytes of a slot's state in memory; None: what is usual
+    folder        of local files; None: what is usual
+    """
+
+    backend: Literal["memory", "disk"] = "memory"
+    memory_bytes: int | None = None
+    folder: str | None = None
+
+
+MEMORY = StateTerms()
+"""A pipeline that says nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class StatePlace:
+    """What the states of a slot share.
+
+    max_parallelism   the number of key groups: rows are kept in their order
+    files             where rows go beyond the budget; None: nowhere, and more than the budget fails the job
+    """
+
+    max_parallelism: int = MAX_PARALLELISM
+    budget: Budget = field(default_factory=Budget)
+    merges: Merges = field(default_factory=Merges)
+    files: RowFiles | None = None
+
+    def require_room(self) -> None:
+        """Raises UserError if the slot holds more than its budget and has no local files."""
+        excess = self.budget.excess_bytes
+        if excess and self.files is None:
+            raise UserError(
+                f"the state of a slot has {self.budget.memory_bytes:,} bytes,"
+                f" and state.memory allows {self.budget.limit_bytes:,}",
+                remedy="raise state.memory, set state.backend: disk, or use a higher parallelism",
+            )

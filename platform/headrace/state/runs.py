@@ -1,0 +1,162 @@
+"""Runs of a table: immutable rows, sorted by the place of their key, so that rows are found by key.
+
+A run is a set of parts of bounded size. A part lies in memory or in a local file, and its number means the same rows
+wherever they lie. The parts of a run may overlap: a key's rows may lie in several.
+
+A part is searched by the kernel (`kernels.state`). Without kernels, and for key types that the kernel does not know, it
+is searched by a join: the same rows, found more slowly.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import polars as pl
+
+from headrace.kernels.state import runs as kernel
+from headrace.state.place import RowFile, RowFiles
+from headrace.state.row_groups import KeyOrder, Places, SortedRows
+from headrace.state.snapshot import Chunk
+
+PART_ROWS_MAX = 1 << 18
+"""Rows of a part that a merge makes: what a merge holds in memory at once."""
+_SAMPLED_ROWS = 256
+"""One row of so many is looked at to divide a merge into pieces."""
+_PLACE = "__place"
+
+Merge = Callable[[Sequence[pl.DataFrame]], pl.DataFrame]
+"""Merges frames, which may differ in columns, to one with a row per key."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Part:
+    """Rows of a run.
+
+    number   unique within the table
+    sorted   the rows in order, with their places; None: the table has no keys
+    columns  what the kernel searches, if it can
+    file     the local file that the rows are in; None: they are in memory
+    """
+
+    number: int
+    frame: pl.DataFrame
+    sorted: SortedRows | None
+    columns: kernel.RunColumns | None
+    memory_bytes: int
+    file: RowFile | None = None
+
+    @property
+    def chunk(self) -> Chunk:
+        """The part as a snapshot holds it."""
+        return Chunk(self.number, self.frame, self.sorted)
+
+    @property
+    def file_bytes(self) -> int:
+        """Its bytes in a local file."""
+        return 0 if self.file is None else self.file.file_bytes
+
+    def moved(self, files: RowFiles) -> Part:
+        """The same part, in a local file. Raises ExternalError if there is no space."""
+        if self.sorted is None:
+            kept = files.kept(self.frame)
+            return Part(self.number, kept.frame, None, None, 0, kept)
+        kept = files.kept(self.frame.with_columns(pl.Series(_PLACE, self.sorted.places)))
+        frame, places = kept.frame.drop(_PLACE), kept.frame.get_column(_PLACE).to_numpy()
+        return _part(self.number, SortedRows(self.sorted.order, frame, places), kept)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Run:
+    """Rows of a table that were sealed, merged or restored together."""
+
+    parts: tuple[Part, ...]
+
+    @property
+    def rows(self) -> int:
+        """The number of rows."""
+        return sum(part.frame.height for part in self.parts)
+
+
+def part_of(number: int, frame: pl.DataFrame, order: KeyOrder | None) -> Part:
+    """A part of these rows, in any order. order: None without keys."""
+    if order is None:
+        return Part(number, frame, None, None, int(frame.estimated_size()))
+    return _part(number, order.sort(frame))
+
+
+def _part(number: int, rows: SortedRows, file: RowFile | None = None) -> Part:
+    frame, keys = rows.frame, rows.order.keys
+    columns = kernel.RunColumns(frame, keys, rows.places) if kernel.fits(frame.schema, keys) else None
+    held = 0 if columns is None else columns.size_bytes
+    if file is None:
+        held += int(frame.estimated_size()) + rows.places.nbytes
+    return Part(number, frame, rows, columns, held, file)
+
+
+# ---- search ----------------------------------------------------------------------------------------------------------
+
+
+def rows_of(parts: Sequence[Part], asked: pl.DataFrame, order: KeyOrder | None) -> list[pl.DataFrame]:
+    """All rows of the parts with the asked keys, as frames; frames may differ in columns. asked: distinct keys."""
+    if not parts or (order is not None and not asked.height):
+        return []
+    keys = () if order is None else order.keys
+    found = [_joined(part.frame, asked, keys) for part in parts if part.columns is None]
+    if order is not None and len(found) < len(parts):
+        found += _searched(parts, asked, order)
+    return [frame for frame in found if frame.height]
+
+
+def _joined(frame: pl.DataFrame, asked: pl.DataFrame, keys: Sequence[str]) -> pl.DataFrame:
+    return frame.join(asked, on=list(keys), how="semi", nulls_equal=True) if keys else frame
+
+
+def _searched(parts: Sequence[Part], asked: pl.DataFrame, order: KeyOrder) -> list[pl.DataFrame]:
+    places = order.places(asked)
+    found: list[pl.DataFrame] = []
+    # parts with the same columns are searched and gathered at once
+    for names, alike in _alike(parts).items():
+        _, run, row = kernel.find_all(alike, places, asked)
+        if run.size:
+            found.append(kernel.gather(alike, run, row, names))
+    return found
+
+
+def _alike(parts: Sequence[Part]) -> dict[tuple[str, ...], list[kernel.RunColumns]]:
+    alike: dict[tuple[str, ...], list[kernel.RunColumns]] = {}
+    for part in parts:
+        if part.columns is not None:
+            alike.setdefault(tuple(part.frame.columns), []).append(part.columns)
+    return alike
+
+
+# ---- merges ----------------------------------------------------------------------------------------------------------
+
+
+def merged(parts: Sequence[Part], merge: Merge) -> Iterator[pl.DataFrame]:
+    """The rows of all parts, merged, in pieces of about `PART_ROWS_MAX` rows before the merge; all rows of a key are in
+    one piece."""
+    ordered = [(part.frame, part.sorted.places) for part in parts if part.sorted is not None]
+    if not ordered:
+        yield merge([part.frame for part in parts])
+        return
+    begins = [0] * len(ordered)
+    for bound in [*_bounds([places for _, places in ordered]), None]:
+        ends = [len(places) if bound is None else int(np.searchsorted(places, bound)) for _, places in ordered]
+        spans = zip(ordered, begins, ends, strict=True)
+        slices = [frame.slice(begin, end - begin) for (frame, _), begin, end in spans if begin < end]
+        if slices:
+            yield merge(slices)
+        begins = ends
+
+
+def _bounds(places: Sequence[Places]) -> list[np.uint64]:
+    """Places that divide all rows into pieces of about `PART_ROWS_MAX` rows."""
+    pieces = -(-sum(len(each) for each in places) // PART_ROWS_MAX)
+    if pieces <= 1:
+        return []
+    sample = np.sort(np.concatenate([each[::_SAMPLED_ROWS] for each in places]))
+    chosen = [len(sample) * piece // pieces for piece in range(1, pieces)]
+    return list(np.unique(sample[chosen]))

@@ -1,0 +1,117 @@
+"""Local files of state: rows that the memory of a slot has no room for, mapped.
+
+A file is an Arrow IPC file, uncompressed, so that its mapped columns are those of a frame without a copy. It has no
+name once it is mapped: the system frees it with the last reference to its rows, also where the process is killed. It is
+a cache: nothing is recovered from it, for the truth is the checkpoint.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import mmap
+import os
+import shutil
+import tempfile
+from contextlib import suppress
+from pathlib import Path
+from weakref import WeakSet
+
+import polars as pl
+import pyarrow as pa
+
+from headrace.core.errors import ExternalError
+
+_WHOLE = pl.Decimal(38, 0)
+"""Arrow has no 128-bit integers: they are decimals with scale 0, of the same bits."""
+_FULL = (errno.ENOSPC, errno.EDQUOT)
+_DONT_NEED = 4
+"""MADV_DONTNEED of Linux: pages of a file are read again when they are touched."""
+
+
+class LocalFiles:
+    """Writes the rows of one slot's states to files of a folder. Used by any thread."""
+
+    def __init__(self, folder: Path) -> None:
+        """Raises ExternalError if the folder can neither be used nor be made."""
+        self._folder = folder
+        self._kept: WeakSet[MappedRows] = WeakSet()
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            with tempfile.TemporaryFile(dir=folder):
+                pass
+        except OSError as error:
+            raise ExternalError(
+                f"local files of state cannot be written to {folder}: {error.strerror or error}",
+                remedy="set state.dir to a folder that the workers may write to, or state.backend: memory",
+            ) from error
+
+    def kept(self, frame: pl.DataFrame) -> MappedRows:
+        """The same rows, in a file. Raises ExternalError if there is no space."""
+        wide = [name for name, dtype in frame.schema.items() if dtype == pl.Int128]
+        table = frame.with_columns(pl.col(wide).cast(_WHOLE)).to_arrow(compat_level=pl.CompatLevel.newest())
+        try:
+            made = MappedRows(self._written(table), wide)
+        except OSError as error:
+            raise self._unwritten(error, table.nbytes) from error
+        self._kept.add(made)
+        return made
+
+    def release_pages(self) -> None:
+        """Takes the pages of all files out of this process. They are read again, mostly from the system's cache, where
+        rows are touched: so they never count for more than what was touched since the last call."""
+        for each in list(self._kept):
+            each.release_pages()
+
+    def _written(self, table: pa.Table) -> pa.Table:
+        handle, name = tempfile.mkstemp(prefix="headrace-state-", suffix=".arrow", dir=self._folder)
+        try:
+            os.close(handle)
+            with pa.ipc.new_file(name, table.schema) as writer:
+                writer.write_table(table)
+            # closes the file; what is mapped stays mapped
+            with pa.memory_map(name) as source:
+                return pa.ipc.open_file(source).read_all()
+        finally:
+            Path(name).unlink(missing_ok=True)
+
+    def _unwritten(self, error: OSError, size: int) -> ExternalError:
+        free = "?"
+        with suppress(OSError):
+            free = f"{shutil.disk_usage(self._folder).free:,}"
+        reason = "the disk is full" if error.errno in _FULL else error.strerror or str(error)
+        return ExternalError(
+            f"{size:,} bytes of state cannot be written to {self._folder} ({free} bytes are free): {reason}",
+            remedy="free space there, set state.dir to a larger disk, raise state.memory, or use a higher parallelism",
+        )
+
+
+class MappedRows:
+    """Rows in a file. frame: their columns, without a copy; file_bytes: the size of its columns."""
+
+    def __init__(self, table: pa.Table, wide: list[str]) -> None:
+        self.file_bytes: int = table.nbytes
+        self._spans = [span for column in table.columns for chunk in column.chunks for span in _pages(chunk)]
+        made = pl.from_arrow(table, rechunk=False)
+        assert isinstance(made, pl.DataFrame), "tables become frames"
+        self.frame = made.with_columns(pl.col(name).to_physical() for name in wide)
+
+    def release_pages(self) -> None:
+        """Takes its pages out of this process."""
+        for address, size in self._spans:
+            _C.madvise(ctypes.c_void_p(address), ctypes.c_size_t(size), _DONT_NEED)
+
+
+_C = ctypes.CDLL(None, use_errno=True)
+
+
+def _pages(array: pa.Array) -> list[tuple[int, int]]:
+    """(address, size) of the whole pages of each buffer."""
+    spans: list[tuple[int, int]] = []
+    for buffer in array.buffers():
+        if buffer is not None:
+            begin = -(-buffer.address // mmap.PAGESIZE) * mmap.PAGESIZE
+            end = (buffer.address + buffer.size) // mmap.PAGESIZE * mmap.PAGESIZE
+            if begin < end:
+                spans.append((begin, end - begin))
+    return spans
