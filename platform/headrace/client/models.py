@@ -229,6 +229,15 @@ class WaitingState(Answer):
     since: Moment
 
 
+class StatePlaces(Answer):
+    """The bytes of a job's state by place: in the memory of its slots, in their local files, and in the files of its
+    newest complete checkpoint (None: it has none)."""
+
+    memory_bytes: int = 0
+    disk_bytes: int = 0
+    storage_bytes: int | None = None
+
+
 class JobStatus(Answer):
     """The status of a job. `failure`: the failure that ended it, or after which it restarts; `message`: what it waits
     for, as text; `alarm`: a condition that an operator should check before the job fails; `opened`: its sources and
@@ -242,6 +251,7 @@ class JobStatus(Answer):
     checkpoint_running   the checkpoint in flight; checkpoint_failed: the last that failed, if none was complete since
     warnings     data of this attempt that looks wrong, the oldest first
     waiting      while it runs: steps whose event time stands still
+    state_places where its state lies, as of the last reports; None: it does not run
     """
 
     job_id: str
@@ -271,6 +281,7 @@ class JobStatus(Answer):
     checkpoint_failed: CheckpointInfo | None = None
     warnings: tuple[DataWarningState, ...] = ()
     waiting: tuple[WaitingState, ...] = ()
+    state_places: StatePlaces | None = None
 
 
 class CheckpointInfo(Answer):

@@ -155,6 +155,13 @@ class TransactionFigures(Document):
     prepared: bool = False
 
 
+class StateFigures(Document):
+    """The bytes of the slot's state by place: in memory, and in local files."""
+
+    memory_bytes: int = 0
+    disk_bytes: int = 0
+
+
 class SlotFigures(Document):
     """The figures of one slot. at_ms: since its subtasks began to run."""
 
@@ -166,6 +173,7 @@ class SlotFigures(Document):
     keys: tuple[KeyFigures, ...] = ()
     late: tuple[LateFigures, ...] = ()
     windows: tuple[WindowFigures, ...] = ()
+    state: StateFigures = StateFigures()
 
 
 class SubtaskBarrier(Document):

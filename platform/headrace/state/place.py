@@ -120,6 +120,10 @@ class RowFiles(Protocol):
         """The same rows, in a file. Raises ExternalError if there is no space."""
         ...
 
+    def release_pages(self) -> None:
+        """Takes the pages of all files out of this process: they are read again where rows are touched."""
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class StateTerms:
@@ -151,6 +155,11 @@ class StatePlace:
     budget: Budget = field(default_factory=Budget)
     merges: Merges = field(default_factory=Merges)
     files: RowFiles | None = None
+
+    def release_pages(self) -> None:
+        """Keeps the pages of local files that count for this process to those touched since the last call."""
+        if self.files is not None:
+            self.files.release_pages()
 
     def require_room(self) -> None:
         """Raises UserError if the slot holds more than its budget and has no local files."""

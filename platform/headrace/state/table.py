@@ -116,6 +116,7 @@ class Table:
 
     def chunks(self) -> list[Chunk]:
         """All rows, as immutable frames with their numbers."""
+        self._place.release_pages()
         return [*(part.chunk for part in self._parts()), *(Chunk(number, frame) for number, frame in self._recent)]
 
     def _parts(self) -> list[Part]:

@@ -161,6 +161,9 @@ class Files:
         self.moved += 1
         return self._files.kept(frame)
 
+    def release_pages(self) -> None:
+        self._files.release_pages()
+
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:

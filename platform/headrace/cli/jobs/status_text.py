@@ -83,6 +83,8 @@ def _lines(found: JobStatus) -> Iterator[str]:
             f"  {plural(len(found.transactions), 'transaction')} open, the oldest for {span_text(oldest.age_ms)} "
             f"(sink {oldest.sink}, subtask {oldest.subtask})"
         )
+    if (places := found.state_places) is not None and places.disk_bytes:
+        yield f"  state: {bytes_text(places.memory_bytes)} in memory, {bytes_text(places.disk_bytes)} in local files"
     if found.savepoint:
         yield f"  savepoint {found.savepoint}"
     if found.failure:

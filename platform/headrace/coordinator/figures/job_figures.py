@@ -7,7 +7,14 @@ from dataclasses import dataclass
 
 from headrace.checkpoint.manifest import Manifest
 from headrace.coordinator.figures.slot_series import NodeTotals, Rate, SlotSeries
-from headrace.rpc.figures import LateFigures, SourceFigures, TimeFigures, TransactionFigures, WindowFigures
+from headrace.rpc.figures import (
+    LateFigures,
+    SourceFigures,
+    StateFigures,
+    TimeFigures,
+    TransactionFigures,
+    WindowFigures,
+)
 from headrace.rpc.status import SlotStatus
 
 NO_RATE = Rate()
@@ -98,6 +105,13 @@ class JobFigures:
             for each in series.figures.transactions
         ]
         return sorted(found, key=lambda item: (-item[1].age_ms, item[0], item[1].name))
+
+    def state(self) -> StateFigures:
+        """The bytes of the state of all slots, by place, as of their last reports."""
+        found = [series.figures.state for series in self._series.values() if series.figures is not None]
+        return StateFigures(
+            memory_bytes=sum(each.memory_bytes for each in found), disk_bytes=sum(each.disk_bytes for each in found)
+        )
 
 
 @dataclass(frozen=True, slots=True)

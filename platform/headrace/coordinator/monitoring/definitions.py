@@ -109,6 +109,13 @@ TRANSACTION_AGE = _gauge(
     "job_transaction_age_seconds", Subject.JOB, "The oldest open transaction, since its first row; 0: there is none"
 )
 
+STATE_PLACES = _gauge(
+    "state_bytes",
+    Subject.JOB,
+    "State of the job by place: memory of its slots, disk: their local files, storage: its newest complete checkpoint",
+    "place",
+)
+
 ROWS_IN = _counter("node_rows_in", Subject.NODE, "Rows that the node has received; at a source: messages read")
 ROWS_OUT = _counter("node_rows_out", Subject.NODE, "Rows that the node has sent on; at a sink: rows written")
 LATE = _counter("node_late_rows", Subject.NODE, "Rows that came after their window was closed")
@@ -163,6 +170,7 @@ METRICS: tuple[Metric, ...] = (
     CHECKPOINT_RUNNING,
     TRANSACTIONS,
     TRANSACTION_AGE,
+    STATE_PLACES,
     ROWS_IN,
     ROWS_OUT,
     LATE,

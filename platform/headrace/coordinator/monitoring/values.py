@@ -58,6 +58,11 @@ def job_values(job: JobValues) -> Iterator[Value]:
     yield Value(of.TRANSACTIONS, labels, len(status.transactions))
     oldest_ms = max((each.age_ms for each in status.transactions), default=0)
     yield Value(of.TRANSACTION_AGE, labels, oldest_ms / 1000)
+    if (places := status.state_places) is not None:
+        yield Value(of.STATE_PLACES, (*labels, "memory"), places.memory_bytes)
+        yield Value(of.STATE_PLACES, (*labels, "disk"), places.disk_bytes)
+        if places.storage_bytes is not None:
+            yield Value(of.STATE_PLACES, (*labels, "storage"), places.storage_bytes)
     yield from _checkpoint_values(job, labels)
     tasks: set[str] = set()
     for node in status.nodes:

@@ -13,6 +13,7 @@ from headrace.client.models import (
     ExceptionInfo,
     JobStatus,
     JobSummary,
+    StatePlaces,
     TransactionState,
     WaitingState,
     moment,
@@ -133,6 +134,16 @@ def running_status(
             WaitingState(node=each.node, on=each.on, since=moment(each.since_ms))
             for each in (driver.data.waiting if view.state is JobState.RUNNING else ())
         ),
+        state_places=_state_places(driver) if view.state is JobState.RUNNING else None,
+    )
+
+
+def _state_places(driver: JobDriver) -> StatePlaces:
+    held, complete = driver.figures.state(), completed(driver)
+    return StatePlaces(
+        memory_bytes=held.memory_bytes,
+        disk_bytes=held.disk_bytes,
+        storage_bytes=None if complete is None else complete.bytes,
     )
 
 
@@ -178,6 +189,7 @@ def ended_status(last: JobStatus, result: JobResult, history: JobHistory) -> Job
             "ended_by": ended_by(result.state, history),
             "transactions": (),
             "waiting": (),
+            "state_places": None,
             "checkpoint_running": None,
         }
     )

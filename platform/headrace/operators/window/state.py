@@ -378,6 +378,7 @@ class WindowState:
         """The chunks of each part, all rows with PANE and SINCE. They may include rows of dropped panes."""
         self._settle_all()
         self.count_bytes()
+        self._place.release_pages()
         left = ROWS_TIDIED_MAX
         made: list[list[Chunk]] = []
         for index, mixed in enumerate(self._mixed):

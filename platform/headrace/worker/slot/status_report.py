@@ -19,6 +19,7 @@ from headrace.rpc.figures import (
     PartitionFigures,
     SlotFigures,
     SourceFigures,
+    StateFigures,
     TimeFigures,
     TransactionFigures,
     WindowFigures,
@@ -113,7 +114,7 @@ class StatusReport:
     def _figures(self, now_ms: int) -> SlotFigures:
         """The figures now. To be called after `_subtask` has added up the times of every subtask."""
         self._figures_due_ms = now_ms + FIGURES_INTERVAL_MS
-        opened = self._running.subtasks
+        opened, budget = self._running.subtasks, self._running.place.budget
         return SlotFigures(
             at_ms=max(now_ms - self._began_ms, 0),
             nodes=tuple(figures for each in opened for figures in node_figures(each, self._worked_ms(each))),
@@ -127,6 +128,7 @@ class StatusReport:
             keys=tuple(figures for each in opened for figures in key_figures(each)),
             late=tuple(figures for each in opened for figures in late_figures(each)),
             windows=tuple(figures for each in opened for figures in window_figures(each)),
+            state=StateFigures(memory_bytes=budget.memory_bytes, disk_bytes=budget.file_bytes),
         )
 
     def _worked_ms(self, opened: OpenSubtask) -> float:
