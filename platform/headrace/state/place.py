@@ -1,7 +1,7 @@
 """Where the rows of a slot's states lie: in memory up to a budget, beyond it in local files.
 
-Each step runs in one thread, and moves rows of its own only, when it has made new ones. An account is written by its
-step and read by all.
+Each step runs in one thread, and moves rows of its own only, when it has made new ones. An account is written by one
+thread and read by all.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, Protocol, TypeVar
+from weakref import WeakSet
 
 from headrace.core.errors import UserError
 
@@ -28,7 +29,7 @@ CACHE_SHARE = 4
 
 
 class Account:
-    """The bytes that one step holds: in memory and in local files."""
+    """Bytes that a step holds: in memory and in local files."""
 
     def __init__(self, budget: Budget) -> None:
         self._budget = budget
@@ -37,7 +38,7 @@ class Account:
 
     @property
     def excess_bytes(self) -> int:
-        """The bytes that this step should move to local files: the slot's excess, but no more than the step holds."""
+        """The bytes that its owner should move to local files: the slot's excess, but no more than it holds."""
         return min(self._budget.excess_bytes, self.memory_bytes)
 
 
@@ -46,28 +47,34 @@ class Budget:
 
     def __init__(self, limit_bytes: int | None = None) -> None:
         self.limit_bytes = limit_bytes
-        self._accounts: list[Account] = []
+        self._lock = threading.Lock()
+        self._accounts: WeakSet[Account] = WeakSet()
 
     def account(self) -> Account:
-        """The account of one more step."""
+        """One more account. It counts as long as somebody has it."""
         made = Account(self)
-        self._accounts.append(made)
+        with self._lock:
+            self._accounts.add(made)
         return made
 
     @property
     def memory_bytes(self) -> int:
         """Bytes that the slot's steps hold in memory."""
-        return sum(account.memory_bytes for account in self._accounts)
+        return sum(account.memory_bytes for account in self._all())
 
     @property
     def file_bytes(self) -> int:
         """Bytes that the slot's steps hold in local files."""
-        return sum(account.file_bytes for account in self._accounts)
+        return sum(account.file_bytes for account in self._all())
 
     @property
     def excess_bytes(self) -> int:
         """Bytes in memory above the limit; 0 without a limit."""
         return 0 if self.limit_bytes is None else max(0, self.memory_bytes - self.limit_bytes)
+
+    def _all(self) -> list[Account]:
+        with self._lock:
+            return list(self._accounts)
 
     def cache_bytes(self, most: int) -> int:
         """The bound of a step's cache that has at most `most` bytes."""

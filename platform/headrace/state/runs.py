@@ -11,13 +11,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import polars as pl
 
 from headrace.kernels.state import runs as kernel
 from headrace.state.place import RowFile, RowFiles
-from headrace.state.row_groups import KeyOrder, Places, SortedRows
+from headrace.state.row_groups import KeyOrder, SortedRows
 from headrace.state.snapshot import Chunk
 
 PART_ROWS_MAX = 1 << 18
@@ -30,22 +31,41 @@ Merge = Callable[[Sequence[pl.DataFrame]], pl.DataFrame]
 """Merges frames, which may differ in columns, to one with a row per key."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class Part:
     """Rows of a run.
 
     number   unique within the table
     sorted   the rows in order, with their places; None: the table has no keys
-    columns  what the kernel searches, if it can
     file     the local file that the rows are in; None: they are in memory
     """
 
     number: int
     frame: pl.DataFrame
-    sorted: SortedRows | None
-    columns: kernel.RunColumns | None
-    memory_bytes: int
+    sorted: SortedRows | None = None
     file: RowFile | None = None
+
+    @cached_property
+    def columns(self) -> kernel.RunColumns | None:
+        """What the kernel searches, made for the first search; None: it knows no such keys."""
+        rows = self.sorted
+        if rows is None or not kernel.fits(self.frame.schema, rows.order.keys):
+            return None
+        return kernel.RunColumns(self.frame, rows.order.keys, rows.places)
+
+    @cached_property
+    def memory_bytes(self) -> int:
+        """Its bytes in memory, but for what the kernel adds to search it: half a byte a row."""
+        if self.file is not None:
+            return 0
+        return int(self.frame.estimated_size()) + (0 if self.sorted is None else self.sorted.places.nbytes)
+
+    def filtered(self, number: int, mask: pl.Series) -> Part:
+        """The rows for which `mask` is true, in memory."""
+        frame = self.frame.filter(mask)
+        if self.sorted is None:
+            return Part(number, frame)
+        return Part(number, frame, SortedRows(self.sorted.order, frame, self.sorted.places[mask.to_numpy()]))
 
     @property
     def chunk(self) -> Chunk:
@@ -61,10 +81,10 @@ class Part:
         """The same part, in a local file. Raises ExternalError if there is no space."""
         if self.sorted is None:
             kept = files.kept(self.frame)
-            return Part(self.number, kept.frame, None, None, 0, kept)
+            return Part(self.number, kept.frame, None, kept)
         kept = files.kept(self.frame.with_columns(pl.Series(_PLACE, self.sorted.places)))
         frame, places = kept.frame.drop(_PLACE), kept.frame.get_column(_PLACE).to_numpy()
-        return _part(self.number, SortedRows(self.sorted.order, frame, places), kept)
+        return Part(self.number, frame, SortedRows(self.sorted.order, frame, places), kept)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -82,17 +102,9 @@ class Run:
 def part_of(number: int, frame: pl.DataFrame, order: KeyOrder | None) -> Part:
     """A part of these rows, in any order. order: None without keys."""
     if order is None:
-        return Part(number, frame, None, None, int(frame.estimated_size()))
-    return _part(number, order.sort(frame))
-
-
-def _part(number: int, rows: SortedRows, file: RowFile | None = None) -> Part:
-    frame, keys = rows.frame, rows.order.keys
-    columns = kernel.RunColumns(frame, keys, rows.places) if kernel.fits(frame.schema, keys) else None
-    held = 0 if columns is None else columns.size_bytes
-    if file is None:
-        held += int(frame.estimated_size()) + rows.places.nbytes
-    return Part(number, frame, rows, columns, held, file)
+        return Part(number, frame)
+    rows = order.sort(frame)
+    return Part(number, rows.frame, rows)
 
 
 # ---- search ----------------------------------------------------------------------------------------------------------
@@ -138,25 +150,34 @@ def _alike(parts: Sequence[Part]) -> dict[tuple[str, ...], list[kernel.RunColumn
 def merged(parts: Sequence[Part], merge: Merge) -> Iterator[pl.DataFrame]:
     """The rows of all parts, merged, in pieces of about `PART_ROWS_MAX` rows before the merge; all rows of a key are in
     one piece."""
-    ordered = [(part.frame, part.sorted.places) for part in parts if part.sorted is not None]
-    if not ordered:
-        yield merge([part.frame for part in parts])
-        return
-    begins = [0] * len(ordered)
-    for bound in [*_bounds([places for _, places in ordered]), None]:
-        ends = [len(places) if bound is None else int(np.searchsorted(places, bound)) for _, places in ordered]
-        spans = zip(ordered, begins, ends, strict=True)
-        slices = [frame.slice(begin, end - begin) for (frame, _), begin, end in spans if begin < end]
+    for slices in cut(parts, bounds(parts)):
         if slices:
             yield merge(slices)
-        begins = ends
 
 
-def _bounds(places: Sequence[Places]) -> list[np.uint64]:
-    """Places that divide all rows into pieces of about `PART_ROWS_MAX` rows."""
+def bounds(parts: Sequence[Part]) -> list[np.uint64]:
+    """Places that divide the rows of all parts into pieces of about `PART_ROWS_MAX` rows."""
+    places = [part.sorted.places for part in parts if part.sorted is not None]
     pieces = -(-sum(len(each) for each in places) // PART_ROWS_MAX)
     if pieces <= 1:
         return []
     sample = np.sort(np.concatenate([each[::_SAMPLED_ROWS] for each in places]))
     chosen = [len(sample) * piece // pieces for piece in range(1, pieces)]
     return list(np.unique(sample[chosen]))
+
+
+def cut(parts: Sequence[Part], at: Sequence[np.uint64]) -> Iterator[list[pl.DataFrame]]:
+    """The rows before the first bound, those up to the next, .., those from the last one on: frames of those parts that
+    have some. Parts without keys are not divided."""
+    begins = [0] * len(parts)
+    for bound in [*at, None]:
+        ends = [_rows_before(part, bound) for part in parts]
+        spans = zip(parts, begins, ends, strict=True)
+        yield [part.frame.slice(begin, end - begin) for part, begin, end in spans if begin < end]
+        begins = ends
+
+
+def _rows_before(part: Part, bound: np.uint64 | None) -> int:
+    if bound is None or part.sorted is None:
+        return part.frame.height
+    return int(np.searchsorted(part.sorted.places, bound))

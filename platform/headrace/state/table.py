@@ -14,7 +14,7 @@ Beyond the slot's budget the largest parts of runs move to local files (`state.p
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 
@@ -29,6 +29,8 @@ ROWS_RECENT_MAX = 65_536
 """Recent rows that are sealed."""
 FRAMES_RECENT_MAX = 64
 """Recent frames that are sealed."""
+FRAMES_LOOSE_MAX = 8
+"""Recent frames that a snapshot refers to; more are sealed first, if they are small."""
 FRAMES_SEARCHED_MAX = 4
 """Recent frames that are sealed where every batch searches them."""
 
@@ -36,12 +38,20 @@ FRAMES_SEARCHED_MAX = 4
 class Table:
     """The rows of one part of a step's state. Used by one thread, but for merges, which only read runs."""
 
-    def __init__(self, keys: Sequence[str], merge: Merge, place: StatePlace | None = None) -> None:
-        """keys: the columns by which rows are found; none: all rows belong together. place: None: in memory."""
+    def __init__(
+        self,
+        keys: Sequence[str],
+        merge: Merge,
+        place: StatePlace | None = None,
+        *,
+        numbers: Iterator[int] | None = None,
+    ) -> None:
+        """keys: the columns by which rows are found; none: all rows belong together. place: None: in memory. numbers:
+        those of its chunks; tables of one state share them."""
         self._place = StatePlace() if place is None else place
         self._order = KeyOrder(tuple(keys), self._place.max_parallelism) if keys else None
         self._merge = merge
-        self._numbers = itertools.count()
+        self._numbers = itertools.count() if numbers is None else numbers
         self._recent: list[tuple[int, pl.DataFrame]] = []
         self._recent_rows = self._recent_bytes = 0
         self._runs: list[Run] = []
@@ -86,19 +96,49 @@ class Table:
             self._is_merged = False
             self._merge_due()
 
+    def retain(self, kept: Callable[[pl.DataFrame], pl.Series]) -> None:
+        """Keeps the rows for which `kept` is true, the mask of a frame."""
+        self._finish_merge()
+        self._seal()
+        self._runs = [run for each in self._runs if (run := self._retained(each, kept)).parts]
+        self.shrink()
+
+    def _retained(self, run: Run, kept: Callable[[pl.DataFrame], pl.Series]) -> Run:
+        masks = [kept(part.frame) for part in run.parts]
+        return Run(
+            tuple(
+                # rows that are left need a new number, or the next checkpoint would refer to the old ones
+                part if mask.all() else part.filtered(next(self._numbers), mask)
+                for part, mask in zip(run.parts, masks, strict=True)
+                if mask.any()
+            )
+        )
+
     def seal(self) -> None:
         """Makes a run of the recent rows, and merges runs that are due."""
+        if self._recent:
+            self._seal()
+            self._merge_due()
+
+    def _seal(self) -> None:
         if not self._recent:
             return
         frames = [frame for _, frame in self._recent]
         self._recent, self._recent_rows, self._recent_bytes = [], 0, 0
         rows = frames[0] if len(frames) == 1 else self._merge(frames)
         self._append(Run((part_of(next(self._numbers), rows, self._order),)))
-        self._merge_due()
+
+    def tidy(self, rows_max: int) -> int:
+        """Seals recent rows if they are in many frames and at most `rows_max`; returns how many it sealed."""
+        rows = self._recent_rows
+        if len(self._recent) <= FRAMES_LOOSE_MAX or rows > rows_max:
+            return 0
+        self.seal()
+        return rows
 
     def get(self, keys: pl.DataFrame) -> list[pl.DataFrame]:
         """All rows of these keys. keys: the key columns, distinct."""
-        recent = [Part(number, frame, None, None, 0) for number, frame in self._recent]
+        recent = [Part(number, frame) for number, frame in self._recent]
         return rows_of([*recent, *self._parts()], keys, self._order)
 
     def get_sealed(self, keys: pl.DataFrame) -> list[pl.DataFrame]:
@@ -107,7 +147,7 @@ class Table:
 
     def compact(self) -> pl.DataFrame:
         """Merges all rows into one run; returns its rows. The table has rows."""
-        self.seal()
+        self._seal()
         self._finish_merge()
         if len(self._runs) > 1 or not self._is_merged:
             self._start_merge(0)
@@ -119,6 +159,21 @@ class Table:
         self._place.release_pages()
         return [*(part.chunk for part in self._parts()), *(Chunk(number, frame) for number, frame in self._recent)]
 
+    def frames(self) -> list[pl.DataFrame]:
+        """All rows, as frames."""
+        return [*(part.frame for part in self._parts()), *(frame for _, frame in self._recent)]
+
+    @property
+    def is_merged(self) -> bool:
+        """Whether its rows are one frame that has one row per key."""
+        parts = self._parts()
+        return len(parts) + len(self._recent) == 1 and (self._is_merged or not parts)
+
+    def sealed(self) -> list[Part]:
+        """All rows, as parts."""
+        self._seal()
+        return self._parts()
+
     def _parts(self) -> list[Part]:
         return [part for run in self._runs for part in run.parts]
 
@@ -126,7 +181,7 @@ class Table:
 
     def _append(self, run: Run) -> None:
         self._runs.append(run)
-        self._move_excess()
+        self.shrink()
 
     def _merge_due(self) -> None:
         while True:
@@ -159,11 +214,11 @@ class Table:
         self._runs[merging.first : merging.first + merging.count] = [run]
         self._made.memory_bytes = 0
         self._is_merged = self._is_merged or (merging.first == 0 and len(self._runs) == 1)
-        self._move_excess()
+        self.shrink()
 
     # ------------------------------------------------------------------ the budget
 
-    def _move_excess(self) -> None:
+    def shrink(self) -> None:
         """Counts what is in memory, and moves the largest parts to local files where that is more than the budget.
 
         Raises UserError for more than the budget without local files.

@@ -89,7 +89,8 @@ class WindowAggregate:
         self._take_earlier(watermark)
         self._watermark = max(self._watermark, watermark)
         for windows in self._state.bounded(self._state.take_due(watermark)):
-            self._emit(self._state.merged(windows), out)
+            for merged in self._state.merged(windows):
+                self._emit(merged, out)
         held = self._held(watermark)
         self._state.drop_before(held)
         return held
@@ -203,7 +204,8 @@ class WindowAggregate:
                 touched.setdefault(window, []).append(partial)
         for window in sorted(touched, key=lambda span: (span[1], span[0])):
             only = pl.concat([frame.select(self._keys) for frame in touched[window]]).unique() if self._keys else None
-            self._emit(self._state.merged([window], only), out)
+            for merged in self._state.merged([window], only):
+                self._emit(merged, out)
 
 
 def _cut_by_end(parts: Sequence[pl.DataFrame], ends: Mapping[PaneKey, int]) -> dict[int, list[pl.DataFrame]]:

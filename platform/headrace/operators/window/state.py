@@ -29,11 +29,13 @@ from headrace.core.batch import TS
 from headrace.core.signals import TIME_MAX
 from headrace.kernels.group.group_by import PANES_MAX, GroupTable, add_placed
 from headrace.operators.aggregates.layout import Layout
-from headrace.operators.aggregation.store import PartialStore
 from headrace.operators.window.assigner import Assigner, Span, windows_of
 from headrace.operators.window.due_windows import DueWindows
-from headrace.state.place import CACHE_SHARE, MOVED_BYTES_MIN, StatePlace
+from headrace.state.place import StatePlace
+from headrace.state.row_groups import SortedRows
+from headrace.state.runs import PART_ROWS_MAX, bounds, cut
 from headrace.state.snapshot import Chunk
+from headrace.state.table import Table
 
 PANE, SINCE = "__pane", "__since"
 WINDOW_START, WINDOW_END = "__start", "__end"
@@ -49,6 +51,7 @@ _SPARE_BYTES_MAX = 128 << 20
 _WINDOW_ROWS_LARGE = 4096
 """Windows with more partial rows are merged one by one."""
 _SHORT = 1 << 14
+_LEFT = "__left"
 
 PaneKey = tuple[int, int]
 """A pane of state: (start of the pane of time, end of the first window that its rows are on time for: `since`)."""
@@ -65,7 +68,7 @@ class WindowState:
         self._assigner = assigner
         self._keys = layout.keys
         self._numbering = [itertools.count() for _ in layout.parts]
-        self._narrow: dict[PaneKey, list[PartialStore]] = {}
+        self._narrow: dict[PaneKey, list[Table]] = {}
         self._tables: dict[PaneKey, GroupTable] = {}
         self._table_bytes: dict[PaneKey, int] = {}
         self._spare: list[GroupTable] = []
@@ -78,11 +81,9 @@ class WindowState:
         self._windows = DueWindows(assigner)
         self._first_gone = TIME_MAX  # lower bound of `_last_end`: most watermarks drop no pane, and skip the scan
 
-    def _stores(self, by: list[str]) -> list[PartialStore]:
-        limit = self._place.budget.limit_bytes
-        merged_max = None if limit is None else limit // CACHE_SHARE
+    def _stores(self, by: list[str]) -> list[Table]:
         return [
-            PartialStore(partial(part.merge, by=by), numbering=numbering, merged_bytes_max=merged_max)
+            Table(self._keys, partial(part.merge, by=by), self._place, numbers=numbering)
             for part, numbering in zip(self._layout.parts, self._numbering, strict=True)
         ]
 
@@ -101,7 +102,7 @@ class WindowState:
             self._mixed_panes.add(pane)
             partials = [placed(frame, pane) for frame in partials]
         for store, frame in zip(stores, partials, strict=True):
-            store.append(frame)
+            store.add(frame)
         self._keep_within_budget()
         return partials
 
@@ -144,39 +145,27 @@ class WindowState:
             self._free_table(pane)
 
     def _keep_within_budget(self) -> None:
-        """Moves frames to local files while the slot holds more than its budget. Raises UserError if it has none."""
+        """Moves rows to local files while the slot holds more than its budget: tables move those that they get, but the
+        panes of earlier batches have to as well. Raises UserError if there are no files."""
         if self._place.budget.limit_bytes is None:
             return
-        self.count_bytes()
-        if not self._account.excess_bytes:
-            return
-        self._place.require_room()
-        assert self._place.files is not None, "without files there is no room"
-        self._empty_tables()
-        # the largest first: few files
-        for bytes_min in (1 << 22, 1 << 18, MOVED_BYTES_MIN):
-            for store in self._all_stores():
-                store.move(self._place.files, bytes_min=bytes_min)
-            self.count_bytes()
-            if not self._account.excess_bytes:
-                return
+        self._account.memory_bytes = sum(self._table_bytes.values())
+        if self._account.excess_bytes:
+            self._empty_tables()
+            self._account.memory_bytes = 0
+        if self._place.budget.excess_bytes:
+            for table in self._all_stores():
+                table.shrink()
 
-    def _all_stores(self) -> Iterator[PartialStore]:
+    def _all_stores(self) -> Iterator[Table]:
         for stores in (self._mixed, *self._narrow.values()):
             yield from stores
-
-    def count_bytes(self) -> None:
-        """Counts the bytes in memory and in local files."""
-        stores = list(self._all_stores())
-        tables = sum(self._table_bytes.values())
-        self._account.memory_bytes = tables + sum(store.memory_bytes for store in stores)
-        self._account.file_bytes = sum(store.file_bytes for store in stores)
 
     def _settle(self, pane: PaneKey) -> None:
         """Moves the groups of a pane's table to its store."""
         if pane in self._tables:
             for frame in self._tables[pane].take():
-                self._narrow[pane][0].append(frame)
+                self._narrow[pane][0].add(frame)
 
     def _settle_all(self) -> None:
         for pane in self._tables:
@@ -199,7 +188,7 @@ class WindowState:
         self._register(panes)
         self._mixed_panes.update(panes)
         for store, frame in zip(self._mixed, parts, strict=True):
-            store.append(frame)
+            store.add(frame)
         self._keep_within_budget()
 
     def _register(self, keys: Iterable[PaneKey]) -> None:
@@ -243,36 +232,48 @@ class WindowState:
         inside = self._starts[bisect.bisect_left(self._starts, start) : bisect.bisect_left(self._starts, end)]
         return [(pane, since) for pane in inside for since in self._since[pane] if since <= end]
 
-    def merged(self, windows: Sequence[Span], only: pl.DataFrame | None = None) -> pl.DataFrame:
+    def merged(self, windows: Sequence[Span], only: pl.DataFrame | None = None) -> Iterator[pl.DataFrame]:
         """Aggregates per window and group: WINDOW_START, WINDOW_END, keys, state columns. The windows must have rows.
 
-        Ordered by the windows' end and start, then by key. only: a frame of keys, the groups to return; None: all.
+        Ordered by the windows' end and start, then by key; of a window with many groups, which comes alone, in pieces
+        by key hash, each ordered by key. only: a frame of keys, the groups to return; None: all.
         """
         if len(windows) == 1 and self._mixed_panes.isdisjoint(self._panes_of(windows[0])):
             return self._merged_one(windows[0], only)
-        return self._merged_many(windows, only)
+        return iter((self._merged_many(windows, only),))
 
-    def _merged_one(self, window: Span, only: pl.DataFrame | None) -> pl.DataFrame:
+    def _merged_one(self, window: Span, only: pl.DataFrame | None) -> Iterator[pl.DataFrame]:
         panes = self._panes_of(window)
-        parts: list[list[pl.DataFrame]] = []
-        for index in range(len(self._layout.parts)):
-            frames = [frame for pane in panes for frame in self._read(pane, index)]
-            parts.append([self._just(frame, only) for frame in frames])
+        tables = [[self._read(pane, index) for pane in panes] for index in range(len(self._layout.parts))]
         start, end = window
-        is_merged = len(parts) == 1 and len(panes) == 1 and self._narrow[panes[0]][0].is_merged
-        merged = parts[0][0] if is_merged else self._fold(parts, self._keys)
-        return (merged.sort(self._keys) if self._keys else merged).with_columns(
-            pl.lit(start, dtype=pl.Int64).alias(WINDOW_START), pl.lit(end, dtype=pl.Int64).alias(WINDOW_END)
-        )
+        for merged in self._pieces(tables, only):
+            yield (merged.sort(self._keys) if self._keys else merged).with_columns(
+                pl.lit(start, dtype=pl.Int64).alias(WINDOW_START), pl.lit(end, dtype=pl.Int64).alias(WINDOW_END)
+            )
 
-    def _read(self, pane: PaneKey, index: int) -> list[pl.DataFrame]:
-        """The frames of a pane's narrow store, and of its table, merged first if more than one window reads them."""
+    def _pieces(self, tables: Sequence[Sequence[Table]], only: pl.DataFrame | None) -> Iterator[pl.DataFrame]:
+        """The merged rows of the tables of each part: all at once, or in pieces if there are many."""
+        if only is not None and self._keys:
+            yield self._fold([[rows for table in own for rows in table.get(only)] for own in tables], self._keys)
+        elif not self._keys or sum(table.rows for own in tables for table in own) <= PART_ROWS_MAX:
+            frames = [[rows for table in own for rows in table.frames()] for own in tables]
+            is_merged = len(tables) == len(tables[0]) == 1 and tables[0][0].is_merged
+            yield frames[0][0] if is_merged else self._fold(frames, self._keys)
+        else:
+            parts = [[part for table in own for part in table.sealed()] for own in tables]
+            at = bounds([part for own in parts for part in own])
+            for slices in zip(*(cut(own, at) for own in parts), strict=True):
+                if slices[0]:
+                    yield self._fold(slices, self._keys)
+
+    def _read(self, pane: PaneKey, index: int) -> Table:
+        """A pane's table, with the groups of its kernel's table, merged first if more than one window reads them."""
         self._settle(pane)
-        store = self._narrow[pane][index]
-        if store.frames and self._last_end[pane] > pane[1]:
+        table = self._narrow[pane][index]
+        if table.rows and self._last_end[pane] > pane[1]:
             # the pane's last window ends later than its first one: merge once for all of them
-            store.compact()
-        return store.frames
+            table.compact()
+        return table
 
     def _merged_many(self, windows: Sequence[Span], only: pl.DataFrame | None) -> pl.DataFrame:
         pairs = [(*pane, *window) for window in windows for pane in self._panes_of(window)]
@@ -283,10 +284,10 @@ class WindowState:
         near = pl.col(PANE).is_between(min(pane for pane, _ in panes), max(pane for pane, _ in panes))
         parts: list[list[pl.DataFrame]] = []
         for index, mixed in enumerate(self._mixed):
-            frames = [found for frame in mixed.frames if (found := frame.filter(near)).height]
+            frames = [found for frame in mixed.frames() if (found := frame.filter(near)).height]
             for pane in panes:
                 if pane in self._narrow:
-                    frames += [placed(frame, pane) for frame in self._read(pane, index)]
+                    frames += [placed(frame, pane) for frame in self._read(pane, index).frames()]
             # a pane of several windows repeats its rows, once per window
             chosen = [self._just(frame, only).join(places, on=[PANE, SINCE], how="inner") for frame in frames]
             parts.append([frame for frame in chosen if frame.height])
@@ -310,7 +311,7 @@ class WindowState:
         """Divides windows into runs to merge together, each with about `ROWS_MERGED_MAX` partial rows or fewer, or a
         single window. Large windows of narrow stores come alone, so that they are merged without pane columns."""
         # an estimate: the mixed store does not count rows by pane
-        mixed_rows = sum(frame.height for frame in self._mixed[0].frames) // max(1, len(self._mixed_panes))
+        mixed_rows = self._mixed[0].rows // max(1, len(self._mixed_panes))
         run: list[Span] = []
         rows = 0
         for window in windows:
@@ -329,7 +330,7 @@ class WindowState:
             yield run
 
     def _rows_of(self, pane: PaneKey, mixed_rows: int) -> int:
-        narrow = sum(frame.height for frame in self._narrow[pane][0].frames) if pane in self._narrow else 0
+        narrow = self._narrow[pane][0].rows if pane in self._narrow else 0
         narrow += self._tables[pane].groups if pane in self._tables else 0
         return narrow + (mixed_rows if pane in self._mixed_panes else 0)
 
@@ -369,25 +370,30 @@ class WindowState:
         self._mixed_panes &= self._last_end.keys()
         self._mixed_gone = 0
         left = pl.DataFrame(list(self._mixed_panes), schema={PANE: pl.Int64, SINCE: pl.Int64}, orient="row")
+        left = left.with_columns(pl.lit(value=True).alias(_LEFT))
+
+        def kept(frame: pl.DataFrame) -> pl.Series:
+            found = frame.select(PANE, SINCE).join(left, on=[PANE, SINCE], how="left", maintain_order="left")
+            return found.get_column(_LEFT).fill_null(value=False)
+
         for store in self._mixed:
-            store.retain(lambda frame: frame.join(left, on=[PANE, SINCE], how="semi"))
+            store.retain(kept)
 
     # ------------------------------------------------------------------ snapshots
 
     def chunks(self) -> list[list[Chunk]]:
         """The chunks of each part, all rows with PANE and SINCE. They may include rows of dropped panes."""
         self._settle_all()
-        self.count_bytes()
-        self._place.release_pages()
+        self._account.memory_bytes = sum(self._table_bytes.values())
         left = ROWS_TIDIED_MAX
         made: list[list[Chunk]] = []
         for index, mixed in enumerate(self._mixed):
             for stores in (self._mixed, *self._narrow.values()):
-                # `left` bounds the rows that are merged over all stores of the snapshot
+                # `left` bounds the rows that are sealed over all stores of the snapshot
                 left -= stores[index].tidy(left)
-            chunks = [Chunk(number, frame) for number, frame in mixed.numbered()]
+            chunks = mixed.chunks()
             for pane, stores in self._narrow.items():
-                chunks += [Chunk(number, placed(frame, pane)) for number, frame in stores[index].numbered()]
+                chunks += [_placed_chunk(chunk, pane) for chunk in stores[index].chunks()]
             made.append(chunks)
         return made
 
@@ -407,9 +413,9 @@ class WindowState:
         by = [PANE, SINCE, *self._keys]
         made: list[pl.DataFrame] = []
         for index, (part, mixed) in enumerate(zip(self._layout.parts, self._mixed, strict=True)):
-            frames = list(mixed.frames)
+            frames = mixed.frames()
             for pane, stores in self._narrow.items():
-                frames += [placed(frame, pane) for frame in stores[index].frames]
+                frames += [placed(frame, pane) for frame in stores[index].frames()]
             made.append(part.merge(frames, by) if frames else pl.DataFrame(schema=dict.fromkeys(by[:2], pl.Int64)))
         return made
 
@@ -428,15 +434,21 @@ class WindowState:
                 if not rows.height:
                     continue
                 if len(alive) > PANES_NARROW_MAX:
-                    self._mixed[index].append(rows, unique=False)
+                    self._mixed[index].restore([rows])
                     continue
                 by_pane = rows.partition_by(PANE, SINCE, include_key=False, as_dict=True)
                 for (pane, since), inside in by_pane.items():
                     key = (int(pane), int(since))
                     if key not in self._narrow:
                         self._narrow[key] = self._stores(self._keys)
-                    self._narrow[key][index].append(inside, unique=False)
+                    self._narrow[key][index].restore([inside])
                 self._keep_within_budget()
+
+
+def _placed_chunk(chunk: Chunk, pane: PaneKey) -> Chunk:
+    frame = placed(chunk.frame, pane)
+    rows = chunk.sorted
+    return Chunk(chunk.id, frame, None if rows is None else SortedRows(rows.order, frame, rows.places))
 
 
 def placed(frame: pl.DataFrame, pane: PaneKey) -> pl.DataFrame:
