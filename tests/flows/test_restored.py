@@ -5,7 +5,9 @@ Sinks are at-least-once: results are compared after de-duplication, updating one
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import polars as pl
@@ -14,9 +16,14 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from headrace.local.engine.rows_run import resized
+from headrace.operators.window import state as window_state
 from headrace.spec.pipeline import Pipeline
 from headrace.spec.reading.read import pipeline_from_dict
+from headrace.state import runs, table
+from headrace.state.place import Budget, Merges, StatePlace, StateTerms
 from headrace.testing.pipeline import run_pipeline
+from headrace.worker.slot import slice as slot_slice
+from headrace.worker.state.local_files import LocalFiles
 from headrace_connectors.memory import Feed, open_collected, open_feed
 from support.control.slots import Attempt, Snapshot, deployed
 from support.flows.rows import Log, logs
@@ -120,11 +127,34 @@ def compared(frame: pl.DataFrame, key: Sequence[str] | None) -> set[tuple[object
     return {tuple(map(bits, row)) for row in frame.with_columns(times).rows()}
 
 
+@contextmanager
+def kept_in(backend: str, folder: Path) -> Iterator[None]:
+    """State lies in memory; or nearly all of it in local files, in parts of a few rows."""
+
+    def all_in_files(terms: StateTerms, max_parallelism: int) -> StatePlace:
+        return StatePlace(max_parallelism, Budget(0), Merges(in_background=True), LocalFiles(folder))
+
+    with pytest.MonkeyPatch.context() as patched:
+        if backend == "disk":
+            patched.setattr(slot_slice, "opened_place", all_in_files)
+            patched.setattr(table, "MOVED_BYTES_MIN", 0)
+            patched.setattr(table, "ROWS_RECENT_MAX", 5)
+            patched.setattr(runs, "_SAMPLED_ROWS", 1)
+            for module in (table, runs, window_state):
+                patched.setattr(module, "PART_ROWS_MAX", 3)
+        yield
+
+
+backends = st.lists(st.sampled_from(["memory", "disk"]), min_size=3, max_size=3)
+
+
 @pytest.mark.parametrize("name", FLOWS)
 @few
-@given(log=logs(), saved=st.booleans(), mode=st.sampled_from(["epoch in the middle", "epochs on end"]))
+@given(
+    log=logs(), saved=st.booleans(), mode=st.sampled_from(["epoch in the middle", "epochs on end"]), backends=backends
+)
 def test_cut_and_rescaled_runs_give_the_same_rows(
-    name: str, tmp_path_factory: pytest.TempPathFactory, log: Log, saved: bool, mode: str
+    name: str, tmp_path_factory: pytest.TempPathFactory, log: Log, saved: bool, mode: str, backends: list[str]
 ) -> None:
     steps, reference, key = FLOWS[name]
     flow = pipeline(steps, reference, log)
@@ -136,7 +166,7 @@ def test_cut_and_rescaled_runs_give_the_same_rows(
         for number, parallelism in enumerate(parallelisms):
             sized = resized(flow, parallelism=parallelism)
             attempt = Attempt(sized, folder, number=number + 1, restored=restored, from_savepoint=saved)
-            with deployed(attempt):
+            with kept_in(backends[number], folder / "local"), deployed(attempt):
                 feed_part(feed, log, 2 * number, 2 * len(parallelisms))
                 if mode == "epochs on end":
                     attempt.epoch()
@@ -149,5 +179,6 @@ def test_cut_and_rescaled_runs_give_the_same_rows(
                     attempt.epoch()  # completed, and not the one that is restored: all of its rows come again
                     attempt.cancel()
         batches = [batch.select(golden.columns) for batch in collected.batches()]
+    assert not (folder / "local").exists() or not list((folder / "local").iterdir()), "files have no names"
     found = pl.concat(batches) if batches else golden.clear()
     assert compared(found, key) == compared(golden, key)

@@ -23,7 +23,7 @@ import ast
 import io
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Literal
 
@@ -46,6 +46,8 @@ _LENGTH_BYTES = 8
 """The end of a Parquet file: the length of its footer, and a magic number."""
 _WHOLE = pl.Decimal(38, 0)
 _CHECKSUM_SEED = 0
+FILE_BYTES_MAX = 64 << 20
+"""Bytes of the rows of a file, as they lie in memory: what is held while it is written."""
 PLAIN_ROWS_MAX = 65_536
 """Rows of one batch for other engines."""
 _PLAIN_TYPES: Mapping[str, pa.DataType] = {
@@ -87,28 +89,46 @@ def checksums(parts: Sequence[bytes]) -> list[str]:
     return [f"xxh64:{value:016x}" for value in values.to_list()]
 
 
-def write_chunks(chunks: Iterable[Chunk], order: KeyOrder | None = None) -> list[StateFile]:
+def write_chunks(chunks: Iterable[Chunk], order: KeyOrder | None = None) -> Iterator[StateFile]:
     """Files with the row groups of each chunk, of at most `ROW_GROUP_ROWS_MAX` rows; empty chunks are omitted.
 
+    A file is written when it is asked for, and is of about `FILE_BYTES_MAX` bytes at most, or of one chunk.
     order: of a keyed state; its rows are sorted.
     """
-    sets: list[tuple[pl.Schema, list[Chunk]]] = []
+    sets: list[_FileSet] = []
     for chunk in chunks:
         if not chunk.frame.height:
             continue
-        for schema, members in sets:
-            if _agrees(schema, chunk.frame.schema):
-                schema.update(chunk.frame.schema)
-                members.append(chunk)
-                break
-        else:
-            sets.append((pl.Schema(chunk.frame.schema), [chunk]))
-    return [_file(schema, members, order) for schema, members in sets]
+        chosen = next((each for each in sets if each.takes(chunk)), None)
+        if chosen is None:
+            chosen = _FileSet(pl.Schema())
+            sets.append(chosen)
+        chosen.add(chunk)
+    for each in sets:
+        yield _file(each.schema, each.chunks, order)
+
+
+@dataclass(slots=True)
+class _FileSet:
+    """Chunks of one file: no column has two types."""
+
+    schema: pl.Schema
+    chunks: list[Chunk] = field(default_factory=list)
+    bytes: int = 0
+
+    def takes(self, chunk: Chunk) -> bool:
+        fits = self.bytes + chunk.frame.estimated_size() <= FILE_BYTES_MAX
+        return fits and _agrees(self.schema, chunk.frame.schema)
+
+    def add(self, chunk: Chunk) -> None:
+        self.schema.update(chunk.frame.schema)
+        self.chunks.append(chunk)
+        self.bytes += int(chunk.frame.estimated_size())
 
 
 def write_table(frames: Sequence[pl.DataFrame]) -> list[StateFile]:
-    """All rows in as few files as their types allow: one, unless a column has two types."""
-    return write_chunks(Chunk(number, frame) for number, frame in enumerate(frames))
+    """All rows in as few files as their types and `FILE_BYTES_MAX` allow."""
+    return list(write_chunks(Chunk(number, frame) for number, frame in enumerate(frames)))
 
 
 def read_row_groups(data: Data, row_groups: Sequence[int] | None = None) -> list[pl.DataFrame]:

@@ -123,10 +123,13 @@ class Table:
     def _seal(self) -> None:
         if not self._recent:
             return
-        frames = [frame for _, frame in self._recent]
+        rows = self._merged_recent()
         self._recent, self._recent_rows, self._recent_bytes = [], 0, 0
-        rows = frames[0] if len(frames) == 1 else self._merge(frames)
         self._append(Run((part_of(next(self._numbers), rows, self._order),)))
+
+    def _merged_recent(self) -> pl.DataFrame:
+        frames = [frame for _, frame in self._recent]
+        return frames[0] if len(frames) == 1 else self._merge(frames)
 
     def tidy(self, rows_max: int) -> int:
         """Seals recent rows if they are in many frames and at most `rows_max`; returns how many it sealed."""
@@ -146,7 +149,15 @@ class Table:
         return rows_of(self._parts(), keys, self._order)
 
     def compact(self) -> pl.DataFrame:
-        """Merges all rows into one run; returns its rows. The table has rows."""
+        """Merges all rows; returns them. The table has rows."""
+        if not self._runs:
+            # a few rows need no order
+            rows = self._merged_recent()
+            if rows.height < ROWS_RECENT_MAX:
+                self._recent = [(next(self._numbers) if len(self._recent) > 1 else self._recent[0][0], rows)]
+                self._recent_rows, self._recent_bytes = rows.height, int(rows.estimated_size())
+                self._count()
+                return rows
         self._seal()
         self._finish_merge()
         if len(self._runs) > 1 or not self._is_merged:
