@@ -63,6 +63,12 @@ steps:
   hourly: {{from: flights, key_by: [origin], window: {{tumbling: 1h}}, aggregate: {{n: count(*)}}}}
 {part}
 """,
+    "state": """\
+name: whole
+{part}
+sources: {{flights: {{memory: {{name: flights}}, schema: {{n: int64}}}}}}
+sinks: {{out: {{from: flights, print: {{}}}}}}
+""",
 }
 """What a part of a pipeline file stands in."""
 
