@@ -49,7 +49,7 @@ PIPELINES = [block for block in BLOCKS if block.is_pipeline]
 WITH_TESTS = [block for block in PIPELINES if re.search(r"^tests:|\bp\.test\(", block.text, re.MULTILINE)]
 WITHOUT_TESTS = [block for block in PIPELINES if block not in WITH_TESTS]
 ROWS = 60
-PARTS = [block for block in BLOCKS if re.match(r"(sources|sinks):", block.text)]
+PARTS = [block for block in BLOCKS if re.match(r"(sources|sinks|state):", block.text)]
 AROUND = {
     "sources": "name: whole\n{part}sinks: {{out: {{from: flights, print: {{}}}}}}\n",
     "sinks": """\
