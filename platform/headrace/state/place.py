@@ -124,7 +124,7 @@ class RowFiles(Protocol):
     """The local files of a slot. Used by any thread."""
 
     def kept(self, frame: pl.DataFrame) -> RowFile:
-        """The same rows, in a file. Raises ExternalError if there is no space."""
+        """The same rows, in a file. Raises UserError if there is no space."""
         ...
 
     def release_pages(self) -> None:

@@ -78,7 +78,7 @@ class Part:
         return 0 if self.file is None else self.file.file_bytes
 
     def moved(self, files: RowFiles) -> Part:
-        """The same part, in a local file. Raises ExternalError if there is no space."""
+        """The same part, in a local file. Raises UserError if there is no space."""
         if self.sorted is None:
             kept = files.kept(self.frame)
             return Part(self.number, kept.frame, None, kept)

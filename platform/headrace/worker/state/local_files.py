@@ -20,7 +20,7 @@ from weakref import WeakSet
 import polars as pl
 import pyarrow as pa
 
-from headrace.core.errors import ExternalError
+from headrace.core.errors import UserError
 
 _WHOLE = pl.Decimal(38, 0)
 """Arrow has no 128-bit integers: they are decimals with scale 0, of the same bits."""
@@ -33,7 +33,7 @@ class LocalFiles:
     """Writes the rows of one slot's states to files of a folder. Used by any thread."""
 
     def __init__(self, folder: Path) -> None:
-        """Raises ExternalError if the folder can neither be used nor be made."""
+        """Raises UserError if the folder can neither be used nor be made: a job that needs it fails at once."""
         self._folder = folder
         self._kept: WeakSet[MappedRows] = WeakSet()
         try:
@@ -41,13 +41,13 @@ class LocalFiles:
             with tempfile.TemporaryFile(dir=folder):
                 pass
         except OSError as error:
-            raise ExternalError(
+            raise UserError(
                 f"local files of state cannot be written to {folder}: {error.strerror or error}",
                 remedy="set state.dir to a folder that the workers may write to, or state.backend: memory",
             ) from error
 
     def kept(self, frame: pl.DataFrame) -> MappedRows:
-        """The same rows, in a file. Raises ExternalError if there is no space."""
+        """The same rows, in a file. Raises UserError if there is no space."""
         wide = [name for name, dtype in frame.schema.items() if dtype == pl.Int128]
         table = frame.with_columns(pl.col(wide).cast(_WHOLE)).to_arrow(compat_level=pl.CompatLevel.newest())
         try:
@@ -75,12 +75,12 @@ class LocalFiles:
         finally:
             Path(name).unlink(missing_ok=True)
 
-    def _unwritten(self, error: OSError, size: int) -> ExternalError:
+    def _unwritten(self, error: OSError, size: int) -> UserError:
         free = "?"
         with suppress(OSError):
             free = f"{shutil.disk_usage(self._folder).free:,}"
         reason = "the disk is full" if error.errno in _FULL else error.strerror or str(error)
-        return ExternalError(
+        return UserError(
             f"{size:,} bytes of state cannot be written to {self._folder} ({free} bytes are free): {reason}",
             remedy="free space there, set state.dir to a larger disk, raise state.memory, or use a higher parallelism",
         )

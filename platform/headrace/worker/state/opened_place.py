@@ -21,7 +21,7 @@ _LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_b
 
 
 def opened_place(terms: StateTerms, max_parallelism: int) -> StatePlace:
-    """The place of a slot's state. Raises ExternalError if its folder cannot be used."""
+    """The place of a slot's state. Raises UserError if its folder cannot be used."""
     merges = Merges(in_background=True)
     if terms.backend == "memory":
         return StatePlace(max_parallelism, Budget(terms.memory_bytes), merges)
