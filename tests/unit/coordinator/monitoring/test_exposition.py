@@ -11,6 +11,7 @@ from headrace.client.models import (
     NodeStatus,
     PartitionState,
     SubtaskState,
+    StatePlaces,
     TransactionState,
 )
 from headrace.coordinator.monitoring.definitions import METRICS, Subject
@@ -88,6 +89,7 @@ def full_job() -> JobValues:
         parallelism=2,
         nodes=nodes,
         transactions=(TransactionState(sink="k", subtask=1, name="x", age_ms=4_000),),
+        state_places=StatePlaces(memory_bytes=10, disk_bytes=20, storage_bytes=30),
         checkpoint_complete=CheckpointInfo(
             epoch=3,
             attempt=1,
