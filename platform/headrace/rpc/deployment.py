@@ -29,7 +29,7 @@ class Deployment(Document):
     peers        every slot of the attempt, this one included
     storage      URL of the job's folder; paths of files are relative to it
     restore      state handles of the restored checkpoint that can hold rows of this slot's subtasks; renames are
-                 applied. Files with absolute paths are not the job's own: its checkpoints must not name them
+                 applied. Files with relative paths may be named again by the attempt's checkpoints
     code         URLs of archives and modules of the user, first on the import path in this order
     python_path  folders of this host that come after them (the pipeline file's folder)
     mode         exactly-once: gates align barriers

@@ -18,7 +18,7 @@ from typing import assert_never
 
 from pydantic import ValidationError
 
-from headrace.checkpoint.manifest import SUBTASK_DOCUMENTS, StateHandle
+from headrace.checkpoint.manifest import SUBTASK_DOCUMENTS, StateHandle, located
 from headrace.checkpoint.own_handles import own_handles
 from headrace.coordinator.driver.job_setup import JobSetup
 from headrace.coordinator.figures.checkpoint_log import CheckpointLog
@@ -89,8 +89,11 @@ class AttemptSlots:
         """Sends each slot its deployment."""
         setup, config = self._setup, self._setup.config
         token = secrets.token_hex(16)
-        # those of a savepoint or of another job's checkpoint have absolute paths, the job's own have relative ones
-        restore: tuple[StateHandle, ...] = () if wanted.restore is None else wanted.restore.states
+        restore: tuple[StateHandle, ...] = ()
+        if wanted.restore is not None:
+            # slots name files with relative paths again; those of an origin are absolute already
+            reused = wanted.own and wanted.reused
+            restore = (wanted.restore if reused else located(wanted.restore, setup.storage)).states
         addresses = [slot.info.address for slot in self.slots]
         peers = tuple(
             PeerDocument(index=index, host=each.host, port=each.port, unix_path=each.unix_path)
