@@ -1,9 +1,10 @@
-"""State files of a job whose slots are killed: each attempt names those of the ones before, and nothing is left over."""
+"""State files of a job whose slots are killed: each attempt names those of earlier ones, and no file is left over."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -70,8 +71,7 @@ class Kept:
 
         def is_there() -> bool:
             manifests = [each.manifest for each in self.journal().checkpoints]
-            pairs = zip(manifests, manifests[1:], strict=False)
-            found[:] = [(last, first) for last, first in pairs if last.attempt <= attempt < first.attempt]
+            found[:] = [(last, first) for last, first in pairwise(manifests) if last.attempt <= attempt < first.attempt]
             return bool(found)
 
         wait_until(is_there, f"a checkpoint of an attempt after {attempt}")
