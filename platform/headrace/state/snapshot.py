@@ -53,8 +53,8 @@ class StoredFile:
 
 
 @dataclass(frozen=True, slots=True)
-class Origin:
-    """Row groups of a file. rows: their number of rows."""
+class StoredRows:
+    """Row groups of a state file. rows: their number of rows."""
 
     file: StoredFile
     row_groups: tuple[int, ...]
@@ -71,7 +71,7 @@ class Chunk:
 
     id: int
     frame: pl.DataFrame
-    origin: Origin | None = None
+    origin: StoredRows | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +97,7 @@ class RestoredFrame:
     """
 
     frame: pl.DataFrame
-    origin: Origin | None = None
+    origin: StoredRows | None = None
 
 
 RestoredStates: TypeAlias = "Mapping[str, Sequence[RestoredFrame]]"

@@ -5,7 +5,7 @@
 A file of an earlier version, whose footer describes no row groups, is read and verified as a whole. So is every row
 group of a state that is not divided by key.
 
-Row groups of which every row is the subtask's become a frame of their own with their `Origin`, so that the next
+Row groups of which every row is the subtask's become a frame of their own with their `StoredRows`, so that the next
 checkpoint can name them again. Other frames have none: rows that are cut out of row groups, and rows of files that lie
 outside of the job's folder, that an earlier version wrote, or that another `max_parallelism` sorted.
 
@@ -29,7 +29,7 @@ from headrace.core.group_ranges import group_span
 from headrace.state.parquet import checksum, checksums, footer_bytes, read_row_groups, row_groups_of
 from headrace.state.redistribute import share
 from headrace.state.row_groups import RowGroup, RowGroups
-from headrace.state.snapshot import Origin, RestoredFrame, StateKind, StoredFile
+from headrace.state.snapshot import RestoredFrame, StateKind, StoredFile, StoredRows
 
 FOOTER_BYTES = 32_768
 """Bytes at the end of a file that are read first: the whole footer, unless the file has many row groups."""
@@ -141,7 +141,7 @@ def _by_key_group(part: _OpenPart, groups: RowGroups, handle: StateHandle, owner
         begin = sum(groups.groups[number].rows for number in run if own and number < own[0])
         rows = sum(groups.groups[number].rows for number in own)
         if own:
-            yield RestoredFrame(frame.slice(begin, rows), None if file is None else Origin(file, own, rows))
+            yield RestoredFrame(frame.slice(begin, rows), None if file is None else StoredRows(file, own, rows))
         if rows < frame.height:
             cut = owner.share(pl.concat([frame.head(begin), frame.slice(begin + rows)]), handle)
             if cut.height:
@@ -189,7 +189,7 @@ class _OpenPart:
         except InternalError as error:
             raise self._damaged(error.message) from error
 
-    def chunks(self, keys: tuple[str, ...]) -> Iterator[tuple[pl.DataFrame, Origin | None]]:
+    def chunks(self, keys: tuple[str, ...]) -> Iterator[tuple[pl.DataFrame, StoredRows | None]]:
         """A frame for each chunk, with its origin unless its rows are sorted by key: then it is by another
         `max_parallelism`."""
         frames, groups = self.rows(self.row_groups), self.groups
@@ -198,7 +198,7 @@ class _OpenPart:
             return
         file = self.stored(keys, sum(group.rows for group in groups.groups))
         for run, frame in zip(groups.runs(self.row_groups), frames, strict=True):
-            yield frame, None if file is None else Origin(file, tuple(run), frame.height)
+            yield frame, None if file is None else StoredRows(file, tuple(run), frame.height)
 
     def stored(self, keys: tuple[str, ...], rows: int) -> StoredFile | None:
         """The file as checkpoints of the job may name it; None: it is not the job's own. rows: as in `StoredFile`."""

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from headrace.checkpoint.manifest import FilePart
 from headrace.state.parquet import StateFile, checksum, write_chunks
 from headrace.state.row_groups import key_order
-from headrace.state.snapshot import Origin, StateSnapshot
+from headrace.state.snapshot import StateSnapshot, StoredRows
 
 Write = Callable[[bytes], str]
 """Writes a new file and returns its path. Raises ExternalError if storage refuses."""
@@ -127,7 +127,7 @@ class StateFiles:
         self._files = [file for file in self._files if file.alive]
 
 
-def _restored(origin: Origin) -> _File:
+def _restored(origin: StoredRows) -> _File:
     file = origin.file
     return _File(file.path, file.bytes, file.checksum, file.rows)
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from headrace.checkpoint.manifest import FilePart
 from headrace.core.errors import ExternalError
 from headrace.state.parquet import read_row_groups, row_groups_of
-from headrace.state.snapshot import Chunk, Origin, StateKind, StateSnapshot, StoredFile
+from headrace.state.snapshot import Chunk, StateKind, StateSnapshot, StoredFile, StoredRows
 from headrace.worker.state.state_files import StateFiles, write_whole
 
 GROUPS = 12
@@ -35,7 +35,7 @@ class Shelf:
         return name
 
 
-def snapshot(chunks: dict[int, list[int]], origins: Mapping[int, Origin] = MappingProxyType({})) -> StateSnapshot:
+def snapshot(chunks: dict[int, list[int]], origins: Mapping[int, StoredRows] = MappingProxyType({})) -> StateSnapshot:
     made = tuple(
         Chunk(number, pl.DataFrame({"n": rows}, schema={"n": pl.Int64}), origins.get(number))
         for number, rows in chunks.items()
@@ -99,13 +99,13 @@ def test_a_whole_state_is_one_file() -> None:
     assert columns == {"n": "Int64"}
 
 
-def earlier(shelf: Shelf, *chunks: list[int]) -> list[Origin]:
+def earlier(shelf: Shelf, *chunks: list[int]) -> list[StoredRows]:
     """A file of an earlier attempt with these chunks; the origin of each."""
     files = StateFiles(GROUPS)
     files.bring(snapshot(dict(enumerate(chunks))), shelf.write)
     (part,) = files.parts()
     file = StoredFile(part.path, part.bytes, part.checksum, ("n",), part.rows)
-    return [Origin(file, (number,), len(rows)) for number, rows in enumerate(chunks)]
+    return [StoredRows(file, (number,), len(rows)) for number, rows in enumerate(chunks)]
 
 
 def test_a_restored_chunk_is_named_where_it_lies() -> None:
@@ -163,7 +163,7 @@ Epochs = list[tuple[set[int], bool, bool]]
 def test_files_hold_the_state_of_every_epoch_that_was_written(epochs: Epochs) -> None:
     files, shelf = StateFiles(GROUPS), Shelf()
     live: dict[int, list[int]] = {}
-    origins: dict[int, Origin] = {}
+    origins: dict[int, StoredRows] = {}
     saved: dict[int, list[int]] = {}
     parts = files.parts()
     number = 0
@@ -191,13 +191,13 @@ def test_files_hold_the_state_of_every_epoch_that_was_written(epochs: Epochs) ->
             files = StateFiles(GROUPS)
 
 
-def restored(part: FilePart, shelf: Shelf) -> list[tuple[Origin, list[int]]]:
+def restored(part: FilePart, shelf: Shelf) -> list[tuple[StoredRows, list[int]]]:
     """The chunks of a part, as another attempt of the same parallelism restores them."""
     data = shelf.files[part.path]
     groups = row_groups_of(data)
     assert groups is not None
     file = StoredFile(part.path, part.bytes, part.checksum, ("n",), sum(group.rows for group in groups.groups))
     return [
-        (Origin(file, tuple(run), frame.height), frame.get_column("n").to_list())
+        (StoredRows(file, tuple(run), frame.height), frame.get_column("n").to_list())
         for run, frame in zip(groups.runs(part.row_groups), read_row_groups(data, part.row_groups), strict=True)
     ]
