@@ -7,10 +7,12 @@ from typing import Any
 
 import pytest
 
+from headrace.checkpoint.job_folder import orphans
 from headrace.checkpoint.journal import journal
 from headrace.checkpoint.journal.journal import Journal, Prunable, PutResult, Written
-from headrace.checkpoint.journal.records import Record
+from headrace.checkpoint.journal.records import CheckpointRecord, Record
 from headrace.checkpoint.manifest import CommittableDocument, Manifest
+from headrace.checkpoint.paths import state_file
 from headrace.connect.sink import Committable
 from headrace.coordinator.job import journaling
 from headrace.coordinator.job.attempt import Attempt
@@ -102,6 +104,32 @@ def _files_that_are_needed_are_pruned(patch: pytest.MonkeyPatch) -> None:
         gone = prunable(self, retained)
         named = sorted(path for each in self.checkpoints for path in journal.own_files(each.manifest))
         return replace(gone, files=(*gone.files, *named[:1]))
+
+    patch.setattr(Journal, "prunable", broken)
+
+
+def _of_earlier_attempts(manifest: Manifest, attempt: int) -> set[str]:
+    files = {path: state_file(path) for path in journal.own_files(manifest)}
+    return {path for path, about in files.items() if about is not None and about.attempt < attempt}
+
+
+def _what_earlier_attempts_wrote_is_orphaned(patch: pytest.MonkeyPatch) -> None:
+    """Right where an attempt names files of its own only."""
+    patch.setattr(
+        orphans,
+        "own_files",
+        lambda manifest: journal.own_files(manifest) - _of_earlier_attempts(manifest, manifest.attempt),
+    )
+
+
+def _what_earlier_attempts_wrote_goes_with_their_checkpoints(patch: pytest.MonkeyPatch) -> None:
+    prunable = Journal.prunable
+
+    def broken(self: Journal, retained: int) -> Prunable:
+        gone = prunable(self, retained)
+        pruned = [each for each in self.records if each.number in gone.numbers and isinstance(each, CheckpointRecord)]
+        files = {path for each in pruned for path in _of_earlier_attempts(each.manifest, self.attempt)}
+        return replace(gone, files=tuple(sorted({*gone.files, *files})))
 
     patch.setattr(Journal, "prunable", broken)
 
@@ -335,6 +363,8 @@ BREAKS: list[tuple[Breaks, int]] = [
     (_epochs_begin_anew, 0),
     (_committed_is_said_too_early, 0),
     (_files_that_are_needed_are_pruned, 0),
+    (_what_earlier_attempts_wrote_is_orphaned, 30),
+    (_what_earlier_attempts_wrote_goes_with_their_checkpoints, 10),
     (_a_stop_is_forgotten, 98),
     (_time_is_up_for_ever, 122),
     (_whoever_waits_is_forgotten, 108),

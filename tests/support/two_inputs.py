@@ -137,7 +137,7 @@ class SidesOperator:
     def restore(self, states: RestoredStates) -> None:
         """Takes the rows over."""
         for number, name in enumerate(STATES):
-            self._rows[number] = list(states.get(name, ()))
+            self._rows[number] = [each.frame for each in states.get(name, ())]
         self._count()
 
     def close(self) -> None:

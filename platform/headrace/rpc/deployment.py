@@ -28,8 +28,8 @@ class Deployment(Document):
     slot         this slot's index: it runs subtask `slot` of every task with more than `slot` subtasks
     peers        every slot of the attempt, this one included
     storage      URL of the job's folder; paths of files are relative to it
-    restore      state handles of the restored checkpoint that can hold rows of this slot's subtasks, with absolute
-                 paths; renames are applied
+    restore      state handles of the restored checkpoint that can hold rows of this slot's subtasks; renames are
+                 applied. Files with relative paths may be named again by the attempt's checkpoints
     code         URLs of archives and modules of the user, first on the import path in this order
     python_path  folders of this host that come after them (the pipeline file's folder)
     mode         exactly-once: gates align barriers

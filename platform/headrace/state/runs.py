@@ -19,7 +19,7 @@ import polars as pl
 from headrace.kernels.state import runs as kernel
 from headrace.state.place import RowFile, RowFiles
 from headrace.state.row_groups import KeyOrder, SortedRows
-from headrace.state.snapshot import Chunk
+from headrace.state.snapshot import Chunk, StoredRows
 
 PART_ROWS_MAX = 1 << 18
 """Rows of a part that a merge makes: what a merge holds in memory at once."""
@@ -38,12 +38,14 @@ class Part:
     number   unique within the table
     sorted   the rows in order, with their places; None: the table has no keys
     file     the local file that the rows are in; None: they are in memory
+    origin   as of `Chunk`
     """
 
     number: int
     frame: pl.DataFrame
     sorted: SortedRows | None = None
     file: RowFile | None = None
+    origin: StoredRows | None = None
 
     @cached_property
     def columns(self) -> kernel.RunColumns | None:
@@ -70,7 +72,7 @@ class Part:
     @property
     def chunk(self) -> Chunk:
         """The part as a snapshot holds it."""
-        return Chunk(self.number, self.frame, self.sorted)
+        return Chunk(self.number, self.frame, self.sorted, self.origin)
 
     @property
     def file_bytes(self) -> int:
@@ -81,10 +83,10 @@ class Part:
         """The same part, in a local file. Raises UserError if there is no space."""
         if self.sorted is None:
             kept = files.kept(self.frame)
-            return Part(self.number, kept.frame, None, kept)
+            return Part(self.number, kept.frame, None, kept, self.origin)
         kept = files.kept(self.frame.with_columns(pl.Series(_PLACE, self.sorted.places)))
         frame, places = kept.frame.drop(_PLACE), kept.frame.get_column(_PLACE).to_numpy()
-        return Part(self.number, frame, SortedRows(self.sorted.order, frame, places), kept)
+        return Part(self.number, frame, SortedRows(self.sorted.order, frame, places), kept, self.origin)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -99,12 +101,12 @@ class Run:
         return sum(part.frame.height for part in self.parts)
 
 
-def part_of(number: int, frame: pl.DataFrame, order: KeyOrder | None) -> Part:
-    """A part of these rows, in any order. order: None without keys."""
+def part_of(number: int, frame: pl.DataFrame, order: KeyOrder | None, *, origin: StoredRows | None = None) -> Part:
+    """A part of these rows, in any order. order: None without keys; origin: as of `Part`."""
     if order is None:
-        return Part(number, frame)
+        return Part(number, frame, origin=origin)
     rows = order.sort(frame)
-    return Part(number, rows.frame, rows)
+    return Part(number, rows.frame, rows, origin=origin)
 
 
 # ---- search ----------------------------------------------------------------------------------------------------------

@@ -37,15 +37,45 @@ class StateKind(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class StoredFile:
+    """A state file of the job that an earlier attempt wrote.
+
+    path      relative to the job's folder
+    bytes     size of the whole file
+    checksum  of the whole file
+    keys      the key columns by which its rows are sorted; none: they have no key
+    rows      number of its rows that can belong to the subtask, whether a checkpoint names them or not
+    """
+
+    path: str
+    bytes: int
+    checksum: str
+    keys: tuple[str, ...]
+    rows: int
+
+
+@dataclass(frozen=True, slots=True)
+class StoredRows:
+    """Row groups of a state file. rows: their number of rows."""
+
+    file: StoredFile
+    row_groups: tuple[int, ...]
+    rows: int
+
+
+@dataclass(frozen=True, slots=True)
 class Chunk:
     """Rows of a state. `id` is unique within one live operator and state: the same id is the same frame.
 
     sorted   the same rows in the order of the state's files; None: files are written from the frame, which is sorted
+    origin   the row groups that have exactly these rows and columns, the rows in any order. A checkpoint names them
+             instead of writing the chunk. None: no file of an earlier attempt has just these rows
     """
 
     id: int
     frame: pl.DataFrame
     sorted: SortedRows | None = None
+    origin: StoredRows | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,5 +93,16 @@ class StateSnapshot:
         return sum(chunk.frame.height for chunk in self.chunks)
 
 
-RestoredStates: TypeAlias = "Mapping[str, Sequence[pl.DataFrame]]"
+@dataclass(frozen=True, slots=True)
+class RestoredFrame:
+    """Rows of a state that are restored. An operator that keeps them unchanged passes `origin` on to their chunk.
+
+    origin   the row groups that have these rows; None: other rows lie between them, or the file is not the job's own
+    """
+
+    frame: pl.DataFrame
+    origin: StoredRows | None = None
+
+
+RestoredStates: TypeAlias = "Mapping[str, Sequence[RestoredFrame]]"
 """State name -> the frames with this subtask's rows, in any order; frames of one state may differ in columns."""

@@ -23,12 +23,14 @@ import polars as pl
 from headrace.state.place import MOVED_BYTES_MIN, StatePlace
 from headrace.state.row_groups import KeyOrder
 from headrace.state.runs import PART_ROWS_MAX, Merge, Part, Run, merged, part_of, rows_of
-from headrace.state.snapshot import Chunk
+from headrace.state.snapshot import Chunk, RestoredFrame
 
 ROWS_RECENT_MAX = 65_536
 """Recent rows that are sealed."""
 FRAMES_RECENT_MAX = 64
 """Recent frames that are sealed."""
+ROWS_KEPT_MIN = 8_192
+"""Rows of a restored frame that stays alone, so that checkpoints name its file again."""
 FRAMES_LOOSE_MAX = 8
 """Recent frames that a snapshot refers to; more are sealed first, if they are small."""
 FRAMES_SEARCHED_MAX = 4
@@ -81,11 +83,12 @@ class Table:
         if len(self._recent) >= frames_max or self._recent_rows >= ROWS_RECENT_MAX:
             self.seal()
 
-    def restore(self, frames: Iterable[pl.DataFrame]) -> None:
+    def restore(self, frames: Iterable[RestoredFrame]) -> None:
         """Adds rows that were written before, several of a key among them. They become one run."""
         parts: list[Part] = []
-        for frame in _gathered(frames):
-            parts.append(part_of(next(self._numbers), frame, self._order))
+        for restored in _gathered(frames):
+            number, origin = next(self._numbers), restored.origin
+            parts.append(part_of(number, restored.frame, self._order, origin=origin))
             # what is restored may be more than memory holds
             before = parts[-1].memory_bytes
             self._account.memory_bytes += parts[-1].memory_bytes
@@ -269,19 +272,19 @@ class _Merging:
     result: Future[Run]
 
 
-def _gathered(frames: Iterable[pl.DataFrame]) -> Iterator[pl.DataFrame]:
-    """The frames, small ones together: state files have many small frames."""
+def _gathered(frames: Iterable[RestoredFrame]) -> Iterator[RestoredFrame]:
+    """The frames, small ones together: state files have many small frames, which are written again."""
     small: list[pl.DataFrame] = []
-    for frame in frames:
-        if frame.height >= PART_ROWS_MAX:
-            yield frame
-        elif frame.height:
-            small.append(frame)
+    for restored in frames:
+        if restored.frame.height >= ROWS_KEPT_MIN:
+            yield restored
+        elif restored.frame.height:
+            small.append(restored.frame)
         if sum(each.height for each in small) >= PART_ROWS_MAX:
-            yield pl.concat(small, how="diagonal", rechunk=True)
+            yield RestoredFrame(pl.concat(small, how="diagonal", rechunk=True))
             small = []
     if small:
-        yield pl.concat(small, how="diagonal", rechunk=True)
+        yield RestoredFrame(pl.concat(small, how="diagonal", rechunk=True))
 
 
 # ---- tiers -----------------------------------------------------------------------------------------------------------

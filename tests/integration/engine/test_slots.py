@@ -298,7 +298,7 @@ def test_state_that_is_gone_fails_the_deployment_by_name(tmp_path: Path, feed: F
         wait_rows(collected, 100)
         snapshot = attempt.epoch()
         attempt.cancel()
-    gone = Path(snapshot.states[0].files[0].path)
+    gone = tmp_path / snapshot.states[0].files[0].path
     gone.unlink()
     with pytest.raises(SlotFailedError, match=gone.name):
         Attempt(pipeline(TOTALS, "totals"), tmp_path, number=2, restored=snapshot)

@@ -178,7 +178,7 @@ class Auditor:
         held: dict[int, list[tuple[int, int]]] = {}
         for handle in manifest.states:
             for part in handle.files:
-                for partition, first, behind in read_chunk(self._held, part.path):
+                for partition, first, behind in read_chunk(self._held, part.path, part.row_groups):
                     held.setdefault(partition, []).append((first, behind))
         rows = {partition: tiled(partition, ranges) for partition, ranges in held.items()}
         if rows != positions(manifest):

@@ -33,7 +33,7 @@ class Storage:
 
     def __init__(self, world: World, faults: StorageFaults, on_written: Callable[[str, bytes], None]) -> None:
         self.world = world
-        self.objects = MemoryStore(on_written)
+        self.objects = MemoryStore(on_written, lambda: world.now_ms)
         self.away_until_ms = 0
         self._faults = faults
 

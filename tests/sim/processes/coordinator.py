@@ -8,6 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, assert_never
 
 from headrace.checkpoint.job_folder.journal_store import JournalStore
+from headrace.checkpoint.job_folder.orphans import delete_orphans
 from headrace.checkpoint.journal.journal import Journal, JournalReplaced, Settled, Written
 from headrace.checkpoint.manifest import SUBTASK_DOCUMENTS, Manifest
 from headrace.coordinator.job import effects as do
@@ -53,6 +54,8 @@ _TREACHEROUS = (do.Describe, do.Commit, do.Fence, do.Sweep)
 _CERTAIN = (do.ReleaseSlots, do.Answer, do.RecordException, do.Alarm, do.Entered, do.Ended, do.CloseHost)
 """Effects whose driver does not let them fail: the fleet gives back what is released whatever happens."""
 STOP_SLACK_MS = 1_000
+ORPHANED_MS = 20_000
+"""Age of orphans; shorter than in a real coordinator, where it must exceed what a file takes to be written."""
 TICKS_MAX = 20
 """Ticks at one moment."""
 
@@ -258,7 +261,7 @@ class Coordinator(Process):
             case do.WriteSavepoint(manifest, folder):
                 self._save(manifest, folder)
             case do.Prune(retained):
-                self._lane.put("prune", partial(self._journal.prune, retained), _nothing, _nothing)
+                self._lane.put("prune", partial(self._prune, retained), _nothing, _nothing)
             case do.Answer():
                 self._answer(effect)
             case do.RecordException(_, failure, follows):
@@ -312,6 +315,13 @@ class Coordinator(Process):
     def _on_storage_failed(self, error: HeadraceError) -> None:
         self.post(on.JournalFailed(failure_of(error)))
 
+    def _prune(self, retained: int) -> None:
+        """As `JobJournal` does it, but orphans are collected each time, and at one moment: what the journal was read
+        from may be long past by then."""
+        if self._journal.prune(retained) is not None:
+            objects = self._cluster.storage.objects
+            delete_orphans(objects, self._journal.journal, self.world.now_ms, ORPHANED_MS)
+
     def _save(self, manifest: Manifest, folder: str) -> None:
         store, data = self._lane.store, manifest.model_dump_json().encode()
         self._lane.put(
@@ -337,10 +347,11 @@ class Coordinator(Process):
         self._cluster.auditor.deployed(wanted)
         self._cluster.auditor.poison.deployed(self.name, wanted.attempt)
         states = () if wanted.restore is None else wanted.restore.states
-        files = tuple(part.path for handle in states for part in handle.files)
+        files = [part for handle in states for part in handle.files]
+        row_groups = tuple((part.path, number) for part in files for number in part.row_groups)
         self._deployed = True
         for index, slot in enumerate(self._slots):
-            self._tell(slot, Deploy(JOB, wanted.attempt, "", Deployment(index, files).to_bytes()))
+            self._tell(slot, Deploy(JOB, wanted.attempt, "", Deployment(index, row_groups, wanted.reused).to_bytes()))
 
     def _release(self) -> None:
         self._grant(self._pool.cancel_request(JOB))

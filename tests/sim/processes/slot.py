@@ -199,8 +199,9 @@ class Slot(Process):
         return Connected()
 
     def _opened(self) -> Event:
-        assert self.subtasks is not None, "it is planned"
+        assert self.subtasks is not None and self.uploads is not None, "it is connected"
         failure = self.subtasks.open()
+        self.uploads.chunks = self.subtasks.reused
         return SubtasksOpened() if failure is None else EffectFailed(failure)
 
     def snapshotted(self, epoch: int, snapshot: Snapshot) -> None:

@@ -17,7 +17,7 @@ from headrace.rpc.messages import Failure
 from headrace.worker.control import Assign, AssignedSplit, Command, Trigger
 from headrace.worker.slot.attempt.events import Broken, TaskEnded
 from sim.external.outside import SINK, SOURCE, TOPIC, Range
-from sim.processes.chunks import restored
+from sim.processes.chunks import Chunks, RowGroup
 from sim.processes.uploads import Snapshot
 from sim.processes.writer import Writer
 from sim.world import ViolationError
@@ -35,20 +35,22 @@ SLOW_MS = (20_000, 60_000)
 
 @dataclass(frozen=True, slots=True)
 class Deployment:
-    """What the simulation's Deploy carries. restore: file paths of all subtasks' chunks."""
+    """What the simulation's Deploy carries. restore: row groups of all subtasks' chunks; reused: checkpoints may name
+    them again."""
 
     index: int
-    restore: tuple[str, ...]
+    restore: tuple[RowGroup, ...]
+    reused: bool
 
     def to_bytes(self) -> bytes:
         """As it travels."""
-        return json.dumps([self.index, self.restore]).encode()
+        return json.dumps([self.index, self.restore, self.reused]).encode()
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Deployment:
         """What `to_bytes` made."""
-        index, restore = json.loads(data)
-        return cls(index, tuple(restore))
+        index, restore, reused = json.loads(data)
+        return cls(index, tuple((path, number) for path, number in restore), reused)
 
 
 @dataclass(slots=True)
@@ -79,7 +81,7 @@ class Subtasks:
         self._worker = worker
         self._deployment = deployment
         self._read: dict[int, _Reading] = {}
-        self._restored: dict[int, int] = {}
+        self._restored = Chunks()
         self._parts: list[_Part] = []
         self._writer: Writer | None = None
         self._assigned = False
@@ -98,13 +100,18 @@ class Subtasks:
         if not self._worker.is_newest(self._slot.attempt):
             # it slept: what it was to restore may be pruned by now
             return Failure("a file is missing", "external", retry=True)
-        self._restored = restored(self._worker.storage.objects.held, self._deployment.restore)
+        self._restored = Chunks.restored(self._worker.storage.objects.held, self._deployment.restore)
         if self._worker.brokers is not None:
             terms = self._worker.writer_terms(self._slot.attempt, self._deployment.index)
             fenced = Failure("fenced", "external", retry=True)
             self._writer = Writer(self._slot, self._worker.brokers, terms, lambda: self._break(COUNT, fenced))
         self.opened = True
         return None
+
+    @property
+    def reused(self) -> Chunks:
+        """What checkpoints may name again, of all partitions: also of those that go to other subtasks."""
+        return self._restored if self._deployment.reused else Chunks()
 
     def start(self) -> None:
         """The threads run."""
@@ -169,7 +176,7 @@ class Subtasks:
             raise ViolationError(f"slot {self._slot.name} is not open, but has told that it is")
         if partition in self._read:
             raise ViolationError(f"partition {partition} is assigned twice to slot {self._slot.name}")
-        held = self._restored.get(partition, 0)
+        held = self._restored.rows.get(partition, 0)
         if held != split.start:
             raise ViolationError(f"partition {partition} is read from {split.start}, but state holds {held} rows of it")
         self._read[partition] = _Reading(split.start, split.stop, split.start)

@@ -14,7 +14,7 @@ from headrace.checkpoint.manifest import SUBTASK_DOCUMENTS, FilePart, StateHandl
 from headrace.rpc.messages import Acked, Declined, Failure
 from headrace.worker.slot.attempt.epochs import SlotEpochs, Upload
 from sim.names import JOB
-from sim.processes.chunks import chunk
+from sim.processes.chunks import Chunks, chunk
 
 if TYPE_CHECKING:
     from sim.processes.slot import Slot
@@ -35,13 +35,12 @@ class Snapshot:
 
 @dataclass(slots=True)
 class _Files:
-    """What is still to be written for one snapshot; `chunks`, `chunked`: what is stored once it is."""
+    """What is still to be written for one snapshot; `chunks`: what is stored once it is."""
 
     upload: Upload[Snapshot]
     document: SubtaskDocument
     waiting: deque[tuple[str, bytes]]
-    chunks: list[str]
-    chunked: dict[int, int]
+    chunks: Chunks
 
 
 class Uploads:
@@ -54,8 +53,8 @@ class Uploads:
         self._epochs: SlotEpochs[Snapshot] = SlotEpochs(subtasks)
         self._files: _Files | None = None
         self._named = 0
-        self._chunks: list[str] = []
-        self._chunked: dict[int, int] = {}
+        self.chunks = Chunks()
+        """What is in storage: in the beginning what the attempt has restored."""
         self._stopped: Callable[[], None] | None = None
         self.stored: dict[int, set[str]] = {}
         """Epoch -> tasks whose snapshot is in storage."""
@@ -101,20 +100,18 @@ class Uploads:
         """The next chunk: what is not in one yet, or all of it anew; and all of it for a savepoint."""
         document, counted = upload.snapshot.document, upload.snapshot.counted
         if counted is None:
-            return _Files(upload, document, deque(), self._chunks, self._chunked)
-        if self._slot.world.chance.random() < MERGED:
-            self._chunks, self._chunked = [], {}
-        rows = [(partition, self._chunked.get(partition, 0), behind) for partition, behind in counted.items()]
+            return _Files(upload, document, deque(), self.chunks)
+        before = Chunks() if self._slot.world.chance.random() < MERGED else self.chunks
         self._named += 1
         about = f"{self._slot.attempt}-{upload.epoch}-{document.task}-{document.subtask}"
         path = f"state/{about}-{self._slot.name}x{self._named}.parquet"
-        files, chunks = deque([(path, chunk(rows))]), [*self._chunks, path]
+        files, chunks = deque([(path, chunk(before.missing(counted)))]), before.with_file(path, counted)
         update: dict[str, object] = {"states": (_handle(document, chunks),)}
         if upload.savepoint:
-            whole = f"{upload.savepoint}/{path}"
-            files.append((whole, chunk([(partition, 0, behind) for partition, behind in counted.items()])))
-            update["savepoint"] = (_handle(document, [whole]),)
-        return _Files(upload, document.model_copy(update=update), files, chunks, counted)
+            folder = f"{upload.savepoint}/{path}"
+            files.append((folder, chunk(Chunks().missing(counted))))
+            update["savepoint"] = (_handle(document, Chunks().with_file(folder, counted)),)
+        return _Files(upload, document.model_copy(update=update), files, chunks)
 
     def _write(self) -> None:
         files = self._files
@@ -134,7 +131,7 @@ class Uploads:
         storage.call(self._slot, lambda: storage.objects.put_if_absent(path, content), on_answer)
 
     def _written(self, files: _Files) -> None:
-        self._files, self._chunks, self._chunked = None, files.chunks, files.chunked
+        self._files, self.chunks = None, files.chunks
         number, document = files.upload.epoch, files.document
         self.stored.setdefault(number, set()).add(document.task)
         epoch = self._epochs.uploaded(number, document, 1)
@@ -145,14 +142,14 @@ class Uploads:
         self._next()
 
     def _refused(self, files: _Files) -> None:
-        # a file that was not stored cannot be referred to: the next chunk holds everything
-        self._files, self._chunks, self._chunked = None, [], {}
+        # nothing names a file that may not be stored: the next chunk holds what this one would have held
+        self._files = None
         if self._epochs.refused(files.upload.epoch):
             self._say(Declined(JOB, self._slot.attempt, files.upload.epoch, REFUSED))
         self._next()
 
 
-def _handle(document: SubtaskDocument, paths: list[str]) -> StateHandle:
+def _handle(document: SubtaskDocument, chunks: Chunks) -> StateHandle:
     return StateHandle(
         node=document.task,
         state="rows",
@@ -162,5 +159,8 @@ def _handle(document: SubtaskDocument, paths: list[str]) -> StateHandle:
         first_group=0,
         last_group=0,
         columns={},
-        files=tuple(FilePart(path=path, row_groups=(0,), rows=1, bytes=1, checksum="") for path in paths),
+        files=tuple(
+            FilePart(path=path, row_groups=row_groups, rows=1, bytes=1, checksum="")
+            for path, row_groups in chunks.files().items()
+        ),
     )

@@ -58,7 +58,7 @@ PATIENT = LinkTimes(lost_ms=round(2_000 * WAIT_SECONDS))
 
 @dataclass(frozen=True)
 class Snapshot:
-    """A completed epoch. `states` have absolute paths; `splits`: source -> all that were handed out."""
+    """A completed epoch. `states` have paths relative to the storage; `splits`: source -> all that were handed out."""
 
     epoch: int
     states: tuple[StateHandle, ...]
@@ -231,7 +231,7 @@ class Attempt:
         assert [(each.task, each.subtask) for each in documents] == sorted(subtasks)
         return Snapshot(
             epoch,
-            tuple(based(handle, str(self._storage)) for each in documents for handle in each.states),
+            tuple(handle for each in documents for handle in each.states),
             tuple(based(handle, savepoint) for each in documents for handle in each.savepoint),
             merged_sources(documents),
             dict(self._splits),

@@ -67,7 +67,7 @@ def effect_words(effect: do.Effect) -> str:  # noqa: PLR0911, PLR0912 - one line
             return "close the connector host"
         case do.Discover(source):
             return f"look for new splits of {source}"
-        case do.DeploySlots(attempt, parallelism, restore, own):
+        case do.DeploySlots(attempt, parallelism, restore, own, _):
             origin = "nothing" if restore is None else f"{'' if own else 'foreign '}epoch {restore.epoch}"
             return f"deploy attempt {attempt} to {parallelism} slots from {origin}"
         case do.Send(index, told):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import polars as pl
 
@@ -11,7 +11,7 @@ from headrace.operators.operator import MultiInputOperator, Operator, OperatorCo
 from headrace.state.parquet import read_row_groups, write_chunks
 from headrace.state.redistribute import share
 from headrace.state.row_groups import key_order
-from headrace.state.snapshot import StateSnapshot
+from headrace.state.snapshot import RestoredFrame, RestoredStates, StateSnapshot
 
 MAX_PARALLELISM = 12
 
@@ -30,6 +30,11 @@ def restored(config: OperatorConfig, snapshots: Sequence[Sequence[StateSnapshot]
                 ]
         operator = config.open()
         assert not isinstance(operator, MultiInputOperator)
-        operator.restore(states)
+        operator.restore(as_restored(states))
         made.append(operator)
     return made
+
+
+def as_restored(states: Mapping[str, Sequence[pl.DataFrame]]) -> RestoredStates:
+    """State name -> its frames, as an operator is given them."""
+    return {name: [RestoredFrame(frame) for frame in frames] for name, frames in states.items()}

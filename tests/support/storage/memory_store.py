@@ -18,11 +18,15 @@ class Fault(Enum):
 
 
 class MemoryStore:
-    """Objects by path. `on_put` is told of everything that was written."""
+    """Objects by path. `on_put` is told of everything that was written; `now_ms`: the clock."""
 
-    def __init__(self, on_put: Callable[[str, bytes], None] | None = None) -> None:
+    def __init__(
+        self, on_put: Callable[[str, bytes], None] | None = None, now_ms: Callable[[], int] = lambda: 0
+    ) -> None:
         self.held: dict[str, bytes] = {}
+        self._modified_ms: dict[str, int] = {}
         self._on_put = on_put
+        self._now_ms = now_ms
 
     @property
     def url(self) -> str:
@@ -31,7 +35,7 @@ class MemoryStore:
     def put_if_absent(self, path: str, data: Data) -> bool:
         if path in self.held:
             return False
-        self.held[path] = bytes(data)
+        self.held[path], self._modified_ms[path] = bytes(data), self._now_ms()
         if self._on_put is not None:
             self._on_put(path, bytes(data))
         return True
@@ -51,7 +55,7 @@ class MemoryStore:
         return sorted(path for path in self.held if path.startswith(prefix))
 
     def objects(self, prefix: str) -> Iterable[StoredObject]:
-        return [StoredObject(path, len(self.held[path]), 0) for path in self.list(prefix)]
+        return [StoredObject(path, len(self.held[path]), self._modified_ms.get(path, 0)) for path in self.list(prefix)]
 
     def leftovers(self) -> Iterable[StoredObject]:
         return ()

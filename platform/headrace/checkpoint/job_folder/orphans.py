@@ -1,9 +1,13 @@
 """Orphans: objects in a job's folder that no record names, left behind by attempts that died during a write.
 
     state file   not in any retained checkpoint, and
-                   of an earlier attempt       (a later attempt names no file of an earlier one), or
+                   of an earlier attempt, or
                    of this attempt, but of an epoch before the oldest retained one
     leftover     temporary file of an interrupted write
+
+An attempt goes on naming files of the checkpoint that it restored. That one is retained until the attempt has completed
+a checkpoint, and every later one names all files of earlier attempts that the ones after it can still name. So a file
+that no retained checkpoint names now will never be named again.
 
 Both count only if they are older than the grace time (`GRACE_MS`), because a slot of an earlier attempt may still be
 writing. Files of later attempts belong to another coordinator. User code is never an orphan: its name is a hash of its

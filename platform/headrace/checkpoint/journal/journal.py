@@ -259,7 +259,7 @@ class Journal:
 
     def prunable(self, retained: int) -> Prunable:
         """The records and files to delete so that `retained` committed checkpoints remain (and a newer, uncommitted
-        one).
+        one). The checkpoint that the running attempt restored is one of them until that attempt has completed one.
 
         While a stop is in progress nothing is deleted: every record may be needed to find the epoch of the stop.
         """

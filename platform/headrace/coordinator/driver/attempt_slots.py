@@ -91,8 +91,9 @@ class AttemptSlots:
         token = secrets.token_hex(16)
         restore: tuple[StateHandle, ...] = ()
         if wanted.restore is not None:
-            # the handles of a savepoint or of another job's checkpoint have absolute paths already
-            restore = located(wanted.restore, setup.storage).states if wanted.own else wanted.restore.states
+            # slots name files with relative paths again; those of an origin are absolute already
+            reused = wanted.own and wanted.reused
+            restore = (wanted.restore if reused else located(wanted.restore, setup.storage)).states
         addresses = [slot.info.address for slot in self.slots]
         peers = tuple(
             PeerDocument(index=index, host=each.host, port=each.port, unix_path=each.unix_path)

@@ -126,12 +126,14 @@ class DeploySlots:
 
     restore   the manifest to restore; None: none
     own       `restore` is a checkpoint of this job; False: it is the job's origin
+    reused    the attempt's checkpoints may name the files of `restore` again
     """
 
     attempt: int
     parallelism: int
     restore: Manifest | None
     own: bool
+    reused: bool = False
 
 
 @dataclass(frozen=True, slots=True)

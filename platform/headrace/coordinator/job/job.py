@@ -40,6 +40,7 @@ class Job:
     began_with     the checkpoint of this job that the attempt restored, if any
     restored       the checkpoint that the attempt restored, or the newest complete one since
     restored_own   `restored` is a checkpoint of this job; False: it is the job's origin, or None
+    reused         the attempt's checkpoints may name files of the checkpoint that it restored
     splits         all splits that enumerators resolved
     stop           the requested stop; a failure does not undo it
     rescale        the rescale that waits until its new attempt runs
@@ -60,6 +61,7 @@ class Job:
     parallelism: int = 1
     restored: Manifest | None = None
     restored_own: bool = False
+    reused: bool = False
     began_with: Manifest | None = None
     splits: dict[str, tuple[SplitDocument, ...]] = field(default_factory=dict)
     final_sources: frozenset[str] = frozenset()
@@ -162,6 +164,9 @@ class Job:
         self.attempt = max(self.attempt, read.attempt)
         self.epoch = max(self.epoch, read.epoch)
         self.restored, self.restored_own = read.restore or self.config.origin, read.restore is not None
+        # A coordinator that was replaced may still delete files that its newest checkpoint did not name. If that one is
+        # damaged now, an earlier one is restored, whose files may be among them.
+        self.reused = read.restore is not None and read.restore.epoch == read.epoch
         self.output, self.open_names = dict(read.output), dict(read.transactions)
         # the origin's job may have left transactions open under its own names: the first attempt here fences those, too
         if not self.restored_own:

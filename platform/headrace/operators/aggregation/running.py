@@ -101,12 +101,11 @@ class RunningAggregate:
         time = self._saved.time(states)
         self._layout.arrived = time.arrived
         self._results.input_ordered = time.ordered
-        self._add(self._saved.parts(states))
+        self._add(states)
 
-    def _add(self, parts: Sequence[Sequence[pl.DataFrame]]) -> None:
-        """Adds restored rows, per part."""
-        for table, frames in zip(self._tables, parts, strict=True):
-            table.restore(frames)
+    def _add(self, states: RestoredStates) -> None:
+        for table, restored in zip(self._tables, self._saved.parts(states), strict=True):
+            table.restore(restored)
 
     def resume(self, earlier: EarlierState) -> None:
         """Reads only the time; the state of a key is read when a row of that key arrives."""
@@ -136,7 +135,7 @@ class RunningAggregate:
     def _take_units(self, units: Iterable[Unit]) -> None:
         wanted = list(units)
         if wanted:
-            self._add(self._saved.parts(self._earlier.take(wanted)))
+            self._add(self._earlier.take(wanted))
 
     def close(self) -> None:
         """Does nothing: all state is in memory."""

@@ -27,7 +27,7 @@ from headrace.core.signals import TIME_MAX, TIME_MIN
 from headrace.core.types import Field, polars_type
 from headrace.operators.aggregates.layout import Layout
 from headrace.operators.aggregation.window_text import same_window
-from headrace.state.snapshot import Chunk, RestoredStates, StateKind, StateSnapshot
+from headrace.state.snapshot import Chunk, RestoredFrame, RestoredStates, StateKind, StateSnapshot
 
 WINDOWS, GROUPS, TIME = "windows", "groups", "time"
 NO_WINDOW = "none"
@@ -105,8 +105,8 @@ class SavedStates:
 
         A watermark of +inf (the input had ended) restarts from -inf: the restored job reads new input.
         """
-        frames = states.get(TIME, ())
-        empty = not any(frame.height for name, found in states.items() if name != TIME for frame in found)
+        frames = [restored.frame for restored in states.get(TIME, ())]
+        empty = not any(each.frame.height for name, found in states.items() if name != TIME for each in found)
         for before in windows_in([name for frame in frames for name in frame.columns]):
             if not same_window(before, self._window) and not empty:
                 raise UserError(different_window(self._node, before, self._window), remedy=REMEDY)
@@ -119,13 +119,13 @@ class SavedStates:
             TIME_MIN if watermark == TIME_MAX else watermark, max(row[1] for row in rows), any(row[2] for row in rows)
         )
 
-    def parts(self, states: RestoredStates) -> list[list[pl.DataFrame]]:
-        """The frames of each part, with the columns that the step needs. Raises UserError if the keys are not the
-        step's, or its windows are divided otherwise now."""
+    def parts(self, states: RestoredStates) -> list[list[RestoredFrame]]:
+        """The frames of each part, with the columns that the step needs; a frame that loses none keeps its origin.
+        Raises UserError if the keys are not the step's, or its windows are divided otherwise now."""
         if self._of_elapsed_time and self._is_even is not None:
-            self._require_even(states.get(self._main, ()), self._is_even)
+            self._require_even([each.frame for each in states.get(self._main, ())], self._is_even)
         return [
-            [self._asked(frame, part.owns) for frame in states.get(name, ()) if frame.height]
+            [self._asked(each, part.owns) for each in states.get(name, ()) if each.frame.height]
             for name, part in zip(self._names, self._layout.parts, strict=True)
         ]
 
@@ -140,7 +140,8 @@ class SavedStates:
                     + REMEDY.partition(",")[0],
                 )
 
-    def _asked(self, frame: pl.DataFrame, owns: Callable[[str], bool]) -> pl.DataFrame:
+    def _asked(self, restored: RestoredFrame, owns: Callable[[str], bool]) -> RestoredFrame:
+        frame = restored.frame
         for name, dtype in self._keys.items():
             if frame.schema.get(name) != dtype:
                 found = "has no such column" if name not in frame.columns else f"has {frame.schema[name]}"
@@ -150,7 +151,8 @@ class SavedStates:
         strange = [name for name in others if not name.startswith("__")]
         if strange:
             raise UserError(f"step {self._node}: its state has key {strange[0]!r}, which the step lacks", remedy=REMEDY)
-        return frame.select(*by, *(name for name in others if owns(name)))
+        asked = frame.select(*by, *(name for name in others if owns(name)))
+        return RestoredFrame(asked, restored.origin if asked.width == frame.width else None)
 
 
 def _window_column(window: str) -> str:

@@ -34,7 +34,7 @@ from headrace.operators.window.due_windows import DueWindows
 from headrace.state.place import StatePlace
 from headrace.state.row_groups import SortedRows
 from headrace.state.runs import PART_ROWS_MAX, bounds, cut
-from headrace.state.snapshot import Chunk
+from headrace.state.snapshot import Chunk, RestoredFrame
 from headrace.state.table import Table
 
 PANE, SINCE = "__pane", "__since"
@@ -419,36 +419,51 @@ class WindowState:
             made.append(part.merge(frames, by) if frames else pl.DataFrame(schema=dict.fromkeys(by[:2], pl.Int64)))
         return made
 
-    def restore(self, parts: Sequence[Sequence[pl.DataFrame]], watermark: int) -> None:
+    def restore(self, parts: Sequence[Sequence[RestoredFrame]], watermark: int) -> None:
         """Adds restored rows, per part; may be called again with other rows. Drops panes that no window needs at
         `watermark`."""
-        panes = pl.concat([frame.select(PANE, SINCE).unique() for frame in parts[0]]).unique().sort(PANE, SINCE)
+        found = [each.frame.select(PANE, SINCE).unique() for each in parts[0]]
+        panes = pl.concat(found).unique().sort(PANE, SINCE)
         alive = [key for key in panes.rows() if self._assigner.last(key[0])[1] - 1 > watermark]
         self._register(alive)
+        wanted = pl.DataFrame(alive, schema={PANE: pl.Int64, SINCE: pl.Int64}, orient="row")
         if len(alive) > PANES_NARROW_MAX:
             self._mixed_panes.update(alive)
-        wanted = pl.DataFrame(alive, schema={PANE: pl.Int64, SINCE: pl.Int64}, orient="row")
-        for index, frames in enumerate(parts):
-            for frame in frames:
-                rows = frame.join(wanted, on=[PANE, SINCE], how="semi")
-                if not rows.height:
-                    continue
-                if len(alive) > PANES_NARROW_MAX:
-                    self._mixed[index].restore([rows])
-                    continue
-                by_pane = rows.partition_by(PANE, SINCE, include_key=False, as_dict=True)
-                for (pane, since), inside in by_pane.items():
-                    key = (int(pane), int(since))
-                    if key not in self._narrow:
-                        self._narrow[key] = self._stores(self._keys)
-                    self._narrow[key][index].restore([inside])
-                self._keep_within_budget()
+            for table, frames in zip(self._mixed, parts, strict=True):
+                table.restore(_wanted(frames, wanted))
+        else:
+            for index, frames in enumerate(parts):
+                for pane, own in _by_pane(_wanted(frames, wanted)).items():
+                    if pane not in self._narrow:
+                        self._narrow[pane] = self._stores(self._keys)
+                    self._narrow[pane][index].restore(own)
+        self._keep_within_budget()
+
+
+def _wanted(frames: Sequence[RestoredFrame], panes: pl.DataFrame) -> Iterator[RestoredFrame]:
+    """The rows of these panes. A frame that loses none keeps its origin."""
+    for each in frames:
+        rows = each.frame.join(panes, on=[PANE, SINCE], how="semi")
+        if rows.height:
+            yield RestoredFrame(rows, each.origin if rows.height == each.frame.height else None)
+
+
+def _by_pane(frames: Iterable[RestoredFrame]) -> dict[PaneKey, list[RestoredFrame]]:
+    """The rows of each pane, without its columns. A frame of one pane keeps its origin."""
+    found: dict[PaneKey, list[RestoredFrame]] = {}
+    for each in frames:
+        by_pane = each.frame.partition_by(PANE, SINCE, include_key=False, as_dict=True)
+        origin = each.origin if len(by_pane) == 1 else None
+        for (pane, since), rows in by_pane.items():
+            found.setdefault((int(pane), int(since)), []).append(RestoredFrame(rows, origin))
+    return found
 
 
 def _placed_chunk(chunk: Chunk, pane: PaneKey) -> Chunk:
     frame = placed(chunk.frame, pane)
     rows = chunk.sorted
-    return Chunk(chunk.id, frame, None if rows is None else SortedRows(rows.order, frame, rows.places))
+    placed_rows = None if rows is None else SortedRows(rows.order, frame, rows.places)
+    return Chunk(chunk.id, frame, placed_rows, chunk.origin)
 
 
 def placed(frame: pl.DataFrame, pane: PaneKey) -> pl.DataFrame:

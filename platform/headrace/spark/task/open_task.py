@@ -12,8 +12,6 @@ from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-import polars as pl
-
 from headrace.checkpoint.manifest import FilePart, StateHandle, SubtaskDocument
 from headrace.checkpoint.paths import state_path
 from headrace.checkpoint.stores.opening import open_folder, open_store, read_url_range
@@ -33,7 +31,7 @@ from headrace.spark.task.order import JobOrder, StagedShare, TaskReport
 from headrace.spark.task.output.outlets import Outgoing, outgoing
 from headrace.spark.task.output.staging_end import CheckedSink, StagedSink, open_checks
 from headrace.state.place import StatePlace
-from headrace.state.snapshot import Chunk, RestoredStates, StateSnapshot
+from headrace.state.snapshot import Chunk, RestoredFrame, RestoredStates, StateSnapshot
 from headrace.worker.control import SubtaskSnapshot
 from headrace.worker.state.restore import NodeStates, ReadRange, checked_rows, restored_states
 from headrace.worker.state.snapshots import SubtaskSnapshots
@@ -131,7 +129,7 @@ class TaskStates:
         whole: list[tuple[str, StateSnapshot]] = []
         for node, state in given:
             frames = left.get(node, {}).get(state.name, ())
-            chunks = (*state.chunks, *(Chunk(-1 - number, frame) for number, frame in enumerate(frames)))
+            chunks = (*state.chunks, *(Chunk(-1 - number, each.frame) for number, each in enumerate(frames)))
             whole.append((node, StateSnapshot(state.name, state.kind, state.keys, chunks)))
         return whole
 
@@ -215,10 +213,10 @@ class WrittenUnits:
 
     def take(self, units: Iterable[Unit]) -> RestoredStates:
         """Reads these units."""
-        taken: dict[str, list[pl.DataFrame]] = {}
+        taken: dict[str, list[RestoredFrame]] = {}
         for unit in units:
             for state, part in self._files.pop(unit):
-                taken.setdefault(state, []).extend(checked_rows(part, self._read))
+                taken.setdefault(state, []).extend(map(RestoredFrame, checked_rows(part, self._read)))
         return taken
 
     def left(self, state: str) -> list[FilePart]:

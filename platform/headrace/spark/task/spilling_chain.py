@@ -32,7 +32,7 @@ from headrace.operators.aggregation.combining import CombiningOperator, Partials
 from headrace.plan.physical import keys_of
 from headrace.spark.levels.envelope import decode_partials, decode_rows, encode_partials, encode_rows
 from headrace.spark.task.open_task import OpenTask
-from headrace.state.snapshot import StateKind, StateSnapshot
+from headrace.state.snapshot import RestoredFrame, StateKind, StateSnapshot
 from headrace.worker.state.restore import NodeStates
 
 BUCKETS = 16
@@ -203,7 +203,7 @@ class _Shares:
         states: NodeStates = {}
         for place, state in enumerate(self._states):
             states.setdefault(state.node, {})[state.name] = [
-                decode_rows(data) for data in self._read(f"state-{place}-{number}")
+                RestoredFrame(decode_rows(data)) for data in self._read(f"state-{place}-{number}")
             ]
         return states
 

@@ -326,6 +326,7 @@ class SlotRuntime:
             of=task.parallelism,
             max_parallelism=self._running.plan.max_parallelism,
             read=read_url_range,
+            folder=deployment.storage,
         )
 
     # ---- leaving -----------------------------------------------------------------------------------------------------

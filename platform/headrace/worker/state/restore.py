@@ -5,6 +5,10 @@
 A file of an earlier version, whose footer describes no row groups, is read and verified as a whole. So is every row
 group of a state that is not divided by key.
 
+Row groups of which every row is the subtask's become a frame of their own with their `StoredRows`, so that the next
+checkpoint can name them again. Other frames have none: rows that are cut out of row groups, and rows of files that lie
+outside of the job's folder, that an earlier version wrote, or that another `max_parallelism` sorted.
+
 This module must not know operators: each one interprets its frames in its `restore`.
 """
 
@@ -19,17 +23,18 @@ import polars as pl
 
 from headrace.checkpoint.manifest import FilePart, StateHandle
 from headrace.checkpoint.own_handles import can_hold
+from headrace.checkpoint.paths import is_absolute, joined
 from headrace.core.errors import ExternalError, InternalError
 from headrace.core.group_ranges import group_span
 from headrace.state.parquet import checksum, checksums, footer_bytes, read_row_groups, row_groups_of
 from headrace.state.redistribute import share
 from headrace.state.row_groups import RowGroup, RowGroups
-from headrace.state.snapshot import StateKind
+from headrace.state.snapshot import RestoredFrame, StateKind, StoredFile, StoredRows
 
 FOOTER_BYTES = 32_768
 """Bytes at the end of a file that are read first: the whole footer, unless the file has many row groups."""
 
-NodeStates = dict[str, dict[str, list[pl.DataFrame]]]
+NodeStates = dict[str, dict[str, list[RestoredFrame]]]
 """Node -> state -> frames."""
 
 
@@ -50,8 +55,11 @@ def restored_states(
     of: int,
     max_parallelism: int,
     read: ReadRange,
+    folder: str = "",
 ) -> NodeStates:
     """The share of subtask `subtask`, out of `of`, of the states of these nodes.
+
+    folder: URL of the job's folder, to which relative paths of files belong. Frames of these files have origins.
 
     A state whose rows all belong to other subtasks has an empty list of frames. Raises ExternalError for a file that is
     corrupt or missing.
@@ -62,16 +70,25 @@ def restored_states(
         if handle.node in wanted:
             states.setdefault((handle.node, handle.state), []).append(handle)
     owner = _Owner(subtask, of, max_parallelism)
+    files = _Files(read, folder)
     restored: NodeStates = {}
     for (node, state), own in states.items():
-        restored.setdefault(node, {})[state] = _frames(sorted(own, key=lambda handle: handle.subtask), owner, read)
+        restored.setdefault(node, {})[state] = _frames(sorted(own, key=lambda handle: handle.subtask), owner, files)
     return restored
 
 
 def checked_rows(part: FilePart, read: ReadRange) -> list[pl.DataFrame]:
     """The frames of a part. Raises ExternalError for a file that is corrupt or missing."""
-    opened = _OpenPart(part, read)
+    opened = _OpenPart(part, _Files(read))
     return opened.rows(opened.row_groups)
+
+
+@dataclass(frozen=True, slots=True)
+class _Files:
+    """Reads files. folder: URL of the job's folder."""
+
+    read: ReadRange
+    folder: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,47 +105,47 @@ class _Owner:
         return share(frame, kind, handle.keys, self.subtask, self.of, self.max_parallelism, first_row=first_row)
 
 
-def _frames(handles: list[StateHandle], owner: _Owner, read: ReadRange) -> list[pl.DataFrame]:
+def _frames(handles: list[StateHandle], owner: _Owner, files: _Files) -> list[RestoredFrame]:
     """The subtask's rows of one state, out of the handles of all subtasks that wrote it."""
     if StateKind(handles[0].kind) is StateKind.BROADCAST:
         handles = handles[:1]  # every copy is the same
-    frames: list[pl.DataFrame] = []
+    frames: list[RestoredFrame] = []
     rows_before = 0
     for handle in handles:
         if not can_hold(handle, owner.subtask, of=owner.of, max_parallelism=owner.max_parallelism):
             continue
         for part in handle.files:
-            opened = _OpenPart(part, read, f" of state {handle.state!r} of node {handle.node!r}")
+            opened = _OpenPart(part, files, f" of state {handle.state!r} of node {handle.node!r}")
             if opened.groups is not None and opened.groups.max_parallelism == owner.max_parallelism:
                 frames += _by_key_group(opened, opened.groups, handle, owner)
                 continue
-            for frame in opened.rows(opened.row_groups):
+            for frame, origin in opened.chunks(handle.keys):
                 own = owner.share(frame, handle, rows_before)
                 rows_before += frame.height
                 if own.height:
-                    frames.append(own)
+                    frames.append(RestoredFrame(own, origin if own.height == frame.height else None))
     return frames
 
 
-def _by_key_group(part: _OpenPart, groups: RowGroups, handle: StateHandle, owner: _Owner) -> Iterator[pl.DataFrame]:
-    """The subtask's rows of a part whose row groups have ranges of key groups, a frame for each chunk."""
+def _by_key_group(part: _OpenPart, groups: RowGroups, handle: StateHandle, owner: _Owner) -> Iterator[RestoredFrame]:
+    """The subtask's rows of a part whose row groups have ranges of key groups. For each chunk at most two frames: the
+    row groups that lie within the subtask's key groups, and what is cut out of the others."""
     span = group_span(owner.subtask, owner.of, owner.max_parallelism)
+    within = [group.lies_within(span) for group in groups.groups]
+    file = part.stored(handle.keys, sum(group.rows for group, own in zip(groups.groups, within, strict=True) if own))
     runs = list(groups.runs([number for number in part.row_groups if groups.groups[number].meets(span)]))
     frames = part.rows([number for run in runs for number in run])
     for run, frame in zip(runs, frames, strict=True):
-        members = [groups.groups[number] for number in run]
-        if all(member.lies_within(span) for member in members):
-            yield frame
-            continue
         # rows are sorted by key group, so only those of the first and the last row group can belong to other subtasks
-        pieces, begin = [], 0
-        for member in members:
-            piece = frame.slice(begin, member.rows)
-            pieces.append(piece if member.lies_within(span) else owner.share(piece, handle))
-            begin += member.rows
-        own = pl.concat(pieces)
-        if own.height:
-            yield own
+        own = tuple(number for number in run if within[number])
+        begin = sum(groups.groups[number].rows for number in run if own and number < own[0])
+        rows = sum(groups.groups[number].rows for number in own)
+        if own:
+            yield RestoredFrame(frame.slice(begin, rows), None if file is None else StoredRows(file, own, rows))
+        if rows < frame.height:
+            cut = owner.share(pl.concat([frame.head(begin), frame.slice(begin + rows)]), handle)
+            if cut.height:
+                yield RestoredFrame(cut)
 
 
 class _OpenPart:
@@ -138,10 +155,11 @@ class _OpenPart:
     groups       all row groups of the file; None: its footer does not describe them
     """
 
-    def __init__(self, part: FilePart, read: ReadRange, place: str = "") -> None:
+    def __init__(self, part: FilePart, files: _Files, place: str = "") -> None:
         """place: ` of state .. of node ..`, for errors."""
         self._part = part
-        self._read = read
+        self._url = joined(files.folder, part.path)
+        self._read = files.read
         self._place = place
         self.row_groups = part.row_groups
         # zeros are pages of no memory until a range is read into them
@@ -171,11 +189,27 @@ class _OpenPart:
         except InternalError as error:
             raise self._damaged(error.message) from error
 
+    def chunks(self, keys: tuple[str, ...]) -> Iterator[tuple[pl.DataFrame, StoredRows | None]]:
+        """A frame for each chunk, with its origin unless its rows are sorted by key: then it is by another
+        `max_parallelism`."""
+        frames, groups = self.rows(self.row_groups), self.groups
+        if groups is None or groups.max_parallelism is not None:
+            yield from ((frame, None) for frame in frames)
+            return
+        file = self.stored(keys, sum(group.rows for group in groups.groups))
+        for run, frame in zip(groups.runs(self.row_groups), frames, strict=True):
+            yield frame, None if file is None else StoredRows(file, tuple(run), frame.height)
+
+    def stored(self, keys: tuple[str, ...], rows: int) -> StoredFile | None:
+        """The file as checkpoints of the job may name it; None: it is not the job's own. rows: as in `StoredFile`."""
+        part = self._part
+        return None if is_absolute(part.path) else StoredFile(part.path, part.bytes, part.checksum, keys, rows)
+
     def _load(self, begin: int, end: int) -> None:
         """Reads these bytes; from `_end` on they are there."""
         if begin >= end:
             return
-        data = self._read(self._part.path, begin, length=end - begin)
+        data = self._read(self._url, begin, length=end - begin)
         if len(data) != end - begin:
             raise self._damaged(f"it ends before {self._part.bytes} bytes, which were written")
         self._data[begin:end] = data
@@ -194,7 +228,7 @@ class _OpenPart:
 
     def _damaged(self, reason: str) -> ExternalError:
         return ExternalError(
-            f"{self._part.path}{self._place} is damaged: {reason}",
+            f"{self._url}{self._place} is damaged: {reason}",
             remedy="restore from another checkpoint or savepoint, or put the file back",
         )
 

@@ -5,12 +5,14 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
+import pytest
+
 from headrace.coordinator.driver.attempt_slots import AttemptSlots
 from headrace.coordinator.job import effects as do
 from headrace.execution.plan_facts import PlanFacts
 from headrace.rpc.deployment import Deployment
 from headrace.rpc.messages import Deploy
-from support.storage.checkpoints import handle_of, manifest
+from support.storage.checkpoints import handle_of, manifest, part
 
 
 class Fleet:
@@ -23,7 +25,10 @@ class Fleet:
         self.sent[slot.slot] = Deployment.model_validate_json(message.deployment)
 
 
-def test_each_slot_is_sent_its_own_handles_with_absolute_paths() -> None:
+@pytest.mark.parametrize(("reused", "folder"), [(True, ""), (False, "/storage/job/")])
+def test_each_slot_is_sent_its_own_handles_with_paths_by_which_it_names_files_again(
+    *, reused: bool, folder: str
+) -> None:
     facts = PlanFacts("plan", 3, 128, {}, {"hourly": "aggregate"}, {"hourly": 3})
     config = SimpleNamespace(
         job="job", plan=lambda _: facts, checkpoint=SimpleNamespace(mode="exactly-once"), keeps_time_open=False
@@ -37,11 +42,17 @@ def test_each_slot_is_sent_its_own_handles_with_absolute_paths() -> None:
         SimpleNamespace(slot=f"slot {index}", worker="w", info=SimpleNamespace(address=address)) for index in range(3)
     )
     slots.granted(2, granted)
-    before = manifest(7).model_copy(update={"states": tuple(handle_of("keyed", each, 2, 128) for each in range(2))})
-    slots.deploy(do.DeploySlots(2, 3, before, own=True))
+    files = ("state/a.parquet", "state/b.parquet")
+    handles = tuple(
+        handle_of("keyed", number, 2, 128).model_copy(update={"files": (part(path),)})
+        for number, path in enumerate(files)
+    )
+    before = manifest(7).model_copy(update={"states": handles})
+    slots.deploy(do.DeploySlots(2, 3, before, own=True, reused=reused))
     assert {slot: [handle.subtask for handle in sent.restore] for slot, sent in fleet.sent.items()} == {
         "slot 0": [0],
         "slot 1": [0, 1],
         "slot 2": [1],
     }
-    assert all(part.path.startswith("/") for sent in fleet.sent.values() for h in sent.restore for part in h.files)
+    paths = {part.path for sent in fleet.sent.values() for handle in sent.restore for part in handle.files}
+    assert paths == {f"{folder}{path}" for path in files}

@@ -10,8 +10,8 @@ from headrace.client.models import (
     JobStatus,
     NodeStatus,
     PartitionState,
-    SubtaskState,
     StatePlaces,
+    SubtaskState,
     TransactionState,
 )
 from headrace.coordinator.monitoring.definitions import METRICS, Subject

@@ -22,6 +22,7 @@ from headrace.operators.window.assigner import windows_of
 from headrace.operators.window.definitions import Cumulate, Sliding, Tumbling, Window
 from headrace.state.snapshot import Chunk
 from support.oracles.collector import Collected
+from support.oracles.restoring import as_restored
 
 INPUT = schema_of(
     {"shop": "string", "size": "float64", "amount": "int64", "price": "float64", "cost": "decimal(10,2)", "day": "date"}
@@ -172,7 +173,7 @@ WINDOWS = (None, Tumbling(2000), Sliding(2000, 500), Sliding(1500, 1000), Cumula
 def restore(operator: Operator, given: GivenState, rows: pl.DataFrame, watermark: int = TIME_MIN) -> None:
     """Begins with the state of fitted rows."""
     snapshots = given.snapshot([[Chunk(0, part)] for part in given.parts(rows)], watermark)
-    operator.restore({state.name: [chunk.frame for chunk in state.chunks] for state in snapshots})
+    operator.restore(as_restored({state.name: [chunk.frame for chunk in state.chunks] for state in snapshots}))
 
 
 @pytest.mark.parametrize("aggregates", [AGGREGATES, DEEP], ids=["values", "deep"])

@@ -23,7 +23,7 @@ from headrace.operators.window.definitions import Cumulate, Sliding, Tumbling, W
 from headrace.state.snapshot import StateSnapshot
 from support.oracles.aggregates import AGGREGATES, bits
 from support.oracles.collector import Collected
-from support.oracles.restoring import restored
+from support.oracles.restoring import as_restored, restored
 from support.oracles.window_log import HOUR, INPUT, WINDOWS, log, play, rows, side_rows, step
 from support.suite.properties import weighted
 
@@ -168,7 +168,7 @@ def test_state_of_other_keys_or_windows_is_refused(other: AggregateConfig, said:
         state.name: [chunk.frame for chunk in state.chunks] for state in operator.snapshot()
     }
     with pytest.raises(UserError, match="step step") as refused:
-        other.open().restore(states)
+        other.open().restore(as_restored(states))
     assert said in refused.value.message
     assert refused.value.remedy
 
@@ -234,7 +234,7 @@ def test_state_of_elapsed_time_goes_on_where_no_clock_changes(window: Window) ->
     config, june = step(["n"], window), 1_717_243_200_000
     states = elapsed_time_state(window, june)
     operator, out = config.open(), Collected()
-    operator.restore(states)
+    operator.restore(as_restored(states))
     operator.on_watermark(TIME_MAX, out)
     assert rows([out])
     written = {
@@ -248,5 +248,5 @@ def test_state_of_elapsed_time_goes_on_where_no_clock_changes(window: Window) ->
 def test_state_of_elapsed_time_is_refused_where_clocks_change(window: Window) -> None:
     autumn = 1_729_980_000_000  # 2024-10-27 in Berlin, a day of 25 hours
     with pytest.raises(UserError, match="clocks change in its open windows") as refused:
-        step(["n"], window).open().restore(elapsed_time_state(window, autumn))
+        step(["n"], window).open().restore(as_restored(elapsed_time_state(window, autumn)))
     assert "closed" in (refused.value.remedy or "")

@@ -22,7 +22,8 @@ from headrace.core.keygroups import key_groups
 from headrace.execution.origin import rehashed
 from headrace.rpc.messages import Acked, FromSlot
 from headrace.state import redistribute
-from headrace.state.parquet import checksum, row_groups_of
+from headrace.state.parquet import checksum, read_row_groups, row_groups_of
+from headrace.state.row_groups import ROW_GROUP_ROWS_MAX
 from headrace.state.snapshot import Chunk, StateKind, StateSnapshot
 from headrace.worker.control import SubtaskSnapshot
 from headrace.worker.state.restore import restored_states
@@ -93,7 +94,7 @@ def test_every_row_comes_back_once_whatever_the_parallelism(
         restored = restored_states(handles, ["t"], subtask, of=after, max_parallelism=GROUPS, read=read_url_range)
         assert set(restored) == {"t"}
         for state, frames in restored["t"].items():
-            found.setdefault(state, []).append(sorted(value for frame in frames for value in frame["k"].to_list()))
+            found.setdefault(state, []).append(sorted(value for each in frames for value in each.frame["k"].to_list()))
     assert found["keyed"] == [owned(sorted(rows), subtask, after)["k"].to_list() for subtask in range(after)]
     assert sorted(value for own in found["list"] for value in own) == sorted(rows)
     assert found["union"] == [sorted(rows)] * after
@@ -144,7 +145,7 @@ def test_a_slot_reads_little_more_than_its_share(large: list[StateHandle]) -> No
     for subtask in range(3):
         reads = Reads()
         restored = restored_states(large, ["t"], subtask, of=3, max_parallelism=GROUPS, read=reads)
-        rows = pl.concat(restored["t"]["sums"])
+        rows = pl.concat([each.frame for each in restored["t"]["sums"]])
         assert sorted(rows["k"]) == owned(list(range(ROWS)), subtask, 3)["k"].to_list()
         assert reads.total <= 1.2 * state_bytes / 3
 
@@ -154,8 +155,8 @@ def test_an_unchanged_range_of_key_groups_is_read_once_and_without_hashing(
 ) -> None:
     monkeypatch.delattr(redistribute, "key_groups")
     reads = Reads()
-    (frame,) = restored_states(large, ["t"], 1, of=2, max_parallelism=GROUPS, read=reads)["t"]["sums"]
-    assert frame.height == large[1].rows
+    (restored,) = restored_states(large, ["t"], 1, of=2, max_parallelism=GROUPS, read=reads)["t"]["sums"]
+    assert restored.frame.height == large[1].rows
     assert reads.total <= large[1].files[0].bytes
 
 
@@ -206,8 +207,8 @@ def test_files_of_earlier_versions_are_read_whole(tmp_path: Path, *, altered: bo
         with pytest.raises(ExternalError, match="its checksum is not"):
             restored_states([handle], ["t"], 1, of=3, max_parallelism=GROUPS, read=read_url_range)
         return
-    (frame,) = restored_states([handle], ["t"], 1, of=3, max_parallelism=GROUPS, read=read_url_range)["t"]["s"]
-    assert frame.equals(owned(list(range(100)), 1, 3))
+    (restored,) = restored_states([handle], ["t"], 1, of=3, max_parallelism=GROUPS, read=read_url_range)["t"]["s"]
+    assert restored.frame.equals(owned(list(range(100)), 1, 3))
 
 
 @pytest.mark.parametrize("groups", [5, 64])
@@ -221,11 +222,80 @@ def test_state_of_another_max_parallelism_is_hashed_anew(large: list[StateHandle
         (frames,) = restored_states(own, ["t"], subtask, of=3, max_parallelism=groups, read=read_url_range)[
             "t"
         ].values()
-        rows = pl.concat(frames)
+        rows = pl.concat([each.frame for each in frames])
         owners = {subtask_of(int(group), 3, groups) for group in key_groups(rows, ["k"], groups)}
         assert owners == {subtask}
         found += rows["k"].to_list()
     assert sorted(found) == list(range(ROWS))
+
+
+def relative(handles: list[StateHandle], folder: Path) -> list[StateHandle]:
+    """The handles as checkpoints of the job with that folder name them."""
+    return [
+        handle.model_copy(
+            update={
+                "files": tuple(
+                    part.model_copy(update={"path": part.path.removeprefix(f"{folder}/")}) for part in handle.files
+                )
+            }
+        )
+        for handle in handles
+    ]
+
+
+@pytest.mark.parametrize("after", [1, 2, 3, 5])
+def test_row_groups_that_no_other_subtask_needs_are_named_again(large: list[StateHandle], after: int) -> None:
+    folder = Path(large[0].files[0].path).parents[1]
+    own = relative(large, folder)
+    bytes_of = {part.path: part.bytes for handle in own for part in handle.files}
+    named: list[tuple[str, int]] = []
+    for subtask in range(after):
+        restored = restored_states(
+            own, ["t"], subtask, of=after, max_parallelism=GROUPS, read=read_url_range, folder=str(folder)
+        )["t"]["sums"]
+        rows = pl.concat([each.frame for each in restored])
+        assert sorted(rows["k"]) == owned(list(range(ROWS)), subtask, after)["k"].to_list()
+        for each in restored:
+            if each.origin is None:
+                continue
+            file = each.origin.file
+            assert (file.bytes, file.keys) == (bytes_of[file.path], ("k",))
+            data = (folder / file.path).read_bytes()
+            assert each.frame.equals(pl.concat(read_row_groups(data, each.origin.row_groups)))
+            assert file.rows >= each.origin.rows == each.frame.height
+            named += [(file.path, number) for number in each.origin.row_groups]
+        whole = sum(each.frame.height for each in restored if each.origin is not None)
+        # at most two row groups of a file are cut for a subtask
+        assert rows.height - whole <= 2 * len(own) * ROW_GROUP_ROWS_MAX
+        assert after in {3, 5} or whole == rows.height
+    assert len(named) == len(set(named)), "each row group is named once"
+
+
+def test_rows_of_others_and_rows_that_are_not_in_this_order_have_no_origin(large: list[StateHandle]) -> None:
+    folder = Path(large[0].files[0].path).parents[1]
+    before = manifest(1).model_copy(update={"states": tuple(relative(large, folder)), "max_parallelism": GROUPS})
+    for handles, groups in ((large, GROUPS), (list(rehashed(before, 64).states), 64)):
+        restored = restored_states(
+            handles, ["t"], 0, of=1, max_parallelism=groups, read=read_url_range, folder=str(folder)
+        )["t"]["sums"]
+        assert sum(each.frame.height for each in restored) == ROWS
+        assert [each.origin for each in restored] == [None] * len(restored)
+
+
+@pytest.mark.parametrize("kind", [StateKind.KEYED, StateKind.LIST, StateKind.UNION, StateKind.BROADCAST])
+def test_rows_without_a_key_have_an_origin_if_all_of_a_chunk_are_restored(tmp_path: Path, kind: StateKind) -> None:
+    chunks = (Chunk(1, pl.DataFrame({"k": [1, 2, 3]})), Chunk(2, pl.DataFrame({"k": [4, 5]})))
+    handles = relative(written(tmp_path, 1, [[StateSnapshot("s", kind, (), chunks)]]), tmp_path)
+    for after in (1, 2):
+        restored = restored_states(
+            handles, ["t"], 0, of=after, max_parallelism=GROUPS, read=read_url_range, folder=str(tmp_path)
+        )["t"]["s"]
+        if kind is StateKind.LIST and after == 2:
+            assert [each.origin for each in restored] == [None, None]
+            continue
+        assert [each.frame["k"].to_list() for each in restored] == [[1, 2, 3], [4, 5]]
+        assert [each.origin.row_groups for each in restored if each.origin is not None] == [(0,), (1,)]
+        assert {each.origin.file.rows for each in restored if each.origin is not None} == {5}
 
 
 def test_states_of_other_nodes_are_not_looked_at() -> None:
