@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 
 import polars as pl
@@ -58,15 +59,15 @@ def add(feed: Feed, collected: Collected, keys: range) -> None:
     assert collected.wait_rows(before + len(keys), WAIT_SECONDS), f"{len(keys)} rows did not come"
 
 
-def parts(snapshot: Snapshot) -> list[FilePart]:
+def parts(snapshot: Snapshot, state: str = STATE) -> list[FilePart]:
     """Of the step's state, over all subtasks."""
-    return [part for handle in snapshot.states if handle.state == STATE for part in handle.files]
+    return [part for handle in snapshot.states if handle.state == state for part in handle.files]
 
 
-def rows_of_attempts(snapshot: Snapshot) -> Counter[int]:
+def rows_of_attempts(snapshot: Snapshot, state: str = STATE) -> Counter[int]:
     """Attempt -> rows in its files."""
     found: Counter[int] = Counter()
-    for part in parts(snapshot):
+    for part in parts(snapshot, state):
         about = state_file(part.path)
         assert about is not None, part.path
         found[about.attempt] += part.rows
@@ -146,3 +147,45 @@ def test_files_of_others_are_copied(tmp_path: Path, feed: Feed, collected: Colle
     # a savepoint is complete in itself
     assert sum(part.rows for handle in again.savepoint for part in handle.files) == 1000
     assert all(part.path.startswith(str(tmp_path / "again")) for handle in again.savepoint for part in handle.files)
+
+
+def aggregates(parallelism: int) -> Pipeline:
+    """A running aggregate and a window over the same rows, with an aggregate whose values are kept."""
+    by_key = {"from": "rows", "key_by": ["k"], "aggregate": {"n": "count(*)", "different": "count(distinct k)"}}
+    day = by_key | {"window": {"tumbling": "1d"}, "aggregate": {"n": "count(*)", "total": "sum(k)"}}
+    return pipeline_from_dict(
+        {
+            "name": "p",
+            "parallelism": parallelism,
+            "sources": {
+                "rows": {
+                    "memory": {"name": "rows", "partitions": 2},
+                    "schema": {"k": "int64 not null", "at": "timestamp not null"},
+                    "time": {"column": "at"},
+                }
+            },
+            "steps": {"totals": by_key, "daily": day},
+            "sinks": {"out": {"from": "totals", "memory": {"name": "out"}}, "days": {"from": "daily", "print": {}}},
+        }
+    )
+
+
+def test_aggregates_name_what_they_restored(tmp_path: Path, feed: Feed, collected: Collected) -> None:
+    def add_rows(keys: range, seen: int) -> None:
+        feed.append(pl.DataFrame({"k": list(keys), "at": [datetime(2026, 1, 1, tzinfo=UTC)] * len(keys)}))
+        assert collected.wait_rows(seen + len(keys), WAIT_SECONDS), f"{len(keys)} rows did not come"
+
+    with deployed(Attempt(aggregates(2), tmp_path)) as attempt:
+        add_rows(range(ROWS), 0)
+        first = attempt.epoch()
+        attempt.cancel()
+    states = {handle.state for handle in first.states} - {"time"}
+    assert {state.partition("_")[0] for state in states} == {"groups", "distinct", "windows"}
+    with deployed(Attempt(aggregates(2), tmp_path, number=2, restored=first)) as attempt:
+        add_rows(range(10), len(collected.rows()))
+        second = attempt.epoch()
+        attempt.cancel()
+    for state in states:
+        assert sum(rows_of_attempts(first, state).values()) >= ROWS
+        assert rows_of_attempts(second, state)[1] >= ROWS * 0.9
+        assert rows_of_attempts(second, state)[2] <= ROWS * 0.1
