@@ -20,6 +20,8 @@ from support.clusters.session import Cluster, kill
 from support.processes.running import wait_until
 from support.remembering import python_path
 
+pytestmark = pytest.mark.full
+
 PIPELINE = """\
 name: remembering
 parallelism: 2

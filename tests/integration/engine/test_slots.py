@@ -96,9 +96,7 @@ def test_a_checkpoint_writes_what_is_new_and_names_the_files_of_earlier_ones(
     with deployed(Attempt(pipeline(TOTALS, "totals", 3), tmp_path, number=2, restored=more)) as attempt:
         feed.append(rows(range(10)))
         feed.end()
-        full = attempt.run_to_the_end()
-    # after a restore everything is written anew
-    assert not named & {part.path for handle in full.states for part in handle.files}
+        attempt.run_to_the_end()
     assert totals(collected) == {k: 3 if k < 5 else 2 if k < 10 else 1 for k in range(1000)}
 
 

@@ -65,11 +65,8 @@ class Job:
     def begin(self, *, back: bool) -> None:
         """The next attempt goes on from the newest checkpoint; back: from the one before, if there is one."""
         checkpoints = self.journal.checkpoints
-        if checkpoints:
-            restored = checkpoints[-2 if back and len(checkpoints) > 1 else -1].manifest
-            self.named = own_files(restored)
-        else:
-            restored, self.named = None, set()
+        restored = checkpoints[-2 if back and len(checkpoints) > 1 else -1].manifest if checkpoints else None
+        self.named = set() if restored is None else own_files(restored)
         self.attempt += 1
         self.put(attempt(self.attempt, None if restored is None else restored.epoch))
 
