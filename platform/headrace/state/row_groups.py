@@ -104,13 +104,18 @@ class KeyOrder:
 
     def sort(self, frame: pl.DataFrame) -> SortedRows:
         """Returns the rows in this order. Raises UserError for a column that cannot be a key."""
-        hashes = key_hash(frame, self.keys)
-        places = hashes % np.uint64(self.max_parallelism) << np.uint64(_HASH_BITS)
-        places |= hashes >> np.uint64(64 - _HASH_BITS)
+        places = self.places(frame)
         if (places[1:] >= places[:-1]).all():
             return SortedRows(frame, places)
         order = sorted_order(places)
         return SortedRows(frame[pl.Series(order)], places[order])
+
+    def places(self, frame: pl.DataFrame) -> npt.NDArray[np.uint64]:
+        """The place of each row's key as one number. Raises UserError for a column that cannot be a key."""
+        hashes = key_hash(frame, self.keys)
+        places = hashes % np.uint64(self.max_parallelism) << np.uint64(_HASH_BITS)
+        places |= hashes >> np.uint64(64 - _HASH_BITS)
+        return places
 
 
 @dataclass(frozen=True, slots=True)
