@@ -251,8 +251,10 @@ class OrderedBuffer:
 
     def _whole(self, parts: Sequence[pl.DataFrame]) -> pl.DataFrame:
         rows = pl.concat(parts, how="diagonal", rechunk=True)
-        missing = [pl.lit(None, dtype=self._columns[name]).alias(name) for name in self._columns if name not in rows.columns]
-        rows = rows.select(*self._columns) if not missing else rows.with_columns(missing).select(*self._columns)
+        lacking = [name for name in self._columns if name not in rows.columns]
+        if lacking:
+            rows = rows.with_columns([pl.lit(None, dtype=self._columns[name]).alias(name) for name in lacking])
+        rows = rows.select(*self._columns)
         return rows.with_columns(pl.col(OP).fill_null(value=False)) if OP in rows.columns else rows
 
     # ---- snapshots ---------------------------------------------------------------------------------------------------
