@@ -10,7 +10,7 @@ time come in one frame. Neither batches nor snapshots nor the parallelism that w
 
 Rows lie in buckets of event time. A release takes whole buckets, and cuts those that it ends in. A number means the
 same rows for the life of the buffer, so that a checkpoint writes only what is new: a chunk gets another number only if
-a cut released some of its rows, or if its bucket is divided or has many small chunks.
+a cut released some of its rows, if its bucket is divided, or if it is one of many small chunks.
 
 This module must not know operators: the caller sends late rows on, and forwards watermark - allowed lateness.
 """
@@ -26,16 +26,15 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from headrace.core.batch import OP, ORDER_COLUMNS, TS, WM
+from headrace.core.batch import OP, TS, WM
 from headrace.core.signals import TIME_MAX, TIME_MIN
 from headrace.kernels.library import is_loaded
 from headrace.kernels.state import runs as kernel
 from headrace.kernels.state.key_index import sorted_order
-from headrace.state.row_groups import ROW_GROUP_ROWS_MAX, KeyOrder
+from headrace.state.ordered_rows import INPUT, Times, by_key_range, released, times_of, words_of
+from headrace.state.row_groups import KeyOrder
 from headrace.state.snapshot import Chunk, RestoredStates, StateKind, StateSnapshot
 
-INPUT = "__input"
-"""Column of rows in the buffer: the number of the input that they came by."""
 WATERMARK = "watermark"
 """Column of the state beside the rows."""
 ROWS_RECENT_MAX = 32_768
@@ -48,29 +47,24 @@ PIECES_MAX = 16
 """Buckets that recent rows are divided into."""
 ROWS_PIECE_MIN = 2_048
 """Rows of a bucket on average, if that makes fewer buckets, but two."""
+ROWS_SMALL_MAX = 1_024
+"""Rows of a small chunk, as a snapshot makes them that seals few rows."""
 SMALL_CHUNKS_MAX = 32
-"""Chunks of a bucket, smaller than a row group, that are sealed again together."""
+"""Small chunks; more are sealed again together."""
+SEALS_SEARCHED = 16
+"""Seals after which small chunks are counted."""
 ROWS_REWRITTEN_MAX = 65_536
 """Rows of a bucket that a snapshot may number anew after a cut. A bucket with more is divided."""
-ROWS_RELEASED_MAX = 32_768
-"""Rows of a released frame, unless more rows have one key and one time."""
-ROWS_SORTED_MAX = 1 << 21
-"""About the most rows of a release that are sorted together, unless more rows have one key."""
-
-Times = npt.NDArray[np.int64]
-Positions = npt.NDArray[np.int64]
-Flags = npt.NDArray[np.bool_]
-_SAMPLED_ROWS = 1 << 16
-_RUN, _AT = "__run", "__at"
-_SIGN = np.uint64(1 << 63)
+SHARED_MAX = 4
+"""Chunks of one seal are copied if the memory that they share has more than so many times their rows."""
 
 
 class OrderedBuffer:
     """The waiting rows of one operator. Used by one thread.
 
     Rows have `__ts`, the order columns and, if one of them may be late, `__wm`. Inputs may have different columns. A
-    released row has those of all inputs, NULL where its input lacks one (`__op`: False), then INPUT. It has
-    no `__wm`: what leaves an ordered operator is never late.
+    released row has those of all inputs, NULL where its input lacks one (`__op`: False), then INPUT. It has no `__wm`:
+    what leaves an ordered operator is never late.
     """
 
     def __init__(
@@ -104,7 +98,8 @@ class OrderedBuffer:
         self._buckets: dict[_Bucket, list[_Chunk]] = {}
         self._by_begin: list[_Bucket] = []
         self._cut: set[_Bucket] = set()
-        self._divided: dict[_Bucket, int] = {}
+        self._marked: dict[_Bucket, int] = {}  # the most rows of a chunk that is sealed again
+        self._seals = 0
         self._numbers = itertools.count()
         self._time: Chunk | None = None
 
@@ -128,7 +123,7 @@ class OrderedBuffer:
 
     def put(self, rows: pl.DataFrame, number: int) -> pl.DataFrame:
         """Takes the rows of input `number` that are on time; returns those with `__ts` + lateness <= `__wm`."""
-        times = _times(rows)
+        times = times_of(rows)
         late = rows.clear()
         if WM in rows.columns:
             is_late = times + self._lateness_ms <= rows.get_column(WM).to_numpy()
@@ -139,18 +134,20 @@ class OrderedBuffer:
             first = int(times.min())
             assert first > self._released, f"a row at {first} ms comes after the release of {self._released} ms"
             self._divide()
-            self._add(rows.with_columns(pl.lit(number, dtype=pl.Int16).alias(INPUT)))
+            self._add([*rows.get_columns(), pl.Series(INPUT, [number], pl.Int16).new_from_index(0, rows.height)])
         return late
 
-    def _add(self, rows: pl.DataFrame) -> None:
+    def _add(self, columns: Sequence[pl.Series]) -> None:
+        # `select` takes longer than all else
+        rows = pl.DataFrame([column for column in columns if column.name in self._columns])
         self._rows += rows.height
-        self._add_recent(rows.select([name for name in self._columns if name in rows.columns]))
+        self._add_recent(rows)
 
     def _add_recent(self, rows: pl.DataFrame) -> None:
         self._recent.setdefault(tuple(rows.columns), []).append(rows)
         self._recent_rows += rows.height
         self._recent_frames += 1
-        self._recent_first = min(self._recent_first, int(_times(rows).min()))
+        self._recent_first = min(self._recent_first, int(times_of(rows).min()))
         if self._recent_rows >= ROWS_RECENT_MAX or self._recent_frames > FRAMES_RECENT_MAX:
             self._settle()
 
@@ -166,31 +163,44 @@ class OrderedBuffer:
     def _seal(self) -> None:
         """Moves the recent rows to chunks of their buckets, sorted by time."""
         for frames in self._recent.values():
-            for bucket, rows in _pieces(_one(frames)):
-                self._append(bucket, rows)
+            sealed = _one(frames)
+            seal = _Seal(sealed.height)
+            for bucket, rows in _pieces(sealed):
+                self._append(bucket, seal.chunk(next(self._numbers), rows))
+            self._seals += 1
         self._recent.clear()
         self._recent_rows, self._recent_frames, self._recent_first = 0, 0, TIME_MAX
+        if self._seals >= SEALS_SEARCHED:
+            self._seals = 0
+            self._mark_small()
 
-    def _append(self, bucket: _Bucket, rows: pl.DataFrame) -> None:
+    def _append(self, bucket: _Bucket, chunk: _Chunk) -> None:
         chunks = self._buckets.get(bucket)
         if chunks is None:
             chunks = self._buckets[bucket] = []
             heapq.heappush(self._by_begin, bucket)
-        chunks.append(_Chunk(next(self._numbers), rows))
-        if sum(chunk.frame.height < ROW_GROUP_ROWS_MAX for chunk in chunks) > SMALL_CHUNKS_MAX:
-            self._divided.setdefault(bucket, ROW_GROUP_ROWS_MAX)
+        chunks.append(chunk)
+
+    def _mark_small(self) -> None:
+        buckets = self._buckets.items()
+        small = [bucket for bucket, chunks in buckets for chunk in chunks if chunk.frame.height <= ROWS_SMALL_MAX]
+        if len(small) > SMALL_CHUNKS_MAX:
+            for bucket in small:
+                self._marked.setdefault(bucket, ROWS_SMALL_MAX)
 
     def _divide(self) -> None:
-        """Seals rows of marked buckets again: a snapshot, which marks them, must not wait for that."""
-        marked, self._divided = self._divided, {}
+        """Seals rows of marked buckets again. A snapshot, which marks them, must not wait for that."""
+        marked, self._marked = self._marked, {}
         for bucket, rows_max in marked.items():
             chunks = self._buckets.pop(bucket, [])
-            kept = [chunk for chunk in chunks if chunk.frame.height >= rows_max]
+            kept = [chunk for chunk in chunks if chunk.frame.height > rows_max]
             if kept:
                 self._buckets[bucket] = kept
             for chunk in chunks:
-                if chunk.frame.height < rows_max and (rest := chunk.between(self._released, TIME_MAX)).height:
-                    self._add_recent(rest)
+                if chunk.frame.height <= rows_max:
+                    if (rest := chunk.between(self._released, TIME_MAX)).height:
+                        self._add_recent(rest)
+                    chunk.leave()
 
     # ---- rows out ----------------------------------------------------------------------------------------------------
 
@@ -222,7 +232,7 @@ class OrderedBuffer:
         self._recent_rows, self._recent_frames, self._recent_first = 0, 0, TIME_MAX
         taken = []
         for frame in recent:
-            is_due = _times(frame) <= end
+            is_due = times_of(frame) <= end
             taken.append(frame.filter(pl.Series(is_due)))
             if not is_due.all():
                 self._add_recent(frame.filter(pl.Series(~is_due)))
@@ -237,7 +247,8 @@ class OrderedBuffer:
                 continue  # the bucket was divided, and may have come again
             taken += [chunk.between(self._released, end) for chunk in self._buckets[bucket]]
             if bucket.last_ms <= end:
-                del self._buckets[bucket]
+                for chunk in self._buckets.pop(bucket):
+                    chunk.leave()
             else:
                 cut.add(bucket)
         for bucket in cut:
@@ -246,15 +257,20 @@ class OrderedBuffer:
         return [part for part in taken if part.height]
 
     def _in_order(self, parts: Sequence[pl.DataFrame]) -> Iterator[pl.DataFrame]:
-        for some in _by_key_range(parts, self._order):
-            yield from _released(self._whole(some), self._order)
+        for some in by_key_range(parts, self._order):
+            yield from released(self._whole(some), self._order)
 
     def _whole(self, parts: Sequence[pl.DataFrame]) -> pl.DataFrame:
-        rows = pl.concat(parts, how="diagonal", rechunk=True)
-        lacking = [name for name in self._columns if name not in rows.columns]
-        if lacking:
-            rows = rows.with_columns([pl.lit(None, dtype=self._columns[name]).alias(name) for name in lacking])
-        rows = rows.select(*self._columns)
+        """The rows in one frame, with the columns that are released."""
+        alike = all(part.columns == parts[0].columns for part in parts)
+        rows = pl.concat(parts, how="vertical" if alike else "diagonal", rechunk=True)
+        columns = [
+            rows.get_column(name)
+            if name in rows.columns
+            else pl.Series(name, [None], dtype).new_from_index(0, rows.height)
+            for name, dtype in self._columns.items()
+        ]
+        rows = pl.DataFrame(columns)
         return rows.with_columns(pl.col(OP).fill_null(value=False)) if OP in rows.columns else rows
 
     # ---- snapshots ---------------------------------------------------------------------------------------------------
@@ -283,11 +299,13 @@ class OrderedBuffer:
             rows = chunk.between(self._released, TIME_MAX)
             if rows.height == chunk.frame.height:
                 rest.append(chunk)
-            elif rows.height:
-                rest.append(_Chunk(next(self._numbers), rows))
-                rewritten += rows.height
+            else:
+                if rows.height:
+                    rest.append(chunk.seal.chunk(next(self._numbers), rows))
+                    rewritten += rows.height
+                chunk.leave()
         if rewritten > ROWS_REWRITTEN_MAX:
-            self._divided[bucket] = TIME_MAX
+            self._marked[bucket] = TIME_MAX
         return rest
 
     def restore(self, states: RestoredStates) -> None:
@@ -302,7 +320,7 @@ class OrderedBuffer:
         self._released = self._end_of_release()
         for frame in states.get(self._name, ()):
             if frame.height:
-                self._add(frame)
+                self._add(frame.get_columns())
 
 
 # ---- buckets ---------------------------------------------------------------------------------------------------------
@@ -327,30 +345,73 @@ class _Bucket:
 class _Chunk:
     """Rows of a bucket, in the order of their times. Rows up to the end of the last release have left."""
 
-    __slots__ = ("_times", "frame", "number", "size_bytes")
+    __slots__ = ("_times", "frame", "number", "seal", "size_bytes")
 
-    def __init__(self, number: int, frame: pl.DataFrame) -> None:
+    def __init__(self, number: int, frame: pl.DataFrame, seal: _Seal) -> None:
         self.number = number
         self.frame = frame
+        self.seal = seal
         self.size_bytes = int(frame.estimated_size())
-        self._times = _times(frame)
+        self._times = times_of(frame)
 
     def between(self, after: int, end: int) -> pl.DataFrame:
         """The rows with after < `__ts` <= end."""
         begin, stop = np.searchsorted(self._times, np.array([after, end]), "right").tolist()
         return self.frame.slice(begin, stop - begin)
 
+    def leave(self) -> None:
+        """The buffer has no use for the chunk any more."""
+        self.seal.remove(self)
+
+    def copy(self) -> None:
+        """Moves the rows to memory of their own."""
+        self.frame = _gathered(self.frame, np.arange(self.frame.height, dtype=np.uint32))
+        self._times = times_of(self.frame)
+
+
+class _Seal:
+    """Chunks that were sealed together. They share memory until few of their rows wait."""
+
+    def __init__(self, rows: int) -> None:
+        self._rows = rows
+        self._chunks: list[_Chunk] = []
+
+    def chunk(self, number: int, rows: pl.DataFrame) -> _Chunk:
+        """A chunk with some of the rows."""
+        made = _Chunk(number, rows, self)
+        self._chunks.append(made)
+        return made
+
+    def remove(self, chunk: _Chunk) -> None:
+        """Frees memory if it is mostly that of rows that have left."""
+        self._chunks.remove(chunk)
+        waiting = sum(kept.frame.height for kept in self._chunks)
+        if waiting * SHARED_MAX < self._rows:
+            self._rows = waiting
+            for kept in self._chunks:
+                kept.copy()
+
 
 def _pieces(rows: pl.DataFrame) -> Iterator[tuple[_Bucket, pl.DataFrame]]:
-    """The rows of each bucket, sorted by time, in memory of their own."""
-    order = sorted_order(_words(_times(rows)))
-    times = _times(rows)[order]
+    """The rows of each bucket, sorted by time."""
+    rows = _gathered(rows, sorted_order(words_of(times_of(rows))))
+    times = times_of(rows)
     shift = bucket_shift(times, max(2, min(PIECES_MAX, rows.height // ROWS_PIECE_MIN)))
     numbers = times >> shift
     bounds = [0, *(np.flatnonzero(numbers[1:] != numbers[:-1]) + 1).tolist(), rows.height]
-    gathered = _Gathered(rows)
     for begin, end in itertools.pairwise(bounds):
-        yield _Bucket(int(numbers[begin]) << shift, shift), gathered.rows(order[begin:end])
+        yield _Bucket(int(numbers[begin]) << shift, shift), rows.slice(begin, end - begin)
+
+
+def _gathered(rows: pl.DataFrame, order: npt.NDArray[np.uint32]) -> pl.DataFrame:
+    """The rows in this order. Their texts are copied: polars keeps all texts of a batch for the rows that are left."""
+    gathered = rows[pl.Series(order)]
+    texts = [name for name, dtype in rows.schema.items() if dtype in (pl.String, pl.Binary)]
+    if texts and is_loaded():
+        run = kernel.RunColumns(rows, [TS], None)
+        for column in kernel.gather([run], np.zeros(len(order), np.int32), order, texts):
+            gathered.replace_column(gathered.get_column_index(column.name), column)
+    return gathered
 
 
 def bucket_shift(times: Times, count: int) -> int:
@@ -362,119 +423,5 @@ def bucket_shift(times: Times, count: int) -> int:
     return int(np.partition(differing, len(differing) - count)[len(differing) - count]).bit_length()
 
 
-class _Gathered:
-    """Gathers rows of a frame. Texts are copied: polars would keep all texts of the frame for the rows of a piece."""
-
-    def __init__(self, frame: pl.DataFrame) -> None:
-        self._frame = frame
-        self._run = kernel.RunColumns(frame, [TS], None) if is_loaded() else None
-
-    def rows(self, order: npt.NDArray[np.uint32]) -> pl.DataFrame:
-        if self._run is None:
-            return self._frame[pl.Series(order)]
-        return kernel.gather([self._run], np.zeros(len(order), np.int32), order, self._frame.columns)
-
-
-def _times(rows: pl.DataFrame) -> Times:
-    times = rows.get_column(TS)
-    assert not times.null_count(), "rows in order have an event time"
-    return times.to_numpy()
-
-
-def _words(times: Times) -> npt.NDArray[np.uint64]:
-    """Times as unsigned numbers of the same order."""
-    return times.view(np.uint64) ^ _SIGN
-
-
 def _one(frames: Sequence[pl.DataFrame]) -> pl.DataFrame:
     return pl.concat(frames, rechunk=True) if len(frames) > 1 else frames[0].rechunk()
-
-
-# ---- order -----------------------------------------------------------------------------------------------------------
-# Pure: rows to frames in the order of a release. Rows are sorted by two numbers, the place of their key in files
-# (`KeyOrder`) and their time. Keys that have the same place, and rows of one key and time, are sorted afterwards.
-
-
-def _by_key_range(parts: Sequence[pl.DataFrame], order: KeyOrder) -> Iterator[Sequence[pl.DataFrame]]:
-    """All rows, about ROWS_SORTED_MAX at a time by ascending places of keys, and all rows of a key at a time."""
-    rows = sum(part.height for part in parts)
-    if rows <= ROWS_SORTED_MAX or not order.keys:
-        if rows:
-            yield parts
-        return
-    places = [order.places(part) for part in parts]
-    every = np.concatenate(places)
-    sample = np.sort(every[:: max(1, rows // _SAMPLED_ROWS)])
-    count = -(-rows // ROWS_SORTED_MAX)
-    bounds = np.unique(sample[np.arange(1, count) * len(sample) // count])
-    ranges = [np.searchsorted(bounds, found, "right") for found in places]
-    for number in range(len(bounds) + 1):
-        chosen = [part.filter(pl.Series(own == number)) for part, own in zip(parts, ranges, strict=True)]
-        if any(part.height for part in chosen):
-            yield [part for part in chosen if part.height]
-
-
-def _released(rows: pl.DataFrame, order: KeyOrder) -> Iterator[pl.DataFrame]:
-    """The rows in order, in frames of at most ROWS_RELEASED_MAX, or of all rows of a key and time."""
-    positions, begins = _sorted_rows(rows, order)
-    begin = 0
-    while begin < rows.height:
-        index = int(np.searchsorted(begins, begin + ROWS_RELEASED_MAX, "right")) - 1
-        if begins[index] == begin:
-            index += 1
-        end = int(begins[index])
-        yield rows[pl.Series(positions[begin:end])]
-        begin = end
-
-
-def _sorted_rows(rows: pl.DataFrame, order: KeyOrder) -> tuple[npt.NDArray[np.uint32], Positions]:
-    """The positions of the rows in order; where a key and time begin in that order, and the number of rows."""
-    places = order.places(rows) if order.keys else np.zeros(rows.height, np.uint64)
-    times = _times(rows)
-    positions = sorted_order(_words(times))
-    positions = positions[sorted_order(places[positions])]
-    places = places[positions]
-    alike = places[1:] == places[:-1]
-    others = _other_keys(rows, order.keys, positions)
-    if (alike & others).any():
-        _sort_keys(rows, order.keys, positions, alike, others)
-        others = _other_keys(rows, order.keys, positions)
-    times = times[positions]
-    alike &= ~others & (times[1:] == times[:-1])
-    if alike.any():
-        _sort_places(rows, positions, alike)
-    return positions, np.concatenate([[0], np.flatnonzero(~alike) + 1, [rows.height]])
-
-
-def _other_keys(rows: pl.DataFrame, keys: Sequence[str], positions: npt.NDArray[np.uint32]) -> Flags:
-    """Whether each row but the first has another key than the one before it. One zero, one NaN; NULL equals NULL."""
-    others: Flags = np.zeros(rows.height - 1, np.bool_)
-    for column in rows.select(keys)[pl.Series(positions)] if keys else ():
-        others |= column[1:].ne_missing(column[:-1]).to_numpy()
-    return others
-
-
-def _sort_keys(
-    rows: pl.DataFrame, keys: Sequence[str], positions: npt.NDArray[np.uint32], alike: Flags, others: Flags
-) -> None:
-    """Sorts rows by key where keys that differ have the same place. Rows of a key keep their order."""
-    runs = np.concatenate([[0], np.cumsum(~alike)])
-    chosen = np.flatnonzero(np.isin(runs, runs[1:][alike & others]))
-    found = rows.select(keys)[pl.Series(positions[chosen])].insert_column(0, pl.Series(_RUN, runs[chosen]))
-    _reorder(positions, chosen, found)
-
-
-def _sort_places(rows: pl.DataFrame, positions: npt.NDArray[np.uint32], alike: Flags) -> None:
-    """Sorts rows of one key and time by place and input. alike: rows that have those of the row before."""
-    runs = np.concatenate([[0], np.cumsum(~alike)])
-    chosen = np.flatnonzero(np.concatenate([alike, [False]]) | np.concatenate([[False], alike]))
-    found = rows.select(*ORDER_COLUMNS, INPUT)[pl.Series(positions[chosen])]
-    # most rows have one source and one topic, and texts are what takes long
-    varying = [column for column in found if column[1:].ne_missing(column[:-1]).any()]
-    _reorder(positions, chosen, pl.DataFrame([pl.Series(_RUN, runs[chosen]), *varying]))
-
-
-def _reorder(positions: npt.NDArray[np.uint32], chosen: Positions, by: pl.DataFrame) -> None:
-    """Sorts the chosen positions by the columns of a frame, which has a row for each of them."""
-    order = by.with_row_index(_AT).sort(by.columns, maintain_order=True).get_column(_AT).to_numpy()
-    positions[chosen] = positions[chosen][order]

@@ -17,8 +17,9 @@ from headrace.core.keygroups import Hashes, key_groups, key_hash
 from headrace.core.signals import TIME_MAX, TIME_MIN
 from headrace.kernels.group import key_hash as hashing
 from headrace.kernels.state import key_index
-from headrace.state import ordered_buffer, row_groups
-from headrace.state.ordered_buffer import INPUT, OrderedBuffer, bucket_shift
+from headrace.state import ordered_buffer, ordered_rows, row_groups
+from headrace.state.ordered_buffer import OrderedBuffer, bucket_shift
+from headrace.state.ordered_rows import INPUT
 from headrace.state.parquet import read_row_groups, write_chunks
 from headrace.state.redistribute import share
 from headrace.state.row_groups import key_order
@@ -37,7 +38,8 @@ SMALL = {
     "ROWS_PIECE_MIN": 2,
     "PIECES_MAX": 4,
     "SMALL_CHUNKS_MAX": 2,
-    "ROW_GROUP_ROWS_MAX": 4,
+    "SEALS_SEARCHED": 2,
+    "ROWS_SMALL_MAX": 2,
     "ROWS_REWRITTEN_MAX": 3,
     "ROWS_RELEASED_MAX": 3,
     "ROWS_SORTED_MAX": 5,
@@ -68,7 +70,7 @@ advances = st.integers(0, 15)
 restores = st.sampled_from(["snapshot", "1", "2", "3", "8"])
 steps = st.lists(st.one_of(puts, puts, advances, restores), min_size=1, max_size=25)
 
-WAYS = ["kernels", "as in production", "no kernels", "8 bits", "2 bits, no kernels"]
+WAYS = ["kernels", "as in production", "no kernels", "8 bits", "3 bits, no kernels"]
 
 
 @contextmanager
@@ -76,7 +78,7 @@ def ordered_by(way: str) -> Iterator[None]:
     """Small bounds; with kernels or without; hashes of a few bits."""
     with pytest.MonkeyPatch.context() as patched:
         for name, value in SMALL.items() if way != "as in production" else ():
-            patched.setattr(ordered_buffer, name, value)
+            patched.setattr(ordered_rows if name in vars(ordered_rows) else ordered_buffer, name, value)
         for module in (ordered_buffer, key_index, hashing) if "no kernels" in way else ():
             patched.setattr(module, "is_loaded", lambda: False)
         if "bits" in way:
@@ -85,8 +87,8 @@ def ordered_by(way: str) -> Iterator[None]:
 
 
 def narrow(hashes: Hashes, way: str) -> Hashes:
-    """The lowest bits decide the key group, so that subtasks stay what they are."""
-    return hashes & np.uint64((1 << 8) - 1) if way == "8 bits" else hashes % np.uint64(8) & np.uint64(3)
+    """The lowest bits decide the key group, so that subtasks stay what they are: of 3 bits, they are all."""
+    return hashes & np.uint64((1 << int(way[0])) - 1)
 
 
 def place(row: Row, way: str) -> tuple[object, ...]:
@@ -170,7 +172,7 @@ class Subtasks:
             found = {repr(values) for values in each.select("name", pl.col("number") + 0.0, TS).rows()}
             assert not found & seen, "rows of a key and time come together"
             seen |= found
-            assert 0 < each.height <= ordered_buffer.ROWS_RELEASED_MAX or len(found) == 1
+            assert 0 < each.height <= ordered_rows.ROWS_RELEASED_MAX or len(found) == 1
 
     def move(self, by: int) -> None:
         self.advance(self._watermark + by * self._scale)
