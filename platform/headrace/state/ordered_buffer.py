@@ -56,7 +56,7 @@ SEALS_SEARCHED = 16
 ROWS_REWRITTEN_MAX = 65_536
 """Rows of a bucket that a snapshot may number anew after a cut. A bucket with more is divided."""
 SHARED_MAX = 4
-"""Chunks of one seal are copied if the memory that they share has more than so many times their rows."""
+"""Rows in memory that chunks share, by waiting rows. Beyond that, chunks of seals that have mostly left are copied."""
 
 
 class OrderedBuffer:
@@ -99,7 +99,9 @@ class OrderedBuffer:
         self._by_begin: list[_Bucket] = []
         self._cut: set[_Bucket] = set()
         self._marked: dict[_Bucket, int] = {}  # the most rows of a chunk that is sealed again
-        self._seals = 0
+        self._seals: set[_Seal] = set()
+        self._shared_rows = 0
+        self._unsearched = 0
         self._numbers = itertools.count()
         self._time: Chunk | None = None
 
@@ -165,14 +167,30 @@ class OrderedBuffer:
         for frames in self._recent.values():
             sealed = _one(frames)
             seal = _Seal(sealed.height)
+            self._seals.add(seal)
+            self._shared_rows += seal.rows
             for bucket, rows in _pieces(sealed):
                 self._append(bucket, seal.chunk(next(self._numbers), rows))
-            self._seals += 1
+            self._unsearched += 1
         self._recent.clear()
         self._recent_rows, self._recent_frames, self._recent_first = 0, 0, TIME_MAX
-        if self._seals >= SEALS_SEARCHED:
-            self._seals = 0
+        if self._unsearched >= SEALS_SEARCHED:
+            self._unsearched = 0
             self._mark_small()
+
+    def _leave(self, chunk: _Chunk) -> None:
+        """Forgets a chunk that is in no bucket any more."""
+        seal = chunk.seal
+        seal.chunks.remove(chunk)
+        if not seal.chunks:
+            self._seals.remove(seal)
+            self._shared_rows -= seal.rows
+
+    def _free(self) -> None:
+        """Bounds the memory that chunks share. Rows that wait long would keep those that have left."""
+        if self._shared_rows > SHARED_MAX * (self._rows + ROWS_RECENT_MAX):
+            for seal in self._seals:
+                self._shared_rows -= seal.freed()
 
     def _append(self, bucket: _Bucket, chunk: _Chunk) -> None:
         chunks = self._buckets.get(bucket)
@@ -200,7 +218,7 @@ class OrderedBuffer:
                 if chunk.frame.height <= rows_max:
                     if (rest := chunk.between(self._released, TIME_MAX)).height:
                         self._add_recent(rest)
-                    chunk.leave()
+                    self._leave(chunk)
 
     # ---- rows out ----------------------------------------------------------------------------------------------------
 
@@ -216,6 +234,7 @@ class OrderedBuffer:
         parts = self._take_recent(end) + self._take_sealed(end)
         self._released = end
         self._rows -= sum(part.height for part in parts)
+        self._free()
         return self._in_order(parts)
 
     def _end_of_release(self) -> int:
@@ -248,7 +267,7 @@ class OrderedBuffer:
             taken += [chunk.between(self._released, end) for chunk in self._buckets[bucket]]
             if bucket.last_ms <= end:
                 for chunk in self._buckets.pop(bucket):
-                    chunk.leave()
+                    self._leave(chunk)
             else:
                 cut.add(bucket)
         for bucket in cut:
@@ -303,7 +322,7 @@ class OrderedBuffer:
                 if rows.height:
                     rest.append(chunk.seal.chunk(next(self._numbers), rows))
                     rewritten += rows.height
-                chunk.leave()
+                self._leave(chunk)
         if rewritten > ROWS_REWRITTEN_MAX:
             self._marked[bucket] = TIME_MAX
         return rest
@@ -359,10 +378,6 @@ class _Chunk:
         begin, stop = np.searchsorted(self._times, np.array([after, end]), "right").tolist()
         return self.frame.slice(begin, stop - begin)
 
-    def leave(self) -> None:
-        """The buffer has no use for the chunk any more."""
-        self.seal.remove(self)
-
     def copy(self) -> None:
         """Moves the rows to memory of their own."""
         self.frame = _gathered(self.frame, np.arange(self.frame.height, dtype=np.uint32))
@@ -370,26 +385,29 @@ class _Chunk:
 
 
 class _Seal:
-    """Chunks that were sealed together. They share memory until few of their rows wait."""
+    """Chunks that were sealed together, and share memory. rows: those that lie in it."""
+
+    __slots__ = ("chunks", "rows")
 
     def __init__(self, rows: int) -> None:
-        self._rows = rows
-        self._chunks: list[_Chunk] = []
+        self.rows = rows
+        self.chunks: list[_Chunk] = []
 
     def chunk(self, number: int, rows: pl.DataFrame) -> _Chunk:
         """A chunk with some of the rows."""
         made = _Chunk(number, rows, self)
-        self._chunks.append(made)
+        self.chunks.append(made)
         return made
 
-    def remove(self, chunk: _Chunk) -> None:
-        """Frees memory if it is mostly that of rows that have left."""
-        self._chunks.remove(chunk)
-        waiting = sum(kept.frame.height for kept in self._chunks)
-        if waiting * SHARED_MAX < self._rows:
-            self._rows = waiting
-            for kept in self._chunks:
-                kept.copy()
+    def freed(self) -> int:
+        """Copies the chunks if they are less than half of the memory; returns how many rows fewer it has."""
+        waiting = sum(chunk.frame.height for chunk in self.chunks)
+        if 2 * waiting >= self.rows:
+            return 0
+        for chunk in self.chunks:
+            chunk.copy()
+        before, self.rows = self.rows, waiting
+        return before - waiting
 
 
 def _pieces(rows: pl.DataFrame) -> Iterator[tuple[_Bucket, pl.DataFrame]]:

@@ -62,8 +62,16 @@ def all_of(buffer: OrderedBuffer, watermark: int = TIME_MAX) -> pl.DataFrame:
     return pl.concat(buffer.due(watermark))
 
 
-def restored(states: Sequence[Sequence[StateSnapshot]], **opening: int) -> OrderedBuffer:
-    buffer = opened(**opening)
+def first_ms(rows: pl.DataFrame) -> int:
+    return int(rows[TS].to_numpy().min())
+
+
+def last_ms(rows: pl.DataFrame) -> int:
+    return int(rows[TS].to_numpy().max())
+
+
+def restored(states: Sequence[Sequence[StateSnapshot]], *, lateness_ms: int) -> OrderedBuffer:
+    buffer = opened(lateness_ms=lateness_ms)
     frames: dict[str, list[pl.DataFrame]] = {}
     for state in (state for own in states for state in own):
         frames.setdefault(state.name, []).extend(chunk.frame for chunk in state.chunks)
@@ -82,11 +90,11 @@ def test_a_cut_changes_the_chunks_of_its_bucket_only() -> None:
     second = chunks(buffer)
     assert sum(rows.height for rows in second.values()) == buffer.rows == 20_000 - released
     gone = [rows for number, rows in first.items() if number not in second]
-    assert all(rows[TS].min() <= 30_000 for rows in gone)
-    whole = [rows for rows in gone if rows[TS].max() <= 30_000]
+    assert all(first_ms(rows) <= 30_000 for rows in gone)
+    whole = [rows for rows in gone if last_ms(rows) <= 30_000]
     assert len(gone) - len(whole) <= 1, "a release ends in one bucket"
     assert written(first, second) <= max(rows.height for rows in first.values())
-    assert {number for number, rows in first.items() if rows[TS].min() > 30_000} == first.keys() & second.keys()
+    assert {number for number, rows in first.items() if first_ms(rows) > 30_000} == first.keys() & second.keys()
 
 
 def test_rows_that_leave_between_snapshots_are_in_none() -> None:
@@ -106,7 +114,7 @@ def test_a_bucket_that_is_expensive_to_cut_is_divided(monkeypatch: pytest.Monkey
     states, costs = [chunks(buffer)], []
     for watermark in range(100, 1_500, 100):
         released = all_of(buffer, watermark)
-        assert released[TS].max() <= watermark
+        assert last_ms(released) <= watermark
         states.append(chunks(buffer))
         costs.append(written(states[-2], states[-1]))
         buffer.put(rows_at([FAR + watermark]), 0)
@@ -133,19 +141,24 @@ def test_small_chunks_are_sealed_together(times: int) -> None:
 def test_few_rows_at_distant_times_do_not_widen_buckets() -> None:
     buffer = opened()
     buffer.put(pl.concat([spread(20_000, 16_000), rows_at([-FAR, FAR, FAR + 1])]), 0)
-    spans = sorted(rows[TS].max() - rows[TS].min() for rows in chunks(buffer).values())
+    spans = sorted(last_ms(rows) - first_ms(rows) for rows in chunks(buffer).values())
     assert len(spans) >= 6
     assert spans[-1] < 4_096
 
 
-def test_a_chunk_holds_no_texts_of_other_rows() -> None:
+def test_rows_that_wait_do_not_keep_those_that_have_left() -> None:
     buffer = opened()
-    texts = [f"{number:09d}" * 20 for number in range(ROWS_SEALED_MIN)]
-    buffer.put(rows_at([*range(ROWS_SEALED_MIN), FAR], [*texts, "the key of the row that waits on"]), 0)
-    assert all_of(buffer, ROWS_SEALED_MIN).height == ROWS_SEALED_MIN
-    (rows,) = chunks(buffer).values()
-    buffers = rows["key"].to_arrow(compat_level=pl.CompatLevel.newest()).buffers()
-    assert sum(data.size for data in buffers if data is not None) < 1_000
+    count = ordered_buffer.ROWS_RECENT_MAX
+    texts = [f"{number:09d}" * 5 for number in range(count)]
+    for number in range(8):
+        begin = number * count
+        buffer.put(rows_at([*range(begin, begin + count), FAR + number], [*texts, "a key that waits on"]), 0)
+        assert all_of(buffer, begin + count - 1).height == count
+    waiting = chunks(buffer).values()
+    assert sum(rows.height for rows in waiting) == buffer.rows == 8
+    held = [rows["key"].to_arrow(compat_level=pl.CompatLevel.newest()).buffers() for rows in waiting]
+    sizes = [sum(data.size for data in buffers if data is not None) for buffers in held]
+    assert sum(size > 1_000_000 for size in sizes) <= 4, "as many seals share memory"
 
 
 def test_the_watermark_is_the_least_of_all_subtasks() -> None:
@@ -212,18 +225,16 @@ def test_a_key_of_a_megabyte() -> None:
     buffer = opened()
     buffer.put(rows_at([3, 3, 3, 3, 2, 2, 2, 2], keys), 0)
     order = KeyOrder(("key",), 128)
-    states = [
-        {
-            state.name: [
-                rows
-                for file in write_chunks(state.chunks, order if state.keys else None)
-                for rows in read_row_groups(file.data)
-            ]
-            for state in buffer.snapshot()
-        }
-    ]
+    states = {
+        state.name: [
+            rows
+            for file in write_chunks(state.chunks, order if state.keys else None)
+            for rows in read_row_groups(file.data)
+        ]
+        for state in buffer.snapshot()
+    }
     again = opened()
-    again.restore(states[0])
+    again.restore(states)
     released = all_of(again)
     found = released["key"].to_list()
     assert set(found) == set(keys)
