@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from headrace.operators.aggregation.combining import Combiner
     from headrace.operators.bootstrap.state import GivenState
     from headrace.operators.state_shape import StateShape
+    from headrace.operators.step_definition import StepDefinition
     from headrace.state.snapshot import RestoredStates, StateSnapshot
 
 LATE = "late"
@@ -211,6 +212,10 @@ class OperatorConfig:
 
     def given_state(self) -> GivenState | None:
         """A converter of supplied rows to its state; None: it takes none."""
+        return None
+
+    def definition(self) -> StepDefinition | None:
+        """What it computes from its state, for readers of it; None: the state has the columns that users know."""
         return None
 
     def combiner(self) -> Combiner | None:

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 import polars as pl
 
 from headrace.checkpoint.manifest import FilePart, StateHandle, SubtaskDocument
+from headrace.checkpoint.part_reader import ReadRange
 from headrace.checkpoint.paths import state_path
 from headrace.checkpoint.stores.opening import open_folder, open_store, read_url_range
 from headrace.checkpoint.stores.store import ObjectStore
@@ -34,7 +35,7 @@ from headrace.spark.task.output.outlets import Outgoing, outgoing
 from headrace.spark.task.output.staging_end import CheckedSink, StagedSink, open_checks
 from headrace.state.snapshot import Chunk, RestoredStates, StateSnapshot
 from headrace.worker.control import SubtaskSnapshot
-from headrace.worker.state.restore import NodeStates, ReadRange, checked_rows, restored_states
+from headrace.worker.state.restore import NodeStates, checked_rows, restored_states
 from headrace.worker.state.snapshots import SubtaskSnapshots
 from headrace.worker.state.state_files import write_whole
 from headrace.worker.task.build import ChainBuilder, SubtaskContext
