@@ -51,10 +51,11 @@ def chosen_state(manifest: Manifest, node: str | None, state: str | None, naming
     found = [each for each in states if node in {None, each.node} and state in {None, each.state}]
     if len(found) == 1:
         return found[0]
-    choice = ", ".join(naming.format(node=each.node, state=each.state) for each in (found or states)[:20])
+    own = [each for each in states if each.node == node]
+    choice = ", ".join(naming.format(node=each.node, state=each.state) for each in (found or own or states)[:20])
     if found:
         raise UserError(f"it holds {len(found)} states", remedy=f"name one: {choice}")
-    near = None if node is None else did_you_mean(node, tuple({each.node for each in states}))
+    near = None if node is None or own else did_you_mean(node, tuple({each.node for each in states}))
     asked = " of ".join(
         [*(f"state {text!r}" for text in [state] if text), *(f"node {text!r}" for text in [node] if text)]
     )

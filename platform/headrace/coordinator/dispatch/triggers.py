@@ -53,10 +53,12 @@ class Triggers:
     def begin(self, job: str, kind: Kind, *, directory: str | None = None, drain: bool = False) -> Trigger:
         """Adds an operation in progress, and drops the oldest ones beyond the bound. directory, drain: of a stop."""
         trigger = Trigger(trigger_id=secrets.token_hex(8), job_id=job, kind=kind)
-        kept = None
-        if kind not in {"audit", "checkpoint"}:
-            name = trigger.trigger_id
-            kept = TriggerKept(trigger=name, job=job, operation=kind, directory=directory, drain=drain)
+        name = trigger.trigger_id
+        match kind:
+            case "audit" | "checkpoint":
+                kept = None
+            case _:
+                kept = TriggerKept(trigger=name, job=job, operation=kind, directory=directory, drain=drain)
         self._add(_Operation(trigger, kept))
         return trigger
 

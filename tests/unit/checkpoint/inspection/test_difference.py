@@ -23,8 +23,9 @@ def counts(found: StateDifference) -> tuple[int, int, int]:
     return found.added, found.removed, found.changed
 
 
-def by_name(before: Manifest, after: Manifest, **options: int) -> dict[tuple[str, str], StateDifference]:
-    return {(each.node, each.state): each for each in differences(before, after, **options)}
+def by_name(before: Manifest, after: Manifest, *, examples_max: int = 0) -> dict[tuple[str, str], StateDifference]:
+    found = differences(before, after, examples_max=examples_max)
+    return {(each.node, each.state): each for each in found}
 
 
 def made(folder: Path, *batches: pl.DataFrame, **about: object) -> Manifest:

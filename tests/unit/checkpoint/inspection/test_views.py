@@ -132,7 +132,11 @@ def counted_by(key: str) -> AggregateConfig:
         ("total", None, r"there is no node 'total'(.|\n)*did you mean 'totals'"),
         ("x", None, r"there is no node 'x'(.|\n)*it has: hourly, totals, sales"),
         ("out", None, r"node 'out' holds no state(.|\n)*it has: hourly, totals, sales"),
-        ("totals", "windows", r"there is no state 'windows' of node 'totals'(.|\n)*it has: --node hourly --state time"),
+        (
+            "totals",
+            "windows",
+            r"there is no state 'windows' of node 'totals'(.|\n)*it has: --node totals --state distinct_item",
+        ),
         (None, None, r"it holds \d states(.|\n)*name one: --node hourly --state time"),
     ],
 )

@@ -161,7 +161,7 @@ def tills(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
     folders = [root / "before", root / "after"]
     for folder in folders:
         folder.mkdir()
-    more = pl.DataFrame({"shop": ["north", "east"], "till": [0, 1], "price": [9.0, 1.0], "item": "x", "__ts": 0})
+    more = pl.DataFrame({"shop": ["north", "east"], "till": [0, 1], "price": [9.0, 1.0], "item": "x", "__ts": [0, 0]})
     return [savepoint_of(folders[0], sales(600)), savepoint_of(folders[1], sales(600), more, epoch=6)]
 
 
