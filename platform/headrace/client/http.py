@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import secrets
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
 from typing import Self, TypeVar
@@ -45,7 +45,7 @@ from headrace.client.output_models import (
     TransactionList,
 )
 from headrace.client.requests import RescaleRequest, ResubmitRequest, SavepointRequest, StopRequest, SubmitRequest
-from headrace.client.state_models import StateList, StateRows
+from headrace.client.state_models import StateList, StateQuery, StateRows
 from headrace.core.errors import ExternalError, UnreachableError, UserError
 from headrace.core.retry import Backoff, Retries
 from headrace.leadership.elector import Locator
@@ -153,13 +153,12 @@ class Client:
         """The states of a job, as of its newest complete checkpoint."""
         return self._ask(StateList, "GET", f"{_job(job)}/state")
 
-    def state_rows(
-        self, job: str, node: str, *, state: str | None = None, key: Sequence[str] = (), rows: int = 100
-    ) -> StateRows:
-        """Rows of the state of a node, as of the same checkpoint. state: of one state as they are kept; key:
-        COLUMN=VALUE texts; rows: most of them."""
-        given = [("rows", str(rows)), *(("key", text) for text in key), *([] if state is None else [("state", state)])]
-        return self._ask(StateRows, "GET", f"{_job(job)}/state/{quote(node, safe='')}?{urlencode(given)}")
+    def state_rows(self, job: str, query: StateQuery) -> StateRows:
+        """Rows of the state of a node, as of the same checkpoint."""
+        given = [("rows", str(query.rows)), *(("key", text) for text in query.key)]
+        if query.state is not None:
+            given.append(("state", query.state))
+        return self._ask(StateRows, "GET", f"{_job(job)}/state/{quote(query.node, safe='')}?{urlencode(given)}")
 
     def exceptions(self, job: str) -> tuple[ExceptionInfo, ...]:
         """A job's failures, newest first."""

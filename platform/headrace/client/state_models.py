@@ -2,12 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from headrace.client.models import Answer, Moment
 
 ROWS_MAX = 1_000
 """Most rows of state in one answer."""
+
+
+@dataclass(frozen=True, slots=True)
+class StateQuery:
+    """Rows of the state of a node. state: those of one state as they are kept; None: those of the step's output.
+
+    key    COLUMN=VALUE of each column of a key, or of some; none: the first rows
+    rows   most rows to return
+    """
+
+    node: str
+    state: str | None = None
+    key: Sequence[str] = ()
+    rows: int = 100
 
 
 class StateInfo(Answer):

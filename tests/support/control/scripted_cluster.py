@@ -44,7 +44,7 @@ from headrace.client.output_models import (
     TransactionList,
 )
 from headrace.client.requests import SubmitRequest
-from headrace.client.state_models import StateList, StateRows
+from headrace.client.state_models import StateList, StateQuery, StateRows
 from headrace.coordinator.dispatch.job_reference import NamedJob, find_job
 from headrace.coordinator.monitoring.exposition import metrics_text
 from headrace.coordinator.monitoring.values import JobValues
@@ -53,7 +53,7 @@ from headrace.coordinator.rest.app import rest_app
 from headrace.coordinator.rest.checkpoint_status import retained_checkpoints
 from headrace.coordinator.rest.server import KEEP_ALIVE_SECONDS
 from headrace.coordinator.rest.service import JobConflictError, JobNotFoundError
-from headrace.coordinator.rest.state_documents import StateQuery, state_list, state_rows
+from headrace.coordinator.rest.state_documents import state_list, state_rows
 from headrace.core.errors import Domain, HeadraceError, UserError
 from headrace.spec.reading.read import pipeline_from_dict
 from support.processes.running import wait_until

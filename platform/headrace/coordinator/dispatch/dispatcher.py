@@ -23,7 +23,7 @@ from headrace.client.cluster_models import ClusterInfo
 from headrace.client.figure_models import Bottleneck, JobFigures
 from headrace.client.models import CheckpointInfo, ExceptionInfo, JobStatus, JobSummary, LogLines, Trigger
 from headrace.client.requests import CodeArchive, SubmitRequest
-from headrace.client.state_models import StateList, StateRows
+from headrace.client.state_models import StateList, StateQuery, StateRows
 from headrace.coordinator.dispatch.accepted_job import Request, Surroundings
 from headrace.coordinator.dispatch.job_output import JobOutput
 from headrace.coordinator.dispatch.job_reference import NamedJob, find_job
@@ -46,7 +46,6 @@ from headrace.coordinator.monitoring.values import ClusterValues
 from headrace.coordinator.output.job_handle import HeldJob, phase_of
 from headrace.coordinator.rest import checkpoint_status, job_figures, job_status, state_documents, workers
 from headrace.coordinator.rest.service import JobConflictError, JobNotFoundError
-from headrace.coordinator.rest.state_documents import StateQuery
 from headrace.coordinator.store.job_store import JobStore
 from headrace.coordinator.store.ledger_store import LedgerReplacedError
 from headrace.coordinator.store.submission import JobSubmission

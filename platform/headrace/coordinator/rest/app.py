@@ -51,11 +51,10 @@ from headrace.client.requests import (
     StopRequest,
     SubmitRequest,
 )
-from headrace.client.state_models import ROWS_MAX, StateList, StateRows
+from headrace.client.state_models import ROWS_MAX, StateList, StateQuery, StateRows
 from headrace.coordinator.monitoring.exposition import MEDIA_TYPE
 from headrace.coordinator.rest.access.tokens import Tokens, denial
 from headrace.coordinator.rest.service import ClusterService, JobConflictError, JobNotFoundError, OutputService
-from headrace.coordinator.rest.state_documents import StateQuery
 from headrace.core.errors import Domain, ExternalError, HeadraceError, UserError
 
 BODY_BYTES_MAX = CODE_BYTES_MAX * 3 // 2

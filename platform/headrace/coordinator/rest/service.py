@@ -8,7 +8,7 @@ job. Errors: `JobNotFoundError` and `JobConflictError` where they fit, any other
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from headrace.client.cluster_models import ClusterInfo
 from headrace.client.figure_models import Bottleneck, JobFigures
@@ -22,11 +22,8 @@ from headrace.client.output_models import (
     TransactionList,
 )
 from headrace.client.requests import SubmitRequest
-from headrace.client.state_models import StateList, StateRows
+from headrace.client.state_models import StateList, StateQuery, StateRows
 from headrace.core.errors import UserError
-
-if TYPE_CHECKING:
-    from headrace.coordinator.rest.state_documents import StateQuery
 
 
 class JobNotFoundError(UserError):

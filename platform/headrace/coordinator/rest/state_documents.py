@@ -5,30 +5,13 @@ What reads rows is loaded with the first request for rows.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-
 from headrace.checkpoint.job_folder.journal_store import JournalStore
 from headrace.checkpoint.manifest import Manifest, located
 from headrace.checkpoint.savepoints.savepoint import checkpoint_url
 from headrace.checkpoint.stores.opening import open_store
 from headrace.client.models import moment
-from headrace.client.state_models import PositionInfo, StateInfo, StateList, StateRows
+from headrace.client.state_models import PositionInfo, StateInfo, StateList, StateQuery, StateRows
 from headrace.coordinator.rest.service import JobConflictError
-
-
-@dataclass(frozen=True, slots=True)
-class StateQuery:
-    """Rows of the state of a node. state: those of one state as they are kept; None: those of the step's output.
-
-    key    COLUMN=VALUE of each column of a key, or of some; none: the first rows
-    rows   most rows to return
-    """
-
-    node: str
-    state: str | None = None
-    key: Sequence[str] = ()
-    rows: int = 100
 
 
 def state_list(storage: str, now_ms: int) -> StateList:

@@ -19,7 +19,7 @@ from headrace.client.cluster_models import ClusterInfo
 from headrace.client.figure_models import Bottleneck, JobFigures
 from headrace.client.models import CheckpointInfo, ExceptionInfo, JobStatus, JobSummary, LogLines, Trigger
 from headrace.client.requests import SubmitRequest
-from headrace.client.state_models import StateList, StateRows
+from headrace.client.state_models import StateList, StateQuery, StateRows
 from headrace.coordinator.dispatch.job_output import JobOutput
 from headrace.coordinator.dispatch.job_reference import NamedJob, find_job
 from headrace.coordinator.dispatch.known_job import (
@@ -39,7 +39,6 @@ from headrace.coordinator.output.job_handle import HeldJob
 from headrace.coordinator.output.transaction_safety import Phase
 from headrace.coordinator.rest import checkpoint_status, job_status, state_documents
 from headrace.coordinator.rest.service import JobConflictError, JobNotFoundError
-from headrace.coordinator.rest.state_documents import StateQuery
 from headrace.coordinator.rest.workers import worker_infos
 from headrace.core.clock import SystemClock
 from headrace.core.errors import UserError

@@ -15,6 +15,8 @@ from typer.testing import Result
 
 from headrace.checkpoint.manifest import FilePart, Manifest, StateHandle
 from headrace.checkpoint.savepoints.savepoint import write_savepoint
+from headrace.client.discovery import connect
+from headrace.client.state_models import StateQuery
 from headrace.core.source_state import SourceState, SplitState
 from headrace.state.parquet import checksum, write_chunks
 from headrace.state.snapshot import Chunk
@@ -252,6 +254,10 @@ def test_a_job_is_its_newest_checkpoint(cluster: ScriptedCluster, tmp_path: Path
     assert read.stderr.startswith("checkpoint 5, ")
     assert read.stdout.splitlines()[1].split()[:3] == ["south", "7", "8"]
     assert cluster.checkpoints_taken == 1
+    with connect() as client:
+        assert client.state(job).steps == ("hourly", "totals")
+        kept = client.state_rows(job, StateQuery("totals", "groups", ("shop=south", "till=7"), rows=1))
+    assert (kept.state, kept.more, [row["till"] for row in kept.rows]) == ("groups", False, [7])
     assert "has no checkpoint 9\n  retained: 5" in headrace("list", job, "--epoch", "9", code=2).stderr
 
 
