@@ -173,7 +173,7 @@ def test_a_key_and_a_condition(tills: list[str]) -> None:
     ).stdout.splitlines()
     assert head.split() == ["shop", "till", "n", "total", "mean", "items"]
     assert [row.split()[:3] for row in rows] == [["south", "7", "8"]]
-    found = document("read", tills[0], "--node", "hourly", "--where", "n > 50 and shop = 'north'", "-n", "1")
+    found = document("read", tills[0], "--node", "hourly", "--where", "n > 30 and shop = 'north'", "-n", "1")
     assert (found["node"], found["state"], found["keys"]) == ("hourly", None, ["shop"])
     assert list(found["columns"]) == ["shop", "window_start", "window_end", "n", "best"]
     assert found["rows"][0]["window_end"].endswith(":00:00.000Z")
