@@ -50,16 +50,8 @@ class State:
         rows = [(each.node, each.state, each.kind, [*each.keys], each.rows, each.bytes) for each in states_of(manifest)]
         for source, state in sorted(manifest.sources.items()):
             rows.append((source, POSITIONS, "source", [*Positions.keys], len(state.splits), 0))
-        schema = pl.Schema(
-            {
-                "node": pl.String,
-                "state": pl.String,
-                "kind": pl.String,
-                "keys": pl.List(pl.String),
-                "rows": pl.Int64,
-                "bytes": pl.Int64,
-            }
-        )
+        texts: dict[str, pl.DataType] = dict.fromkeys(("node", "state", "kind"), pl.String())
+        schema = {**texts, "keys": pl.List(pl.String), "rows": pl.Int64(), "bytes": pl.Int64()}
         return pl.DataFrame(rows, schema=schema, orient="row")
 
     def read(
@@ -108,8 +100,8 @@ class State:
             for each in differences(self._place.found.manifest, other._place.found.manifest, node)
         ]
         counts = ("rows_before", "rows_after", "added", "removed", "changed")
-        names = {"node": pl.String(), "state": pl.String()}
-        schema = pl.Schema({**names, **dict.fromkeys(counts, pl.Int64()), "columns": pl.List(pl.String)})
+        texts: dict[str, pl.DataType] = dict.fromkeys(("node", "state"), pl.String())
+        schema = {**texts, **dict.fromkeys(counts, pl.Int64()), "columns": pl.List(pl.String)}
         return pl.DataFrame(found, schema=schema, orient="row")
 
 
