@@ -26,8 +26,9 @@ from window import Drain
 from headrace.core.types import schema_of
 from headrace.operators.aggregate import AggregateConfig
 from headrace.operators.operator import Operator
-from headrace.state.place import Budget, Merges, StatePlace
+from headrace.state.place import Budget, StatePlace
 from headrace.worker.state.local_files import LocalFiles
+from headrace.worker.state.opened_place import BackgroundMerges
 
 BATCH_ROWS = 1000
 FILLING_ROWS = 32_768
@@ -71,7 +72,7 @@ def anonymous_mb() -> int:
 def main() -> None:
     keys = int(sys.argv[1]) if len(sys.argv) > 1 else 5_000_000
     batches = int(sys.argv[2]) if len(sys.argv) > 2 else 500
-    place = StatePlace(merges=Merges(in_background=True))
+    place = StatePlace(merges=BackgroundMerges())
     if len(sys.argv) > 3:
         files = LocalFiles(Path(tempfile.gettempdir()))
         place = StatePlace(budget=Budget(int(sys.argv[3]) << 20), merges=place.merges, files=files)

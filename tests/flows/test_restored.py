@@ -20,10 +20,11 @@ from headrace.operators.window import state as window_state
 from headrace.spec.pipeline import Pipeline
 from headrace.spec.reading.read import pipeline_from_dict
 from headrace.state import runs, table
-from headrace.state.place import Budget, Merges, StatePlace, StateTerms
+from headrace.state.place import Budget, StatePlace, StateTerms
 from headrace.testing.pipeline import run_pipeline
 from headrace.worker.slot import slice as slot_slice
 from headrace.worker.state.local_files import LocalFiles
+from headrace.worker.state.opened_place import BackgroundMerges
 from headrace_connectors.memory import Feed, open_collected, open_feed
 from support.control.slots import Attempt, Snapshot, deployed
 from support.flows.rows import Log, logs
@@ -132,7 +133,7 @@ def kept_in(backend: str, folder: Path) -> Iterator[None]:
     """State lies in memory; or nearly all of it in local files, in parts of a few rows."""
 
     def all_in_files(terms: StateTerms, max_parallelism: int) -> StatePlace:
-        return StatePlace(max_parallelism, Budget(0), Merges(in_background=True), LocalFiles(folder))
+        return StatePlace(max_parallelism, Budget(0), BackgroundMerges(), LocalFiles(folder))
 
     with pytest.MonkeyPatch.context() as patched:
         if backend == "disk":

@@ -12,8 +12,8 @@ import pytest
 from typer.testing import CliRunner
 
 import headrace.spark
+from headrace.checkpoint.inspection.stored_state import chosen_state
 from headrace.checkpoint.savepoints.savepoint import find
-from headrace.checkpoint.savepoints.state_contents import chosen_state, rows_of
 from headrace.cli.app import app
 from headrace.core.errors import UnreachableError, UserError
 from headrace.spark.cluster.session import connected
@@ -22,6 +22,7 @@ from headrace.spec.pipeline import Pipeline
 from headrace.spec.reading.read import pipeline_from_dict
 from support.flows.site import Flow
 from support.spark.connect_server import connect_server
+from support.storage.states import rows_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -26,6 +26,7 @@ from headrace.api.expression import (
 from headrace.api.running import RunResult, load
 from headrace.api.running import explain_model as explain
 from headrace.api.running import run_model as run
+from headrace.api.state import State, open_state
 
 __all__ = [
     "Pipeline",
@@ -43,6 +44,8 @@ __all__ = [
     "stop",
     "cancel",
     "rescale",
+    "State",
+    "open_state",
     "Aggregate",
     "Expr",
     "col",

@@ -16,6 +16,7 @@ from headrace.connect.sink import Committable
 from headrace.connect.source import Split, SplitId
 from headrace.core.errors import UserError
 from headrace.core.source_state import SourceState
+from headrace.core.step_definition import StepDefinition
 
 FORMAT = 1
 """Version of the documents, the only one so far. `require_format` rejects a greater one."""
@@ -189,6 +190,8 @@ class Manifest(Document):
     transactions  sink -> transaction names that the attempt's writers may use from this epoch on; the attempt's record
                   may be pruned
     output        exactly-once sink -> all that it has committed, with this epoch
+    definitions   step -> what it computes from its state, so that readers can show the rows of its output; empty in
+                  manifests of earlier versions
     drained       the watermark went to its end before the barrier: every window has fired
     final         all input had ended
     """
@@ -212,6 +215,7 @@ class Manifest(Document):
     counters: dict[str, dict[str, int]] = {}
     transactions: dict[str, tuple[str, ...]] = {}
     output: dict[str, OutputTotal] = {}
+    definitions: dict[str, StepDefinition] = {}
     drained: bool = False
     final: bool = False
 

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
 from typing import Self, TypeVar
-from urllib.parse import quote
+from urllib.parse import quote, urlencode
 
 import httpx
 from pydantic import BaseModel, ValidationError
@@ -45,6 +45,7 @@ from headrace.client.output_models import (
     TransactionList,
 )
 from headrace.client.requests import RescaleRequest, ResubmitRequest, SavepointRequest, StopRequest, SubmitRequest
+from headrace.client.state_models import StateList, StateQuery, StateRows
 from headrace.core.errors import ExternalError, UnreachableError, UserError
 from headrace.core.retry import Backoff, Retries
 from headrace.leadership.elector import Locator
@@ -148,6 +149,17 @@ class Client:
         """A job's checkpoints, newest first."""
         return self._ask(CheckpointList, "GET", f"{_job(job)}/checkpoints").checkpoints
 
+    def state(self, job: str) -> StateList:
+        """The states of a job, as of its newest complete checkpoint."""
+        return self._ask(StateList, "GET", f"{_job(job)}/state")
+
+    def state_rows(self, job: str, query: StateQuery) -> StateRows:
+        """Rows of the state of a node, as of the same checkpoint."""
+        given = [("rows", str(query.rows)), *(("key", text) for text in query.key)]
+        if query.state is not None:
+            given.append(("state", query.state))
+        return self._ask(StateRows, "GET", f"{_job(job)}/state/{quote(query.node, safe='')}?{urlencode(given)}")
+
     def exceptions(self, job: str) -> tuple[ExceptionInfo, ...]:
         """A job's failures, newest first."""
         return self._ask(ExceptionList, "GET", f"{_job(job)}/exceptions").exceptions
@@ -188,6 +200,10 @@ class Client:
     def savepoint(self, job: str, directory: str | None = None) -> Trigger:
         """Triggers a savepoint under this folder or URL, or in the coordinator's default location."""
         return self._ask(Trigger, "POST", f"{_job(job)}/savepoints", SavepointRequest(directory=directory))
+
+    def checkpoint(self, job: str) -> Trigger:
+        """Triggers a checkpoint."""
+        return self._ask(Trigger, "POST", f"{_job(job)}/checkpoints")
 
     def stop(
         self, job: str, savepoint: str | None = None, *, drain: bool = False, within_ms: int | None = None

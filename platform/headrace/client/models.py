@@ -397,7 +397,7 @@ class Trigger(Answer):
 
     trigger_id: str
     job_id: str
-    kind: Literal["savepoint", "stop", "cancel", "rescale", "audit"]
+    kind: Literal["savepoint", "checkpoint", "stop", "cancel", "rescale", "audit"]
     status: Literal["in-progress", "completed", "failed"] = "in-progress"
     path: str | None = None
     error: ErrorBody | None = None

@@ -76,7 +76,7 @@ class Pending:
 
 @dataclass(frozen=True, slots=True)
 class SavepointRequest:
-    """A savepoint request that waits for its turn."""
+    """A savepoint request that waits for its turn. folder: empty: a checkpoint is requested."""
 
     request: str
     folder: str

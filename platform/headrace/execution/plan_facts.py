@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
+from headrace.core.step_definition import StepDefinition
+
 
 @dataclass(frozen=True, slots=True)
 class PlanFacts:
@@ -17,6 +19,7 @@ class PlanFacts:
     timed              sources with event time; idle: those of them whose partitions may be idle
     drift              source -> `max_drift` in ms, if it has one
     commit_within_ms   how long prepared output may wait for its commit before its transaction expires; None: forever
+    definitions        step -> what it computes from its state
     """
 
     plan_hash: str
@@ -29,6 +32,7 @@ class PlanFacts:
     idle: frozenset[str] = frozenset()
     drift: Mapping[str, int] = field(default_factory=dict)
     commit_within_ms: int | None = None
+    definitions: Mapping[str, StepDefinition] = field(default_factory=dict)
 
 
 Planner = Callable[[int], PlanFacts]

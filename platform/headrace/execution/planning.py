@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
+from headrace.core.step_definition import StepDefinition
 from headrace.core.text.concealment import Concealment
 from headrace.execution.plan_facts import PlanFacts
 from headrace.plan.chaining import plan_physical
@@ -51,8 +53,14 @@ class JobPlans:
     def facts(self, parallelism: int) -> PlanFacts:
         """Returns the plan's facts. Raises InvalidPipelineError."""
         if parallelism not in self._facts:
-            self._facts[parallelism] = plan_facts(self.plan(parallelism))
+            facts = plan_facts(self.plan(parallelism))
+            # checkpoints and savepoints must not contain values of variables
+            shown = {node: each for node, each in facts.definitions.items() if not self._hides(each)}
+            self._facts[parallelism] = replace(facts, definitions=shown)
         return self._facts[parallelism]
+
+    def _hides(self, definition: StepDefinition) -> bool:
+        return any(self._concealment.text(text) != text for text in definition.aggregates.values())
 
     def names(self, job: str, parallelism: int, attempt: int) -> dict[str, tuple[str, ...]]:
         """Returns sink -> the transaction names of an attempt; sinks without any are left out."""
@@ -107,6 +115,7 @@ def plan_facts(plan: PhysicalPlan) -> PlanFacts:
             (within for _, sink in plan_sinks(plan) if (within := sink.config.commit_within_ms) is not None),
             default=None,
         ),
+        definitions=plan.definitions,
     )
 
 

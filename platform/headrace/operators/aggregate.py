@@ -11,12 +11,13 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar, Literal, Self
 
 from headrace.core.config import duration_text
-from headrace.core.types import Field, Schema, polars_type
-from headrace.expr.compiled import CompiledAggregate
+from headrace.core.step_definition import StepDefinition
+from headrace.core.types import Field, Schema, polars_type, schema_of
+from headrace.expr.compiled import CompiledAggregate, all_calls
 from headrace.expr.compiler import compile_aggregates
 from headrace.operators.aggregation.combining import Combiner
-from headrace.operators.operator import LATE, InputNeeds, OnError, Operator, OperatorConfig
-from headrace.operators.window.definitions import WINDOW_COLUMNS, Window, window_words
+from headrace.operators.operator import LATE, Collector, InputNeeds, OnError, Operator, OperatorConfig
+from headrace.operators.window.definitions import WINDOW_COLUMNS, Window, window_of, window_words
 
 if TYPE_CHECKING:
     from headrace.operators.aggregation.results import StepShape
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from headrace.operators.state_shape import StateShape
     from headrace.operators.window.pane_assignment import WindowRule
     from headrace.state.place import StatePlace
+    from headrace.state.snapshot import RestoredStates
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,6 +151,47 @@ class AggregateConfig(OperatorConfig):
             return RunningAggregate(self._shape(), errors, place, self.order)
         rule = self._rule(self.window)
         return WindowAggregate(self._shape(), self.window.assigner(), rule, errors=errors, place=place)
+
+    def definition(self) -> StepDefinition:
+        """Keys, window, aggregates, and the input columns that they read."""
+        calls = all_calls(self.compiled())
+        scalars = [scalar for call in calls for scalar in (*call.arguments, call.where) if scalar is not None]
+        read = frozenset(self.keys).union(*(scalar.columns for scalar in scalars))
+        return StepDefinition(
+            keys=self.keys,
+            window=None if self.window is None else self.window.definition(),
+            aggregates=dict(self.aggregates),
+            input={item.name: item.type_text for item in self.input if item.name in read},
+            order=self.order,
+        )
+
+    @classmethod
+    def defined(cls, node: str, definition: StepDefinition) -> Self:
+        """The step of a definition, for `emit_state`. A row that has no result is skipped."""
+        return cls(
+            node=node,
+            keys=definition.keys,
+            window=None if definition.window is None else window_of(definition.window),
+            aggregates=tuple(definition.aggregates.items()),
+            input=schema_of(definition.input),
+            order=definition.order,
+            on_error=OnError.SKIP,
+        )
+
+    def emit_state(self, states: RestoredStates, out: Collector) -> None:
+        """Emits the rows that a state stands for: the result of each key, or of each window that has not fired and key.
+
+        states: those that the step wrote, as for `restore`. Raises UserError if they do not fit the step.
+        """
+        from headrace.core.signals import TIME_MAX
+        from headrace.operators.aggregation.running import RunningAggregate
+
+        operator = self.open()
+        operator.restore(states)
+        if isinstance(operator, RunningAggregate):
+            operator.emit_all(out)
+        else:
+            operator.on_watermark(TIME_MAX, out)
 
     def combiner(self) -> Combiner | None:
         """A fresh combiner, which computes partial aggregates before the exchange. None unless every window fires once,

@@ -24,6 +24,7 @@ from headrace.core.errors import UserError, did_you_mean
 if TYPE_CHECKING:
     import polars as pl
 
+    from headrace.core.step_definition import StepDefinition
     from headrace.core.types import Field, Schema
     from headrace.expr.compiled import CompiledScalar
     from headrace.operators.aggregation.combining import Combiner
@@ -217,6 +218,10 @@ class OperatorConfig:
 
     def given_state(self) -> GivenState | None:
         """A converter of supplied rows to its state; None: it takes none."""
+        return None
+
+    def definition(self) -> StepDefinition | None:
+        """What it computes from its state, for readers of it; None: the state has the columns that users know."""
         return None
 
     def combiner(self) -> Combiner | None:

@@ -5,12 +5,13 @@ Data only; `plan.chaining` builds a plan, `plan.explain` renders it, engines run
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from headrace.connect.format import FormatConfig
 from headrace.connect.sink import CheckpointTerms, SinkConfig
 from headrace.connect.source import SourceConfig
+from headrace.core.step_definition import StepDefinition
 from headrace.core.types import Schema
 from headrace.operators.operator import OnError, OperatorConfig
 from headrace.plan.partitioning import Hash, Partitioning
@@ -180,6 +181,13 @@ class PhysicalPlan:
     def task(self, name: str) -> Task:
         """The task with this name."""
         return next(task for task in self.tasks if task.name == name)
+
+    @property
+    def definitions(self) -> Mapping[str, StepDefinition]:
+        """Step -> what it computes from its state, for steps whose state has other columns than their output."""
+        steps = (node for task in self.tasks for node in task.nodes if isinstance(node, StepSpec))
+        found = {step.node: step.config.definition() for step in steps}
+        return {node: definition for node, definition in found.items() if definition is not None}
 
     @property
     def bounded(self) -> bool:

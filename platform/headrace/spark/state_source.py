@@ -26,9 +26,9 @@ from pyspark.sql import SparkSession
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
+from headrace.checkpoint.inspection.stored_state import StoredState, chosen_state, states_of
 from headrace.checkpoint.manifest import FilePart
 from headrace.checkpoint.savepoints.savepoint import CorruptFileError, checked_read, find
-from headrace.checkpoint.savepoints.state_contents import StoredState, chosen_state, states_of
 from headrace.checkpoint.stores.store import ObjectNotFoundError
 from headrace.core.errors import ExternalError, UserError, did_you_mean
 from headrace.core.keygroups import key_groups
@@ -178,17 +178,14 @@ def state_table(path: str, node: str | None = None, state: str | None = None, ep
 
     Raises UserError with the candidates if no state or several match; ExternalError.
     """
-    found = find(path, epoch)
-    manifest = found.manifest
-    kept = chosen_state(manifest, node, state, NAMING)
-    handles = kept.handles
+    kept = chosen_state(find(path, epoch).manifest, node, state, NAMING)
     return StateTable(
-        f"{manifest.kind} {manifest.epoch} of {manifest.pipeline}",
-        found.journal is not None,
-        manifest.max_parallelism,
+        kept.origin,
+        kept.is_pruned,
+        kept.max_parallelism,
         kept.columns,
         kept.keys if kept.kind == StateKind.KEYED else (),
-        tuple(part for handle in handles for part in handle.files),
+        tuple(part for handle in kept.handles for part in handle.files),
     )
 
 

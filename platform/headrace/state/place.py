@@ -6,12 +6,10 @@ thread and read by all.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
-from concurrent.futures import Future
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal, Protocol, TypeVar
-from weakref import WeakSet
+from typing import TYPE_CHECKING, Generic, Literal, Protocol, TypeVar
+from weakref import ref
 
 from headrace.core.errors import UserError
 
@@ -19,6 +17,7 @@ if TYPE_CHECKING:
     import polars as pl
 
 Made = TypeVar("Made")
+Made_co = TypeVar("Made_co", covariant=True)
 
 MAX_PARALLELISM = 128
 """The number of key groups, unless the pipeline says another one."""
@@ -47,14 +46,14 @@ class Budget:
 
     def __init__(self, limit_bytes: int | None = None) -> None:
         self.limit_bytes = limit_bytes
-        self._lock = threading.Lock()
-        self._accounts: WeakSet[Account] = WeakSet()
+        # changed by one call at a time, and copied by one: any thread may do both
+        self._accounts: dict[int, ref[Account]] = {}
 
     def account(self) -> Account:
         """One more account. It counts as long as somebody has it."""
         made = Account(self)
-        with self._lock:
-            self._accounts.add(made)
+        number = id(made)
+        self._accounts[number] = ref(made, lambda _: self._accounts.pop(number, None))
         return made
 
     @property
@@ -73,37 +72,50 @@ class Budget:
         return 0 if self.limit_bytes is None else max(0, self.memory_bytes - self.limit_bytes)
 
     def _all(self) -> list[Account]:
-        with self._lock:
-            return list(self._accounts)
+        return [account for each in list(self._accounts.values()) if (account := each()) is not None]
 
     def cache_bytes(self, most: int) -> int:
         """The bound of a step's cache that has at most `most` bytes."""
         return most if self.limit_bytes is None else min(most, self.limit_bytes // CACHE_SHARE)
 
 
-class Merges:
-    """Runs the merges of a slot, one at a time: in a thread of their own, or where they are started."""
+class Merging(Protocol[Made_co]):
+    """A merge that was started."""
 
-    def __init__(self, *, in_background: bool = False) -> None:
-        self._in_background = in_background
-        self._turn = threading.Lock()
+    def done(self) -> bool:
+        """Whether it has ended."""
+        ...
 
-    def start(self, merge: Callable[[], Made]) -> Future[Made]:
+    def result(self) -> Made_co:
+        """Waits for its end. Raises what it raised."""
+        ...
+
+
+class Merges(Protocol):
+    """Runs the merges of a slot."""
+
+    def start(self, merge: Callable[[], Made]) -> Merging[Made]:
         """Starts a merge, which must only read what it shares with its caller."""
-        merged: Future[Made] = Future()
+        ...
 
-        def run() -> None:
-            with self._turn:
-                try:
-                    merged.set_result(merge())
-                except BaseException as error:
-                    merged.set_exception(error)
 
-        if self._in_background:
-            threading.Thread(target=run, name="merge", daemon=True).start()
-        else:
-            run()
-        return merged
+class ImmediateMerges:
+    """Merges where they are started."""
+
+    def start(self, merge: Callable[[], Made]) -> Merging[Made]:
+        """Merges. Raises what the merge raises."""
+        return _Merged(merge())
+
+
+@dataclass(frozen=True, slots=True)
+class _Merged(Generic[Made]):
+    value: Made
+
+    def done(self) -> bool:
+        return True
+
+    def result(self) -> Made:
+        return self.value
 
 
 class RowFile(Protocol):
@@ -160,7 +172,7 @@ class StatePlace:
 
     max_parallelism: int = MAX_PARALLELISM
     budget: Budget = field(default_factory=Budget)
-    merges: Merges = field(default_factory=Merges)
+    merges: Merges = field(default_factory=ImmediateMerges)
     files: RowFiles | None = None
 
     def release_pages(self) -> None:

@@ -59,6 +59,10 @@ class RowGroup:
             return True
         return self.first[0] <= span[1] and span[0] <= self.last[0]
 
+    def can_hold(self, place: KeyPlace) -> bool:
+        """Whether it can hold rows of a key with this place."""
+        return self.first is None or self.last is None or self.first <= place <= self.last
+
     def lies_within(self, span: tuple[int, int]) -> bool:
         """Whether all of its rows belong to the key groups `span` (first, last)."""
         if self.first is None or self.last is None:

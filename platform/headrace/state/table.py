@@ -15,12 +15,11 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import Future
 from dataclasses import dataclass
 
 import polars as pl
 
-from headrace.state.place import MOVED_BYTES_MIN, StatePlace
+from headrace.state.place import MOVED_BYTES_MIN, Merging, StatePlace
 from headrace.state.row_groups import KeyOrder
 from headrace.state.runs import PART_ROWS_MAX, Merge, Part, Run, merged, part_of, rows_of
 from headrace.state.snapshot import Chunk, RestoredFrame
@@ -58,7 +57,7 @@ class Table:
         self._recent_rows = self._recent_bytes = 0
         self._runs: list[Run] = []
         self._is_merged = True
-        self._merging: _Merging | None = None
+        self._merging: _MergingRuns | None = None
         self._account = self._place.budget.account()
         self._made = self._place.budget.account()
         """What a merge has made so far: its thread writes it."""
@@ -199,7 +198,7 @@ class Table:
 
     def _merge_due(self) -> None:
         while True:
-            if self._merging is not None and (self._merging.result.done() or len(self._runs) > RUNS_MAX):
+            if self._merging is not None and (self._merging.merging.done() or len(self._runs) > RUNS_MAX):
                 self._finish_merge()
             if self._merging is not None or (first := due([run.rows for run in self._runs])) is None:
                 return
@@ -207,7 +206,7 @@ class Table:
 
     def _start_merge(self, first: int) -> None:
         runs = self._runs[first:]
-        self._merging = _Merging(first, len(runs), self._place.merges.start(lambda: self._merged(runs)))
+        self._merging = _MergingRuns(first, len(runs), self._place.merges.start(lambda: self._merged(runs)))
 
     def _merged(self, runs: Sequence[Run]) -> Run:
         """In the thread of merges, which shares with the table's thread what never changes."""
@@ -224,7 +223,7 @@ class Table:
         if self._merging is None:
             return
         merging, self._merging = self._merging, None
-        run = merging.result.result()
+        run = merging.merging.result()
         self._runs[merging.first : merging.first + merging.count] = [run]
         self._made.memory_bytes = 0
         self._is_merged = self._is_merged or (merging.first == 0 and len(self._runs) == 1)
@@ -264,12 +263,12 @@ class Table:
 
 
 @dataclass(frozen=True, slots=True)
-class _Merging:
-    """A merge that runs: of `count` runs from `first` on."""
+class _MergingRuns:
+    """A merge of `count` runs from `first` on."""
 
     first: int
     count: int
-    result: Future[Run]
+    merging: Merging[Run]
 
 
 def _gathered(frames: Iterable[RestoredFrame]) -> Iterator[RestoredFrame]:

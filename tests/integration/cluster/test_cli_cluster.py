@@ -230,6 +230,9 @@ def test_a_job_with_code_outlives_its_coordinator_and_an_upgrade_that_cannot_run
     following = start(["logs", third, "--follow"], cluster.folder)
     assert following.stdout is not None
     assert third in following.stdout.readline()
+    looked = [cluster.json("state", "list", "counting", "--fresh") for _ in range(2)]
+    assert [(each["kind"], each["job_id"]) for each in looked] == [("checkpoint", third)] * 2
+    assert looked[0]["epoch"] < looked[1]["epoch"], "each is a new one"
     path = cluster.json("stop", "counting", "--savepoint", "kept")["path"]
     followed = finish(following)
     assert (followed.code, followed.err) == (0, "")

@@ -37,6 +37,10 @@ def test_a_savepoint_of_a_running_job_that_was_moved(cluster: Cluster, flow: Flo
         done = cluster.headrace("savepoint", flow.job, "saved")
         assert done.code == 0, done.err
         cluster.wait_state(flow.job, "RUNNING")
+        looked = cluster.headrace("state", "read", flow.job, "--node", "per_key", "--fresh", "--json")
+        assert looked.code == 0, looked.err
+        assert {"window_start", "window_end"} < set(looked.json["columns"]), "as the step's output has them"
+        assert looked.json["rows_total"] > 0
         flow.stop()
 
     moved = cluster.folder / "moved"

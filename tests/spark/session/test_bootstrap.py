@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 import pytest
 
+from headrace.checkpoint.inspection.stored_state import chosen_state
 from headrace.checkpoint.savepoints.bootstrap import given_states, share_numbers
 from headrace.checkpoint.savepoints.savepoint import damage, find
-from headrace.checkpoint.savepoints.state_contents import chosen_state, rows_of
 from headrace.coordinator.job.job_state import JobState
 from headrace.core.errors import UserError
 from headrace.core.settings import Home
@@ -28,6 +28,7 @@ from headrace.spark.savepoints.bootstrapping import bootstrap, bootstrap_columns
 from headrace.spec.pipeline import Pipeline
 from headrace.spec.reading.read import pipeline_from_dict
 from support.patience import RUN_TIMES
+from support.storage.states import rows_of
 
 pytestmark = pytest.mark.turns(3, of="files")
 

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 import polars as pl
 import pytest
 
+from headrace.checkpoint.inspection.stored_state import chosen_state
 from headrace.checkpoint.job_folder.journal_store import JournalStore
 from headrace.checkpoint.savepoints.savepoint import find
-from headrace.checkpoint.savepoints.state_contents import chosen_state, rows_of
 from headrace.checkpoint.stores.opening import open_store
 from headrace.core.batch import TS
 from headrace.core.errors import ExternalError, UserError
@@ -25,6 +25,7 @@ from headrace.spark.state_source import KEY_GROUP, state_table, states
 from support.oracles.collector import Collected
 from support.storage.checkpoints import attempt, checkpoint, committed
 from support.storage.kept import savepoint_with, write_states
+from support.storage.states import rows_of
 
 pytestmark = pytest.mark.turns(3, of="files")
 

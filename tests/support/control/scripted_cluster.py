@@ -44,13 +44,16 @@ from headrace.client.output_models import (
     TransactionList,
 )
 from headrace.client.requests import SubmitRequest
+from headrace.client.state_models import StateList, StateQuery, StateRows
 from headrace.coordinator.dispatch.job_reference import NamedJob, find_job
 from headrace.coordinator.monitoring.exposition import metrics_text
 from headrace.coordinator.monitoring.values import JobValues
 from headrace.coordinator.rest.access.tokens import Tokens
 from headrace.coordinator.rest.app import rest_app
+from headrace.coordinator.rest.checkpoint_status import retained_checkpoints
 from headrace.coordinator.rest.server import KEEP_ALIVE_SECONDS
 from headrace.coordinator.rest.service import JobConflictError, JobNotFoundError
+from headrace.coordinator.rest.state_documents import state_list, state_rows
 from headrace.core.errors import Domain, HeadraceError, UserError
 from headrace.spec.reading.read import pipeline_from_dict
 from support.processes.running import wait_until
@@ -63,7 +66,7 @@ CHECKPOINT_PATH = "/c/3"
 
 @dataclass
 class ScriptedJob:
-    """One job: what was submitted, and how it stands."""
+    """One job: what was submitted, and how it stands. storage: its folder, for what is read from there."""
 
     request: SubmitRequest
     name: str
@@ -73,6 +76,7 @@ class ScriptedJob:
     savepoint: str | None = None
     alarm: str | None = None
     has_checkpoint: bool = True
+    storage: str | None = None
     log: list[str] = field(default_factory=list)
 
 
@@ -98,6 +102,7 @@ class ScriptedCluster:
         self.note: str | None = None
         """What operations are answered with beside their path."""
         self.held_s = 0.0
+        self.checkpoints_taken = 0
         self.before_status: Callable[[], None] = lambda: None
         """Called before each answer about a job's status."""
         self._operations: dict[str, _Operation] = {}
@@ -111,8 +116,14 @@ class ScriptedCluster:
         pipeline = pipeline_from_dict(request.file_form())
         if not request.allow_duplicate and any(self._runs(job, pipeline.name) for job in self.jobs_by_id.values()):
             raise JobConflictError(f"a job called {pipeline.name!r} runs", remedy="give --allow-duplicate")
-        job = f"{len(self.jobs_by_id):02x}{'a1' * 5}"
+        job = self.add(pipeline.name)
         self.jobs_by_id[job] = ScriptedJob(request, pipeline.name, pipeline.parallelism)
+        return job
+
+    def add(self, name: str) -> str:
+        """Adds a running job of this name; returns its id."""
+        job = f"{len(self.jobs_by_id):02x}{'a1' * 5}"
+        self.jobs_by_id[job] = ScriptedJob(SubmitRequest(pipeline={}), name, 1)
         return job
 
     async def resubmit(self, reference: str, from_savepoint: str, key: str | None = None) -> str:
@@ -161,6 +172,10 @@ class ScriptedCluster:
     async def savepoint(self, reference: str, directory: str | None) -> Trigger:
         return self._begin(reference, "savepoint", f"{directory or '/savepoints'}/savepoint-1", ("savepoint", None))
 
+    async def checkpoint(self, reference: str) -> Trigger:
+        self.checkpoints_taken += 1
+        return self._begin(reference, "checkpoint", None, ("savepoint", None))
+
     async def stop(
         self, reference: str, savepoint: str | None, *, drain: bool, within_ms: int | None = None
     ) -> Trigger:
@@ -194,13 +209,26 @@ class ScriptedCluster:
         )
 
     async def checkpoints(self, reference: str) -> tuple[CheckpointInfo, ...]:
-        self._id(reference)
+        storage = self._job(reference).storage
+        if storage is not None:
+            return retained_checkpoints(storage)
         return (
             CheckpointInfo(epoch=4, attempt=1, status="failed", failure="the disk is full", started_at=moment(0)),
             CheckpointInfo(
                 epoch=3, attempt=1, status="committed", completed_at=moment(STARTED_MS), duration_ms=12, bytes=3_000
             ),
         )
+
+    async def state(self, reference: str) -> StateList:
+        return state_list(self._storage(reference), STARTED_MS + 5_000)
+
+    async def state_rows(self, reference: str, query: StateQuery) -> StateRows:
+        return state_rows(self._storage(reference), query, STARTED_MS + 5_000)
+
+    def _storage(self, reference: str) -> str:
+        storage = self._job(reference).storage
+        assert storage is not None, "the test gives the job storage"
+        return storage
 
     async def exceptions(self, reference: str) -> tuple[ExceptionInfo, ...]:
         self._id(reference)

@@ -364,6 +364,8 @@ def _user_event(words: list[str]) -> on.Event:
     match words:
         case ["savepoint", request, folder]:
             return on.SavepointAsked(request, folder)
+        case ["checkpoint", request]:
+            return on.SavepointAsked(request, "")
         case ["stop", request, *options]:
             return _stop(request, options)
         case ["cancel", request]:

@@ -15,10 +15,11 @@ from headrace.core.errors import UserError
 from headrace.kernels.group.key_hash import key_hash
 from headrace.kernels.state import runs as kernel
 from headrace.state import row_groups, runs, table
-from headrace.state.place import Budget, Merges, RowFile, StatePlace
+from headrace.state.place import Budget, RowFile, StatePlace
 from headrace.state.snapshot import RestoredFrame, StoredFile, StoredRows
 from headrace.state.table import Table
 from headrace.worker.state.local_files import LocalFiles
+from headrace.worker.state.opened_place import BackgroundMerges
 
 KEYS = ["name", "number"]
 SCHEMA = {"name": pl.String(), "number": pl.Int64(), "sum": pl.Int64(), "most": pl.Int64()}
@@ -182,7 +183,7 @@ def test_a_table_in_local_files_has_the_same_rows(
         patched.setattr(table, "MOVED_BYTES_MIN", 0)
         patched.setattr(runs, "PART_ROWS_MAX", data.draw(st.integers(1, 8)))
         patched.setattr(runs, "_SAMPLED_ROWS", 1)
-        place = StatePlace(data.draw(st.sampled_from([1, 7, 128])), Budget(0), Merges(in_background=True), files)
+        place = StatePlace(data.draw(st.sampled_from([1, 7, 128])), Budget(0), BackgroundMerges(), files)
         kept = Table(KEYS, merge, place)
         for batch in added:
             kept.add(frame(batch), frames_max=data.draw(st.integers(1, 3)))
@@ -243,7 +244,7 @@ def test_a_merge_that_fails_fails_the_table() -> None:
     def broken(frames: Sequence[pl.DataFrame]) -> pl.DataFrame:
         raise ZeroDivisionError("of this merge")
 
-    kept = Table(["k"], broken, StatePlace(merges=Merges(in_background=True)))
+    kept = Table(["k"], broken, StatePlace(merges=BackgroundMerges()))
     with pytest.raises(ZeroDivisionError, match="of this merge"):
         for number in range(table.RUNS_MAX + 2):
             kept.add(pl.DataFrame({"k": [number]}), frames_max=1)

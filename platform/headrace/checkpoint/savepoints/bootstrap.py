@@ -29,6 +29,7 @@ from headrace.core.group_ranges import group_span
 from headrace.core.keygroups import key_groups
 from headrace.core.signals import TIME_MIN
 from headrace.core.source_state import SourceState, SplitState
+from headrace.core.step_definition import StepDefinition
 from headrace.operators.bootstrap.state import GivenState
 from headrace.operators.operator import OperatorConfig
 from headrace.plan.physical import PhysicalPlan, SourceSpec, StepSpec
@@ -52,6 +53,7 @@ class Bootstrap:
     positions    start positions of sources; others start as configured in the pipeline
     splits       source -> its splits as its enumerator resolves them now, for the sources in `positions`
     reached_ms   the watermark of the state (epoch ms); None: none yet
+    definitions  step -> what it computes from its state
     """
 
     plan: PhysicalPlan
@@ -62,6 +64,7 @@ class Bootstrap:
     positions: Positions = field(default_factory=dict)
     splits: Mapping[str, Sequence[Split]] = field(default_factory=dict)
     reached_ms: int | None = None
+    definitions: Mapping[str, StepDefinition] = field(default_factory=dict)
 
     @property
     def job(self) -> str:
@@ -187,6 +190,7 @@ def finish(boot: Bootstrap, handles: Iterable[StateHandle], store: ObjectStore) 
         states=tuple(sorted(handles, key=lambda each: (each.node, each.subtask, each.state))),
         sources=states,
         splits=splits,
+        definitions=dict(boot.definitions),
     )
     return write_savepoint(manifest, store.url)
 

@@ -27,7 +27,7 @@ def preview(
 ) -> None:
     """Show the first rows of a node. Reads the real sources; opens no sink and commits no offsets."""
     os.environ.setdefault("POLARS_MAX_THREADS", "1")
-    from headrace.local.comparison.row_text import json_row
+    from headrace.core.text.row_text import json_row
     from headrace.local.inspection.preview import preview as first_rows
     from headrace.local.pipeline_file import load_file
 
@@ -47,7 +47,7 @@ def preview(
 
 
 def _print_table(found: Preview) -> None:
-    from headrace.local.comparison.row_text import value_text
+    from headrace.core.text.row_text import value_text
 
     lines = [[field.name for field in found.schema], [field.type_text for field in found.schema]]
     lines += [[_cut(value_text(value)) for value in row] for row in found.rows.rows()]

@@ -13,7 +13,9 @@ from __future__ import annotations
 import asyncio
 import posixpath
 import time
+from collections.abc import Callable
 from functools import partial
+from typing import TypeVar
 
 from headrace import __version__
 from headrace.checkpoint.stores.opening import read_url
@@ -21,6 +23,7 @@ from headrace.client.cluster_models import ClusterInfo
 from headrace.client.figure_models import Bottleneck, JobFigures
 from headrace.client.models import CheckpointInfo, ExceptionInfo, JobStatus, JobSummary, LogLines, Trigger
 from headrace.client.requests import CodeArchive, SubmitRequest
+from headrace.client.state_models import StateList, StateQuery, StateRows
 from headrace.coordinator.dispatch.accepted_job import Request, Surroundings
 from headrace.coordinator.dispatch.job_output import JobOutput
 from headrace.coordinator.dispatch.job_reference import NamedJob, find_job
@@ -41,13 +44,15 @@ from headrace.coordinator.ledger.records import JobResult
 from headrace.coordinator.monitoring.exposition import metrics_text
 from headrace.coordinator.monitoring.values import ClusterValues
 from headrace.coordinator.output.job_handle import HeldJob, phase_of
-from headrace.coordinator.rest import checkpoint_status, job_figures, job_status, workers
+from headrace.coordinator.rest import checkpoint_status, job_figures, job_status, state_documents, workers
 from headrace.coordinator.rest.service import JobConflictError, JobNotFoundError
 from headrace.coordinator.store.job_store import JobStore
 from headrace.coordinator.store.ledger_store import LedgerReplacedError
 from headrace.coordinator.store.submission import JobSubmission
 from headrace.core.errors import HeadraceError, UserError
 from headrace.core.text.plural import plural
+
+T = TypeVar("T")
 
 ANSWER_PATIENCE_S = 2.0
 """How long, in seconds, a cancel of a job without a driver waits for the job store before it returns a trigger that is
@@ -159,11 +164,24 @@ class Dispatcher:
     async def checkpoints(self, reference: str) -> tuple[CheckpointInfo, ...]:
         """Returns the job's checkpoints, newest first: those of its journal, and those that its driver triggered."""
         known = self._known(reference)
-        look = partial(checkpoint_status.retained_checkpoints, known.submission.storage)
+        retained = await self._stored(known, checkpoint_status.retained_checkpoints)
+        log = known.checkpoints if known.driver is None else known.driver.checkpoints
+        return checkpoint_status.with_log(retained, log, self._clock.now_ms())
+
+    async def state(self, reference: str) -> StateList:
+        """Returns the job's states."""
+        read = partial(state_documents.state_list, now_ms=self._clock.now_ms())
+        return await self._stored(self._known(reference), read)
+
+    async def state_rows(self, reference: str, query: StateQuery) -> StateRows:
+        """Returns rows of the state of a node."""
+        read = partial(state_documents.state_rows, query=query, now_ms=self._clock.now_ms())
+        return await self._stored(self._known(reference), read)
+
+    async def _stored(self, known: KnownJob, read: Callable[[str], T]) -> T:
+        """Reads a job's storage, by its URL."""
         try:
-            retained = await known.storage.ask(look)
-            log = known.checkpoints if known.driver is None else known.driver.checkpoints
-            return checkpoint_status.with_log(retained, log, self._clock.now_ms())
+            return await known.storage.ask(partial(read, known.submission.storage))
         finally:
             self._shell.let_go_of_storage(known)
 
@@ -225,6 +243,13 @@ class Dispatcher:
         folder = self._shell.savepoint_folder(driver, directory)
         driver.post(machine_events.SavepointAsked(trigger.trigger_id, folder))
         return await self._kept(trigger)
+
+    async def checkpoint(self, reference: str) -> Trigger:
+        """Requests a checkpoint from the job's driver."""
+        driver = self._driver(reference)
+        trigger = self._triggers.begin(driver.job, "checkpoint")
+        driver.post(machine_events.SavepointAsked(trigger.trigger_id, ""))
+        return trigger
 
     async def stop(
         self, reference: str, savepoint: str | None, *, drain: bool, within_ms: int | None = None

@@ -1,5 +1,6 @@
 """Triggers: long operations that users requested, and that clients poll until they have completed or failed. Bounded,
-in memory, in the event loop. All but audits are in the ledger, too (`kept`), so that the next coordinator knows them.
+in memory, in the event loop. All but audits and checkpoints are in the ledger, too (`kept`), so that the next
+coordinator knows them.
 
 The next coordinator continues (`resumed`) or ends (`outcome`) the operations of an earlier one:
 
@@ -32,12 +33,12 @@ STOP_LEFT_LEAST_MS = 1_000
 _ENDS = {"stop": "FINISHED", "cancel": "CANCELED"}
 """Operation -> the end of a job with which it has succeeded."""
 
-Kind = Literal["savepoint", "stop", "cancel", "rescale", "audit"]
+Kind = Literal["savepoint", "checkpoint", "stop", "cancel", "rescale", "audit"]
 
 
 @dataclass(frozen=True, slots=True)
 class _Operation:
-    """trigger: as clients see it; kept: as the ledger has it, None for an audit."""
+    """trigger: as clients see it; kept: as the ledger has it, None for an audit or a checkpoint."""
 
     trigger: Trigger
     kept: TriggerKept | None
@@ -52,10 +53,12 @@ class Triggers:
     def begin(self, job: str, kind: Kind, *, directory: str | None = None, drain: bool = False) -> Trigger:
         """Adds an operation in progress, and drops the oldest ones beyond the bound. directory, drain: of a stop."""
         trigger = Trigger(trigger_id=secrets.token_hex(8), job_id=job, kind=kind)
-        kept = None
-        if kind != "audit":
-            name = trigger.trigger_id
-            kept = TriggerKept(trigger=name, job=job, operation=kind, directory=directory, drain=drain)
+        name = trigger.trigger_id
+        match kind:
+            case "audit" | "checkpoint":
+                kept = None
+            case _:
+                kept = TriggerKept(trigger=name, job=job, operation=kind, directory=directory, drain=drain)
         self._add(_Operation(trigger, kept))
         return trigger
 
@@ -91,7 +94,8 @@ class Triggers:
         self._known[trigger_id] = _Operation(operation.trigger.model_copy(update=update), kept)
 
     def kept(self, trigger_id: str) -> TriggerKept | None:
-        """Returns the operation as the ledger should have it; None: it is an audit, or was dropped."""
+        """Returns the operation as the ledger should have it; None: the ledger has none of its kind, or it was
+        dropped."""
         operation = self._known.get(trigger_id)
         return None if operation is None else operation.kept
 
@@ -118,7 +122,7 @@ class Triggers:
         if operation is None or operation.trigger.job_id != job:
             raise JobNotFoundError(
                 f"job {job} has no operation {trigger_id!r}",
-                remedy="it is an old one, or an audit that a restarted coordinator does not know: look at the job",
+                remedy="it is an old one, or one that a restarted coordinator does not know: look at the job",
             )
         return operation.trigger
 

@@ -252,7 +252,7 @@ class SavepointFailed:
 
 @dataclass(frozen=True, slots=True)
 class SavepointAsked:
-    """The user requests a savepoint in `folder` (a new URL)."""
+    """The user requests a savepoint in `folder` (a new URL), or with an empty `folder` a checkpoint."""
 
     request: str
     folder: str

@@ -51,6 +51,7 @@ from headrace.client.requests import (
     StopRequest,
     SubmitRequest,
 )
+from headrace.client.state_models import ROWS_MAX, StateList, StateQuery, StateRows
 from headrace.coordinator.monitoring.exposition import MEDIA_TYPE
 from headrace.coordinator.rest.access.tokens import Tokens, denial
 from headrace.coordinator.rest.service import ClusterService, JobConflictError, JobNotFoundError, OutputService
@@ -156,6 +157,11 @@ def _operations(service: ClusterService) -> APIRouter:
         """Take a savepoint."""
         return await service.savepoint(job, body.directory)
 
+    @router.post("/jobs/{job}/checkpoints", operation_id="checkpoint", status_code=ACCEPTED)
+    async def checkpoint(job: str) -> Trigger:
+        """Take a checkpoint now."""
+        return await service.checkpoint(job)
+
     @router.post("/jobs/{job}/stop", operation_id="stop", status_code=ACCEPTED)
     async def stop(job: str, body: StopRequest) -> Trigger:
         """Stop with a last checkpoint or savepoint, from which the job can be continued."""
@@ -186,6 +192,23 @@ def _history(service: ClusterService) -> APIRouter:
     async def checkpoints(job: str) -> CheckpointList:
         """Checkpoints, newest first."""
         return CheckpointList(checkpoints=await service.checkpoints(job))
+
+    @router.get("/jobs/{job}/state", operation_id="state")
+    async def state(job: str) -> StateList:
+        """The states of a job as of its newest complete checkpoint."""
+        return await service.state(job)
+
+    @router.get("/jobs/{job}/state/{node}", operation_id="state_rows")
+    async def state_rows(
+        job: str,
+        node: str,
+        *,
+        state: Annotated[str | None, Query(description="its rows as they are kept; default: the step's output")] = None,
+        key: Annotated[list[str] | None, Query(description="COLUMN=VALUE of the key, or of a part of it")] = None,
+        rows: Annotated[int, Query(ge=1, le=ROWS_MAX)] = 100,
+    ) -> StateRows:
+        """Rows of the state of a step or source: those of a key, or the first ones."""
+        return await service.state_rows(job, StateQuery(node, state, tuple(key or ()), rows))
 
     @router.get("/jobs/{job}/exceptions", operation_id="exceptions")
     async def exceptions(job: str) -> ExceptionList:

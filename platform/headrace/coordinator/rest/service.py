@@ -22,6 +22,7 @@ from headrace.client.output_models import (
     TransactionList,
 )
 from headrace.client.requests import SubmitRequest
+from headrace.client.state_models import StateList, StateQuery, StateRows
 from headrace.core.errors import UserError
 
 
@@ -66,6 +67,10 @@ class ClusterService(Protocol):
         """Takes a savepoint under this folder, or in the coordinator's default folder."""
         ...
 
+    async def checkpoint(self, reference: str) -> Trigger:
+        """Takes a checkpoint now. A coordinator that follows does not know the trigger."""
+        ...
+
     async def stop(
         self, reference: str, savepoint: str | None, *, drain: bool, within_ms: int | None = None
     ) -> Trigger:
@@ -92,6 +97,14 @@ class ClusterService(Protocol):
 
     async def checkpoints(self, reference: str) -> tuple[CheckpointInfo, ...]:
         """Returns the job's checkpoints, newest first."""
+        ...
+
+    async def state(self, reference: str) -> StateList:
+        """Returns the job's states, as of its newest complete checkpoint. Raises JobConflictError if it has none."""
+        ...
+
+    async def state_rows(self, reference: str, query: StateQuery) -> StateRows:
+        """Returns rows of the state of a node, as of the same checkpoint."""
         ...
 
     async def exceptions(self, reference: str) -> tuple[ExceptionInfo, ...]:

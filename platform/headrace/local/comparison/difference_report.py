@@ -9,9 +9,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
+from headrace.core.text.row_text import json_row, row_text, value_text
 from headrace.local.comparison.row_diff import RowDiff, diff_rows
 from headrace.local.comparison.row_equality import RowsCompared
-from headrace.local.comparison.row_text import json_row, row_text, value_text
 
 LineKind = Literal["changed", "missing", "extra"]
 """The kind of row that a line shows."""

@@ -16,7 +16,7 @@ import orjson
 import polars as pl
 
 from headrace.core.batch import OP, visible_columns
-from headrace.local.comparison.row_text import json_row
+from headrace.core.text.row_text import json_row
 from headrace.local.engine.collect_sink import CollectSink
 from headrace.local.engine.compile import compile_loaded, compile_pipeline
 from headrace.local.engine.job import JobOptions, JobState, LocalJob, Progress

@@ -10,7 +10,7 @@ import csv
 import io
 import json
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
@@ -21,7 +21,8 @@ import polars as pl
 from headrace.core.errors import UserError
 from headrace.core.files.matching_files import matching_files
 from headrace.core.files.unpacked_file import SUFFIXES, UnpackedFile
-from headrace.core.types import TIMESTAMP, DataType, Decimal, Field, ListOf, Primitive, Schema, Struct, Timestamp
+from headrace.core.polars_types import type_of
+from headrace.core.types import Field, Schema, Timestamp
 from headrace.formats.json.unreadable import readable
 from headrace.local.inspection.disorder import measured, time_ms
 from headrace.local.inspection.infer import Inferred, infer_rows, infer_texts, suggested_time, text_value
@@ -132,7 +133,7 @@ def _of_parquet(path: Path, rows_max: int) -> Inferred:
     notes: dict[str, str] = {}
     fields = []
     for name, column in rows.to_dict().items():
-        dtype = _type_of(column.dtype)
+        dtype = type_of(column.dtype)
         if dtype is None:
             notes[name] = f"left out: headrace has no type for {column.dtype}"
         else:
@@ -141,35 +142,6 @@ def _of_parquet(path: Path, rows_max: int) -> Inferred:
     inferred = Inferred(schema, notes, suggested_time(schema), rows.height)
     times = [] if inferred.time is None else rows.select(inferred.time).to_dicts()
     return _with_disorder(inferred, [0] * len(times), times)
-
-
-_PLAIN: tuple[tuple[Callable[[pl.DataType], bool], DataType], ...] = (
-    (lambda t: t == pl.Boolean, Primitive.BOOL),
-    (lambda t: t in (pl.Int8, pl.Int16, pl.Int32, pl.UInt8, pl.UInt16), Primitive.INT32),
-    (lambda t: t in (pl.Int64, pl.UInt32), Primitive.INT64),
-    (lambda t: t == pl.Float32, Primitive.FLOAT32),
-    (lambda t: t == pl.Float64, Primitive.FLOAT64),
-    (lambda t: t == pl.String or isinstance(t, pl.Categorical | pl.Enum), Primitive.STRING),
-    (lambda t: t == pl.Binary, Primitive.BINARY),
-    (lambda t: t == pl.Date, Primitive.DATE),
-    (lambda t: isinstance(t, pl.Datetime), TIMESTAMP),
-)
-
-
-def _type_of(dtype: pl.DataType) -> DataType | None:
-    """Returns headrace's type for one of polars, or None."""
-    match dtype:
-        case pl.Decimal():
-            return Decimal(dtype.precision or 38, dtype.scale)
-        case pl.List():
-            inner = _type_of(dtype.inner)  # type: ignore[arg-type]
-            return None if inner is None else ListOf(inner)
-        case pl.Struct():
-            fields = [(item.name, _type_of(item.dtype)) for item in dtype.fields]  # type: ignore[arg-type]
-            known = tuple(Field(name, inner) for name, inner in fields if inner is not None)
-            return Struct(known) if known and len(known) == len(fields) else None
-        case _:
-            return next((ours for fits, ours in _PLAIN if fits(dtype)), None)
 
 
 def _first_file(target: str) -> Path:

@@ -19,6 +19,7 @@ from headrace.client.cluster_models import ClusterInfo
 from headrace.client.figure_models import Bottleneck, JobFigures
 from headrace.client.models import CheckpointInfo, ExceptionInfo, JobStatus, JobSummary, LogLines, Trigger
 from headrace.client.requests import SubmitRequest
+from headrace.client.state_models import StateList, StateQuery, StateRows
 from headrace.coordinator.dispatch.job_output import JobOutput
 from headrace.coordinator.dispatch.job_reference import NamedJob, find_job
 from headrace.coordinator.dispatch.known_job import (
@@ -36,7 +37,7 @@ from headrace.coordinator.job import events as on
 from headrace.coordinator.monitoring.exposition import metrics_text
 from headrace.coordinator.output.job_handle import HeldJob
 from headrace.coordinator.output.transaction_safety import Phase
-from headrace.coordinator.rest import checkpoint_status, job_status
+from headrace.coordinator.rest import checkpoint_status, job_status, state_documents
 from headrace.coordinator.rest.service import JobConflictError, JobNotFoundError
 from headrace.coordinator.rest.workers import worker_infos
 from headrace.core.clock import SystemClock
@@ -117,6 +118,17 @@ class RunService:
         retained = await self._blocking(partial(checkpoint_status.retained_checkpoints, self._run.storage))
         return checkpoint_status.with_log(retained, self._driver.checkpoints, self._clock.now_ms())
 
+    async def state(self, reference: str) -> StateList:
+        """Returns the run's states."""
+        self._require(reference)
+        return await self._blocking(partial(state_documents.state_list, self._run.storage, now_ms=self._clock.now_ms()))
+
+    async def state_rows(self, reference: str, query: StateQuery) -> StateRows:
+        """Returns rows of the state of a node."""
+        self._require(reference)
+        read = partial(state_documents.state_rows, self._run.storage, query, now_ms=self._clock.now_ms())
+        return await self._blocking(read)
+
     async def exceptions(self, reference: str) -> tuple[ExceptionInfo, ...]:
         """Returns the run's failures, newest first."""
         self._require(reference)
@@ -162,6 +174,12 @@ class RunService:
         trigger = self._triggers.begin(self._require(reference), "savepoint")
         folder = savepoint_folder(self._driver, directory, str(self._run.home.checkpoints))
         self._driver.post(on.SavepointAsked(trigger.trigger_id, folder))
+        return trigger
+
+    async def checkpoint(self, reference: str) -> Trigger:
+        """Requests a checkpoint."""
+        trigger = self._triggers.begin(self._require(reference), "checkpoint")
+        self._driver.post(on.SavepointAsked(trigger.trigger_id, ""))
         return trigger
 
     async def stop(

@@ -137,14 +137,28 @@ class RunningAggregate:
         if wanted:
             self._add(self._earlier.take(wanted))
 
+    def emit_all(self, out: Collector) -> None:
+        """Emits the values of every key, in order of the keys."""
+        parts = [table.frames() for table in self._tables]
+        if not parts[0]:
+            return
+        merged = self._folded(parts)
+        if LATEST not in merged.columns:
+            # a savepoint of supplied values may have no time
+            merged = merged.with_columns(pl.lit(None, dtype=pl.Int64).alias(LATEST))
+        self._results.emit((merged.sort(self._keys) if self._keys else merged).rename({LATEST: TS}), out)
+
     def close(self) -> None:
         """Does nothing: all state is in memory."""
 
     def _merged(self, touched: pl.DataFrame) -> pl.DataFrame:
         """The merged groups of the touched keys."""
-        frames = self._tables[0].get(touched)
-        for table, values in zip(self._tables[1:], self._layout.values, strict=True):
-            found = table.get(touched)
+        return self._folded([table.get(touched) for table in self._tables])
+
+    def _folded(self, parts: Sequence[list[pl.DataFrame]]) -> pl.DataFrame:
+        """One row per group from the frames of all parts."""
+        frames = parts[0]
+        for values, found in zip(self._layout.values, parts[1:], strict=True):
             if found:
                 frames += values.fold(values.merge(found, self._keys), self._keys)
         return self._layout.merge(frames, self._keys)

@@ -123,6 +123,15 @@ class Cumulate:
 Window = Tumbling | Sliding | Cumulate
 
 
+def window_of(definition: str) -> Window:
+    """The window of a definition (`definition()` of it)."""
+    kind, size, *between, offset, timezone = definition.removesuffix(WALL_CLOCK).split()
+    if kind == "tumbling":
+        return Tumbling(int(size), int(offset), timezone)
+    every = int(between[1])
+    return (Sliding if kind == "sliding" else Cumulate)(int(size), every, int(offset), timezone)
+
+
 def window_words(window: Window) -> str:
     """The window for readers of a plan: `sliding 1h every 10m in Europe/Berlin`."""
     text = f"{type(window).__name__.lower()} {duration_text(window.size_ms)}"

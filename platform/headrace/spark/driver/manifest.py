@@ -91,6 +91,7 @@ def manifest_of(cut: CutFacts, plan: PhysicalPlan, reports: Sequence[TaskReport]
         splits=dict(cut.splits),
         counters=total_counters([cut.counted, *(report.document.counters for report in reports)]),
         committables=committables_of(reports, cut.epoch),
+        definitions=dict(facts.definitions),
         drained=cut.closed and bool(facts.timed),
         final=cut.last,
     )

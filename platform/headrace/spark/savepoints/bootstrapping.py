@@ -131,6 +131,7 @@ def _boot(model: Pipeline, positions: Positions, reached: datetime | None) -> Bo
         positions=positions,
         splits={name: _splits(plan, name, own) for name, own in positions.items()},
         reached_ms=None if reached is None else (reached - _EPOCH) // timedelta(milliseconds=1) - 1,
+        definitions=facts.definitions,
     )
 
 

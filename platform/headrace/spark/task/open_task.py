@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from headrace.checkpoint.manifest import FilePart, StateHandle, SubtaskDocument
+from headrace.checkpoint.part_reader import ReadRange
 from headrace.checkpoint.paths import state_path
 from headrace.checkpoint.stores.opening import open_folder, open_store, read_url_range
 from headrace.checkpoint.stores.store import ObjectStore
@@ -33,7 +34,7 @@ from headrace.spark.task.output.staging_end import CheckedSink, StagedSink, open
 from headrace.state.place import StatePlace
 from headrace.state.snapshot import Chunk, RestoredFrame, RestoredStates, StateSnapshot
 from headrace.worker.control import SubtaskSnapshot
-from headrace.worker.state.restore import NodeStates, ReadRange, checked_rows, restored_states
+from headrace.worker.state.restore import NodeStates, checked_rows, restored_states
 from headrace.worker.state.snapshots import SubtaskSnapshots
 from headrace.worker.state.state_files import write_whole
 from headrace.worker.task.build import ChainBuilder, SubtaskContext

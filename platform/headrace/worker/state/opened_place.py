@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import os
 import tempfile
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future
 from contextlib import suppress
 from pathlib import Path
 
 from headrace.core.settings import SLOTS_VARIABLE
-from headrace.state.place import Budget, Merges, StatePlace, StateTerms
+from headrace.state.place import Budget, Made, StatePlace, StateTerms
 from headrace.worker.state.local_files import LocalFiles
 
 FOLDER_VARIABLE = "HEADRACE_STATE_DIR"
@@ -22,7 +25,7 @@ _LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_b
 
 def opened_place(terms: StateTerms, max_parallelism: int) -> StatePlace:
     """The place of a slot's state. Raises UserError if its folder cannot be used."""
-    merges = Merges(in_background=True)
+    merges = BackgroundMerges()
     if terms.backend == "memory":
         return StatePlace(max_parallelism, Budget(terms.memory_bytes), merges)
     limit = terms.memory_bytes
@@ -30,6 +33,26 @@ def opened_place(terms: StateTerms, max_parallelism: int) -> StatePlace:
         limit = max(BUDGET_BYTES_MIN, memory_bytes() // _MEMORY_SHARE // int(os.environ.get(SLOTS_VARIABLE, "1")))
     folder = terms.folder or os.environ.get(FOLDER_VARIABLE) or tempfile.gettempdir()
     return StatePlace(max_parallelism, Budget(limit), merges, LocalFiles(Path(folder)))
+
+
+class BackgroundMerges:
+    """Runs the merges of a slot in threads, one at a time, so that they do not delay the steps."""
+
+    def __init__(self) -> None:
+        self._turn = threading.Lock()
+
+    def start(self, merge: Callable[[], Made]) -> Future[Made]:
+        """Starts a merge. Its result is what `merge` returns, or raises."""
+        merged: Future[Made] = Future()
+        threading.Thread(target=self._run, args=(merge, merged), name="merge", daemon=True).start()
+        return merged
+
+    def _run(self, merge: Callable[[], Made], merged: Future[Made]) -> None:
+        with self._turn:
+            try:
+                merged.set_result(merge())
+            except BaseException as error:
+                merged.set_exception(error)
 
 
 def memory_bytes() -> int:

@@ -19,6 +19,7 @@ from headrace.core.errors import ExternalError, InternalError, InvalidPipelineEr
 from support.control.scripted_cluster import AUTHORIZED, METRICS_TOKEN, TOKEN, ScriptedCluster, serving
 from support.processes.running import WAIT_SECONDS
 from support.repository import ROOT
+from support.storage.cuts import job_folder, sales
 
 JSON = {"Content-Type": "application/json"}
 PIPELINE: dict[str, Any] = {
@@ -96,6 +97,31 @@ def test_the_life_of_a_job_in_documents(http: httpx.Client) -> None:
     assert again.json()["domain"] == "user"
 
 
+def test_the_state_of_a_job(
+    http: httpx.Client, stranger: httpx.Client, cluster: ScriptedCluster, tmp_path: Path
+) -> None:
+    job = cluster.add("tills")
+    cluster.jobs_by_id[job].storage = str(tmp_path)
+    for path in ("state", "state/totals"):
+        early = http.get(f"/v1/jobs/{job}/{path}")
+        assert (early.status_code, early.json()["message"]) == (409, "the job has no complete checkpoint yet")
+        assert stranger.get(f"/v1/jobs/{job}/{path}").status_code == 401
+    job_folder(tmp_path, sales(600))
+    listed = http.get(f"/v1/jobs/{job}/state").json()
+    assert {each["state"] for each in listed["states"] if each["node"] == "hourly"} == {"windows", "time"}
+    assert (listed["epoch"], listed["age_ms"], listed["steps"]) == (5, 5_000, ["hourly", "totals"])
+    assert listed["positions"][0] == {
+        "source": "sales", "topic": "sales", "partition": 0, "position": 200, "finished": False,
+    }  # fmt: skip
+    one = http.get(f"/v1/jobs/{job}/state/totals", params={"key": ["shop=south", "till=7"]}).json()
+    assert (one["state"], one["keys"], one["more"], len(one["rows"])) == (None, ["shop", "till"], False, 1)
+    assert (one["rows"][0]["n"], one["columns"]["n"]) == (8, "Int64")
+    kept = http.get(f"/v1/jobs/{job}/state/totals", params={"state": "groups", "rows": 3}).json()
+    assert (kept["state"], kept["more"], len(kept["rows"])) == ("groups", True, 3)
+    refused = http.get(f"/v1/jobs/{job}/state/totals", params={"key": "shops=1"})
+    assert (refused.status_code, refused.json()["remedy"]) == (400, "did you mean 'shop'? key columns: shop, till")
+
+
 def test_a_status_without_subtasks(http: httpx.Client, cluster: ScriptedCluster) -> None:
     job = submitted(http)
     (whole,) = http.get(f"/v1/jobs/{job}").json()["nodes"]
@@ -126,6 +152,7 @@ def test_the_rest_of_the_routes(http: httpx.Client, cluster: ScriptedCluster) ->
     assert [each["epoch"] for each in http.get(f"/v1/jobs/{job}/checkpoints").json()["checkpoints"]] == [4, 3]
     assert http.get(f"/v1/jobs/{job}/exceptions").json()["exceptions"][0]["place"] == "t/0/7"
     assert http.post(f"/v1/jobs/{job}/savepoints", json={}).json()["kind"] == "savepoint"
+    assert http.post(f"/v1/jobs/{job}/checkpoints", headers=JSON).json()["kind"] == "checkpoint"
     assert http.post(f"/v1/jobs/{job}/rescale", json={"parallelism": 3}).json()["kind"] == "rescale"
     assert http.get("/v1/cluster").json()["workers"][0]["worker"] == "worker-1"
     stacks = http.post("/v1/workers/worker-1/stacks", headers=JSON).json()

@@ -6,8 +6,8 @@ import polars as pl
 from hypothesis import given
 from hypothesis import strategies as st
 
+from headrace.core.text.row_text import json_row, row_text
 from headrace.local.comparison.row_diff import diff_rows
-from headrace.local.comparison.row_text import json_row, row_text
 
 SCHEMA = {"k": pl.String, "a": pl.Int64, "b": pl.Float64}
 

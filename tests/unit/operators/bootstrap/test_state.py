@@ -10,17 +10,19 @@ from decimal import Decimal
 
 import polars as pl
 import pytest
+from pydantic import TypeAdapter
 
 from headrace.core.batch import O_INDEX, O_MAJOR, O_MINOR, O_NODE, O_TEXT, TS, WM
 from headrace.core.errors import UserError
-from headrace.core.signals import TIME_MIN
+from headrace.core.signals import TIME_MAX, TIME_MIN
+from headrace.core.step_definition import StepDefinition
 from headrace.core.types import schema_of
 from headrace.operators.aggregate import AggregateConfig
 from headrace.operators.bootstrap.state import GivenState
 from headrace.operators.operator import Operator
 from headrace.operators.window.assigner import windows_of
 from headrace.operators.window.definitions import Cumulate, Sliding, Tumbling, Window
-from headrace.state.snapshot import Chunk
+from headrace.state.snapshot import Chunk, RestoredFrame
 from support.oracles.collector import Collected
 from support.oracles.restoring import as_restored
 
@@ -202,6 +204,36 @@ def test_going_on_from_values_is_going_on(
         operator.on_batch(batch(after, 100), collected)
         operator.on_watermark(10**9, collected)
     assert other_out.frame.sort(pl.all()).equals(out.frame.sort(pl.all()))
+
+
+@pytest.mark.parametrize("aggregates", [AGGREGATES, DEEP], ids=["values", "deep"])
+@pytest.mark.parametrize("window", WINDOWS, ids=lambda window: "running" if window is None else window.definition())
+def test_a_definition_reads_state_as_the_rows_of_the_step(
+    window: Window | None, aggregates: Sequence[tuple[str, str]]
+) -> None:
+    made, rows = config(window, aggregates), drawn(random.Random(1))
+    operator, out = made.open(), Collected()
+    operator.on_batch(batch(rows[: len(rows) // 2]), out)
+    operator.on_batch(batch(rows[len(rows) // 2 :], 100), out)
+    snapshots = operator.snapshot()
+    operator.on_watermark(TIME_MAX, out)
+    names = made.output().names
+    key = [*made.keys, *(name for name in names if name.startswith("window_"))]
+    expected = out.frame.select(names).unique(key, keep="last", maintain_order=True)
+
+    stored = TypeAdapter(StepDefinition)
+    definition = stored.validate_json(stored.dump_json(made.definition()))
+    step, found = AggregateConfig.defined("step", definition), Collected()
+    step.emit_state({state.name: [RestoredFrame(chunk.frame) for chunk in state.chunks] for state in snapshots}, found)
+
+    assert step.output() == made.output()
+    assert found.frame.select(names).sort(key).equals(expected.sort(key))
+
+
+def test_a_definition_has_the_columns_that_are_read() -> None:
+    aggregates = (("some", "count(amount) filter (where price > 5)"),)
+    definition = replace(config(None, aggregates), keys=("shop",)).definition()
+    assert definition.input == {"shop": "string", "amount": "int64", "price": "float64"}
 
 
 def test_the_columns_are_named_for_people() -> None:

@@ -10,8 +10,8 @@ import polars as pl
 import pytest
 from polars.testing import assert_frame_equal
 
+from headrace.checkpoint.inspection.stored_state import states_of
 from headrace.checkpoint.savepoints.savepoint import find
-from headrace.checkpoint.savepoints.state_contents import rows_of, states_of
 from headrace.checkpoint.stores.opening import open_store
 from headrace.core.clock import SystemClock
 from headrace.execution.planning import JobPlans
@@ -22,6 +22,7 @@ from headrace.spark.task.output import outlets
 from headrace.spark.task.output.staging_end import read_staged
 from headrace.spec.reading.load import load_text
 from support.spark.local_exchange import LocalExchange
+from support.storage.states import rows_of
 
 PIPELINE = """
 name: shares

@@ -103,5 +103,6 @@ class Running(Live):
 
     def _drop_waiting(self, job: Job, reason: str) -> None:
         for waiting in self._savepoints:
-            job.do(Answer(waiting.request, failure=Failure(f"no savepoint: {reason}", Domain.EXTERNAL, retry=True)))
+            text = f"no {'savepoint' if waiting.folder else 'checkpoint'}: {reason}"
+            job.do(Answer(waiting.request, failure=Failure(text, Domain.EXTERNAL, retry=True)))
         self._savepoints.clear()

@@ -274,7 +274,7 @@ class Live:
     def _done(self, job: Job, now_ms: int) -> Next:
         pending = self.attempt.epochs.done(now_ms)
         if pending.request is not None:
-            job.do(Answer(pending.request, path=pending.folder))
+            job.do(Answer(pending.request, path=pending.folder or None))
         return self.after(job, pending, now_ms)
 
     def _on_savepoint_failed(self, job: Job, epoch: int, failure: Failure, now_ms: int) -> Next:
@@ -333,6 +333,7 @@ def manifest_of(
         committables=committables,
         transactions=with_successors(job.names, committables),
         output=with_output(job.output, committables),
+        definitions=dict(facts.definitions),
         drained=pending.drain or (pending.final and bool(facts.timed) and not job.config.keeps_time_open),
         final=pending.final,
     )
