@@ -16,7 +16,7 @@ from headrace.connect.sink import Committable
 from headrace.connect.source import Split, SplitId
 from headrace.core.errors import UserError
 from headrace.core.source_state import SourceState
-from headrace.operators.step_definition import StepDefinition
+from headrace.core.step_definition import StepDefinition
 
 FORMAT = 1
 """Version of the documents, the only one so far. `require_format` rejects a greater one."""

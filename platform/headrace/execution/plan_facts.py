@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from headrace.operators.step_definition import StepDefinition
+from headrace.core.step_definition import StepDefinition
 
 
 @dataclass(frozen=True, slots=True)

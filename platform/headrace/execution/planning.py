@@ -6,9 +6,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
+from headrace.core.step_definition import StepDefinition
 from headrace.core.text.concealment import Concealment
 from headrace.execution.plan_facts import PlanFacts
-from headrace.operators.step_definition import StepDefinition
 from headrace.plan.chaining import plan_physical
 from headrace.plan.contexts import sink_context
 from headrace.plan.explain import plan_dict

@@ -11,12 +11,12 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar, Literal, Self
 
 from headrace.core.config import duration_text
+from headrace.core.step_definition import StepDefinition
 from headrace.core.types import Field, Schema, polars_type, schema_of
 from headrace.expr.compiled import CompiledAggregate, all_calls
 from headrace.expr.compiler import compile_aggregates
 from headrace.operators.aggregation.combining import Combiner
 from headrace.operators.operator import LATE, Collector, InputNeeds, OnError, Operator, OperatorConfig
-from headrace.operators.step_definition import StepDefinition
 from headrace.operators.window.definitions import WINDOW_COLUMNS, Window, window_of, window_words
 
 if TYPE_CHECKING:

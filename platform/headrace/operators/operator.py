@@ -24,12 +24,12 @@ from headrace.core.errors import UserError, did_you_mean
 if TYPE_CHECKING:
     import polars as pl
 
+    from headrace.core.step_definition import StepDefinition
     from headrace.core.types import Field, Schema
     from headrace.expr.compiled import CompiledScalar
     from headrace.operators.aggregation.combining import Combiner
     from headrace.operators.bootstrap.state import GivenState
     from headrace.operators.state_shape import StateShape
-    from headrace.operators.step_definition import StepDefinition
     from headrace.state.snapshot import RestoredStates, StateSnapshot
 
 LATE = "late"

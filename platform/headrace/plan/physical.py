@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from headrace.connect.format import FormatConfig
 from headrace.connect.sink import CheckpointTerms, SinkConfig
 from headrace.connect.source import SourceConfig
+from headrace.core.step_definition import StepDefinition
 from headrace.core.types import Schema
 from headrace.operators.operator import OnError, OperatorConfig
-from headrace.operators.step_definition import StepDefinition
 from headrace.plan.partitioning import Hash, Partitioning
 
 

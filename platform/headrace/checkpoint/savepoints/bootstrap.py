@@ -29,9 +29,9 @@ from headrace.core.group_ranges import group_span
 from headrace.core.keygroups import key_groups
 from headrace.core.signals import TIME_MIN
 from headrace.core.source_state import SourceState, SplitState
+from headrace.core.step_definition import StepDefinition
 from headrace.operators.bootstrap.state import GivenState
 from headrace.operators.operator import OperatorConfig
-from headrace.operators.step_definition import StepDefinition
 from headrace.plan.physical import PhysicalPlan, SourceSpec, StepSpec
 from headrace.state.parquet import checksum, write_chunks
 from headrace.state.row_groups import key_order

@@ -15,11 +15,11 @@ from pydantic import TypeAdapter
 from headrace.core.batch import O_INDEX, O_MAJOR, O_MINOR, O_NODE, O_TEXT, TS, WM
 from headrace.core.errors import UserError
 from headrace.core.signals import TIME_MAX, TIME_MIN
+from headrace.core.step_definition import StepDefinition
 from headrace.core.types import schema_of
 from headrace.operators.aggregate import AggregateConfig
 from headrace.operators.bootstrap.state import GivenState
 from headrace.operators.operator import Operator
-from headrace.operators.step_definition import StepDefinition
 from headrace.operators.window.assigner import windows_of
 from headrace.operators.window.definitions import Cumulate, Sliding, Tumbling, Window
 from headrace.state.snapshot import Chunk
