@@ -1,4 +1,4 @@
-"""State of savepoints, checkpoints and jobs as polars frames: what `headrace state` shows. The engine is imported on
+"""State of savepoints, checkpoints and jobs as polars frames, as `headrace state` shows it. The engine is imported on
 the first call.
 
     with_totals = headrace.open_state("savepoints/savepoint-4f2a-12-09c1")

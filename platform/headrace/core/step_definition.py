@@ -1,7 +1,7 @@
-"""What a step computes from its state, as plain data: savepoints keep it, so that their rows can be read as the rows of
-the step's output, without the pipeline.
+"""The definition of a step's output in terms of its state, as plain data. Manifests contain it, so that state can be
+read as rows of the step's output, without the pipeline.
 
-This module must not load what computes: manifests contain definitions.
+This module must not load what computes: the coordinator reads manifests.
 """
 
 from __future__ import annotations

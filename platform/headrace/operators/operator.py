@@ -221,7 +221,7 @@ class OperatorConfig:
         return None
 
     def definition(self) -> StepDefinition | None:
-        """What it computes from its state, for readers of it; None: the state has the columns that users know."""
+        """The definition of its output, for readers of its state; None: the state has the columns that users know."""
         return None
 
     def combiner(self) -> Combiner | None:

@@ -63,14 +63,17 @@ def selected(view: View, key: Key, where: str | None) -> Iterator[pl.DataFrame]:
 
 
 def _chosen(view: View, key: Key, condition: CompiledScalar | None) -> Iterator[pl.DataFrame]:
-    row = key_row(view, key) if key else None
-    is_whole = row is not None and set(key) == set(view.keys)
-    for frame in view.of_key(row.select(view.keys)) if row is not None and is_whole else view.pieces():
-        found = frame if row is None or is_whole else frame.join(row, on=list(key), how="semi", nulls_equal=True)
-        if condition is not None and found.height:
-            found = _true_in(found, condition)
+    for frame in _of_key(view, key) if key else view.pieces():
+        found = frame if condition is None else _true_in(frame, condition)
         if found.height:
             yield found
+
+
+def _of_key(view: View, key: Key) -> Iterator[pl.DataFrame]:
+    row = key_row(view, key)
+    if set(key) == set(view.keys):
+        return view.of_key(row.select(view.keys))
+    return (frame.join(row, on=list(key), how="semi", nulls_equal=True) for frame in view.pieces())
 
 
 def _true_in(frame: pl.DataFrame, condition: CompiledScalar) -> pl.DataFrame:
