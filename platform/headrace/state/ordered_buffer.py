@@ -1,6 +1,6 @@
 """The ordered buffer: rows that wait for the watermark, released key by key in the total order.
 
-    put(rows, input)     takes the rows that are on time, in any order; returns the late ones
+    put(rows, input)     adds the rows that are on time, in any order; returns the late ones
     due(watermark)       the rows with event time <= watermark - allowed lateness, which leave the buffer
     snapshot(), restore  all rows that wait, as numbered chunks, and the watermark
 
@@ -8,7 +8,7 @@ A release is sorted by (key group, upper 48 bits of the key's hash, key, event t
 `core.batch` for the two ends of that. So a key's rows come one after the other, in their order, and rows of one key and
 time come in one frame. Neither batches nor snapshots nor the parallelism that wrote a snapshot changes a key's rows.
 
-Rows lie in buckets of event time. A release takes whole buckets, and cuts those that it ends in. A number means the
+Rows lie in buckets of event time. A release removes whole buckets, and cuts those that it ends in. A number means the
 same rows for the life of the buffer, so that a checkpoint writes only what is new: a chunk gets another number only if
 a cut released some of its rows, if its bucket is divided, or if it is one of many small chunks.
 
@@ -124,7 +124,7 @@ class OrderedBuffer:
     # ---- rows in -----------------------------------------------------------------------------------------------------
 
     def put(self, rows: pl.DataFrame, number: int) -> pl.DataFrame:
-        """Takes the rows of input `number` that are on time; returns those with `__ts` + lateness <= `__wm`."""
+        """Adds the rows of input `number` that are on time; returns those with `__ts` + lateness <= `__wm`."""
         times = times_of(rows)
         late = rows.clear()
         if WM in rows.columns:
@@ -140,7 +140,7 @@ class OrderedBuffer:
         return late
 
     def _add(self, columns: Sequence[pl.Series]) -> None:
-        # `select` takes longer than all else
+        # `select` costs more than everything else here
         rows = pl.DataFrame([column for column in columns if column.name in self._columns])
         self._rows += rows.height
         self._add_recent(rows)
@@ -249,22 +249,22 @@ class OrderedBuffer:
         recent = [frames[0] for frames in self._recent.values()]
         self._recent.clear()
         self._recent_rows, self._recent_frames, self._recent_first = 0, 0, TIME_MAX
-        taken = []
+        due = []
         for frame in recent:
             is_due = times_of(frame) <= end
-            taken.append(frame.filter(pl.Series(is_due)))
+            due.append(frame.filter(pl.Series(is_due)))
             if not is_due.all():
                 self._add_recent(frame.filter(pl.Series(~is_due)))
-        return [part for part in taken if part.height]
+        return [part for part in due if part.height]
 
     def _take_sealed(self, end: int) -> list[pl.DataFrame]:
-        taken: list[pl.DataFrame] = []
+        due: list[pl.DataFrame] = []
         cut: set[_Bucket] = set()
         while self._by_begin and self._by_begin[0].begin_ms <= end:
             bucket = heapq.heappop(self._by_begin)
             if bucket not in self._buckets or bucket in cut:
                 continue  # the bucket was divided, and may have come again
-            taken += [chunk.between(self._released, end) for chunk in self._buckets[bucket]]
+            due += [chunk.between(self._released, end) for chunk in self._buckets[bucket]]
             if bucket.last_ms <= end:
                 for chunk in self._buckets.pop(bucket):
                     self._leave(chunk)
@@ -273,11 +273,11 @@ class OrderedBuffer:
         for bucket in cut:
             heapq.heappush(self._by_begin, bucket)
         self._cut = {bucket for bucket in self._cut | cut if bucket in self._buckets}
-        return [part for part in taken if part.height]
+        return [part for part in due if part.height]
 
     def _in_order(self, parts: Sequence[pl.DataFrame]) -> Iterator[pl.DataFrame]:
-        for some in by_key_range(parts, self._order):
-            yield from released(self._whole(some), self._order)
+        for group in by_key_range(parts, self._order):
+            yield from released(self._whole(group), self._order)
 
     def _whole(self, parts: Sequence[pl.DataFrame]) -> pl.DataFrame:
         """The rows in one frame, with the columns that are released."""
@@ -301,7 +301,7 @@ class OrderedBuffer:
             if bucket in self._buckets:
                 self._buckets[bucket] = self._rest(bucket)
         self._cut.clear()
-        chunks = [Chunk(chunk.number, chunk.frame) for found in self._buckets.values() for chunk in found]
+        chunks = [Chunk(chunk.number, chunk.frame) for bucket in self._buckets.values() for chunk in bucket]
         frame = pl.DataFrame({WATERMARK: [self._watermark]})
         # an unchanged chunk keeps its id, so that an incremental checkpoint does not write it again
         if self._time is None or not self._time.frame.equals(frame):
@@ -396,9 +396,9 @@ class _Seal:
 
     def chunk(self, number: int, rows: pl.DataFrame) -> _Chunk:
         """A chunk with some of the rows."""
-        made = _Chunk(number, rows, self)
-        self.chunks.append(made)
-        return made
+        chunk = _Chunk(number, rows, self)
+        self.chunks.append(chunk)
+        return chunk
 
     def freed(self) -> int:
         """Copies the chunks if they are less than half of the memory; returns how many rows fewer it has."""

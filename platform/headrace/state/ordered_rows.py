@@ -54,13 +54,12 @@ def by_key_range(parts: Sequence[pl.DataFrame], order: KeyOrder) -> Iterator[Seq
             yield parts
         return
     places = [order.places(part) for part in parts]
-    every = np.concatenate(places)
-    sample = np.sort(every[:: max(1, rows // _SAMPLED_ROWS)])
+    sample = np.sort(np.concatenate(places)[:: max(1, rows // _SAMPLED_ROWS)])
     count = -(-rows // ROWS_SORTED_MAX)
     bounds = np.unique(sample[np.arange(1, count) * len(sample) // count])
-    ranges = [np.searchsorted(bounds, found, "right") for found in places]
+    numbers = [np.searchsorted(bounds, words, "right") for words in places]
     for number in range(len(bounds) + 1):
-        chosen = [part.filter(pl.Series(own == number)) for part, own in zip(parts, ranges, strict=True)]
+        chosen = [part.filter(pl.Series(ranges == number)) for part, ranges in zip(parts, numbers, strict=True)]
         if any(part.height for part in chosen):
             yield [part for part in chosen if part.height]
 
@@ -112,8 +111,8 @@ def _sort_keys(
     """Sorts rows by key where keys that differ have the same place. Rows of a key keep their order."""
     runs = np.concatenate([[0], np.cumsum(~alike)])
     chosen = np.flatnonzero(np.isin(runs, runs[1:][alike & others]))
-    found = rows.select(keys)[pl.Series(positions[chosen])].insert_column(0, pl.Series(_RUN, runs[chosen]))
-    order = found.with_row_index(_AT).sort(found.columns, maintain_order=True).get_column(_AT).to_numpy()
+    by = rows.select(keys)[pl.Series(positions[chosen])].insert_column(0, pl.Series(_RUN, runs[chosen]))
+    order = by.with_row_index(_AT).sort(by.columns, maintain_order=True).get_column(_AT).to_numpy()
     positions[chosen] = positions[chosen][order]
 
 
