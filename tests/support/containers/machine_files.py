@@ -21,6 +21,8 @@ _FLAGS_OF_CC = ("-std=c11", "-O3")
 """Which headers of the C library others include depends on them."""
 _LEFT_OUT = {"test", "tests", "site-packages", "dist-packages", "idlelib", "tkinter", "turtledemo", "lib2to3"}
 """Folders of the standard library that nothing here imports, and packages that were installed beside it."""
+_NOT_RUN = {"docs", "include", "jmods", "legal", "man"}
+"""Folders of a Java that programs do not read."""
 
 
 def with_libraries(files: Iterable[Path]) -> set[Path]:
@@ -57,6 +59,17 @@ def python_files() -> set[Path]:
 def python_program() -> Path:
     """Returns the interpreter that this environment was made of."""
     return Path(sys.base_prefix, "bin", f"python{sys.version_info.major}.{sys.version_info.minor}")
+
+
+def program_files(names: Iterable[str]) -> set[Path]:
+    """Returns programs of this machine by name, and the libraries that they load. Raises LookupError."""
+    return with_libraries(_found(name) for name in names)
+
+
+def java_files(home: Path) -> set[Path]:
+    """Returns a Java, with the libraries of this machine that it loads. home: its folder, without links."""
+    files = {path for path in home.rglob("*") if path.is_file() and path.relative_to(home).parts[0] not in _NOT_RUN}
+    return with_libraries({path for path in files if path.suffix == ".so" or path.parent.name == "bin"}) | files
 
 
 def compiler_files(sources: Iterable[Path], include: Path) -> set[Path]:
