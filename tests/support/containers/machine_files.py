@@ -5,6 +5,7 @@ Each keeps its path, so nothing has to be configured: only what is copied differ
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import subprocess
@@ -95,7 +96,8 @@ def _asked(question: str) -> str:
 
 
 def _found(program: str) -> Path:
-    path = shutil.which(program)
+    # some lie where not every user's path leads
+    path = shutil.which(program, path=os.pathsep.join((os.environ["PATH"], "/usr/sbin", "/sbin")))
     if path is None:
         raise LookupError(f"no program {program}")
     return Path(path)

@@ -23,22 +23,8 @@ from support.patience import IMAGE_SECONDS
 from support.repository import ROOT
 
 _PROGRAMS = (
-    *(
-        "basename",
-        "bash",
-        "cp",
-        "cut",
-        "date",
-        "dirname",
-        "getent",
-        "grep",
-        "head",
-        "hostname",
-        "install",
-        "ln",
-        "mktemp",
-    ),
-    *("nice", "readlink", "rm", "sed", "tail", "touch", "tr", "uname", "useradd", "wc"),
+    *("basename", "bash", "cp", "cut", "date", "dirname", "getent", "grep", "head", "hostname", "install", "ln"),
+    *("mktemp", "nice", "readlink", "rm", "sed", "tail", "touch", "tr", "uname", "useradd", "wc"),
 )
 """Of those that every Debian has, what recipes and pyspark's scripts run."""
 _SETTINGS = frozenset({Path("/etc/login.defs")})
@@ -48,12 +34,13 @@ _PACKAGES: Mapping[str, Sequence[str]] = {
     "tini": ("tini",),
 }
 """Debian's packages, and their programs. That of Java is `find_java`'s."""
+_OF_APT_GET = ("install", "--yes", "--no-install-recommends")
 _APT_GET = """\
 #!/bin/sh
 [ "$1" = update ] && exit
 for each; do
     case $each in
-    install | --yes | --no-install-recommends | {packages}) ;;
+    {known}) ;;
     *)
         echo "E: Unable to locate package $each" >&2
         exit 100
@@ -95,7 +82,8 @@ def slim_image(index: _Index, *, packages: Sequence[str] = ()) -> str:
     base = python_image(index, has_compiler=False, files=frozenset(files | _SETTINGS))
     links = f" && ln -s {java} /usr/bin/java" if java else ""
     return built_image(
-        _RECIPE.format(base=base, links=links), {"apt-get": _APT_GET.format(packages=" | ".join(packages))}
+        _RECIPE.format(base=base, links=links),
+        {"apt-get": _APT_GET.format(known=" | ".join((*_OF_APT_GET, *packages)))},
     )
 
 
