@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from headrace.core.types import schema_of
 from support.flows.poison import NESTED
@@ -32,23 +31,17 @@ def sqlite_sinks(folder: Path, *, leaves_out: bool) -> dict[str, PoisonedSink]:
         for statement in _statements(_OF_SQLITE, ("appended", "upserted")):
             database.execute(statement)
 
-    def config(table: str, **more: object) -> dict[str, Any]:
-        return {"sql": {"url": f"sqlite:///{url}", "table": table, **more}}
+    def sink(table: str, **more: object) -> PoisonedSink:
+        config = {"sql": {"url": f"sqlite:///{url}", "table": table, **more}}
+        return PoisonedSink(config, lambda: sqlite_rows(url, table), expected=in_sqlite)
 
-    def read(table: str) -> Callable[[], Sequence[Row]]:
-        return lambda: sqlite_rows(url, table)
-
-    plain = {"sql_plain": PoisonedSink(config("plain"), read("plain"))}
+    plain = {"sql_plain": sink("plain")}
     if not leaves_out:
         return plain
+    upserted = sink("upserted", mode="upsert", key=["n"])
     return plain | {
-        "sql_append": PoisonedSink(config("appended"), read("appended"), refuses=breaks_constraints, on_error="skip"),
-        "sql_upsert": PoisonedSink(
-            config("upserted", mode="upsert", key=["n"]),
-            read("upserted"),
-            refuses=breaks_constraints,
-            on_error="divert",
-        ),
+        "sql_append": replace(sink("appended"), refuses=breaks_constraints, on_error="skip"),
+        "sql_upsert": replace(upserted, refuses=breaks_constraints, on_error="divert"),
     }
 
 
@@ -116,6 +109,11 @@ def refused_by_postgres(row: Row) -> bool:
 
 
 # ---- what is in a table ----------------------------------------------------------------------------------------------
+
+
+def in_sqlite(row: Row) -> Row:
+    """A row as SQLite holds it: a zero in a REAL column has no sign."""
+    return {**row, "x": 0.0 if row["x"] == 0 else row["x"]}
 
 
 def sqlite_rows(url: Path, table: str) -> list[Row]:
