@@ -134,5 +134,7 @@ def _message(values: Mapping[str, object]) -> bytes:
 def postgres_rows(url: str, table: str) -> list[Row]:
     """The rows of a table of PostgreSQL, as it writes them as JSON."""
     with closing(Tables(url)) as database:
-        lines = database.rows(table, f"row_to_json({table})::text")
-    return json_rows([line.encode() for (line,) in lines], schema_of(NESTED))
+        found = database.rows(table, f"row_to_json({table})::text, x")
+    rows = json_rows([line.encode() for line, _ in found], schema_of(NESTED))
+    # its JSON shows -0.0 as -0, which is read as a whole number
+    return [{**row, "x": x} for row, (_, x) in zip(rows, found, strict=True)]
