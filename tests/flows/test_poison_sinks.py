@@ -6,8 +6,9 @@ no row that a sink refuses alters its neighbours, in any format, whatever engine
 
 from __future__ import annotations
 
+import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
@@ -29,14 +30,17 @@ from support.flows.poisoned_sinks import (
     PoisonedSink,
     Row,
     file_sinks,
+    is_line,
     json_rows,
     kafka_sinks,
     physical_rows,
-    sql_sinks,
 )
+from support.flows.poisoned_tables import dead_letter_sinks, postgres_sinks, sqlite_sinks
 from support.kafka.broker import Broker, Record, consume_all, create_topic, produce, unique_topic
 from support.oracles.json_messages import oracle
+from support.storage.postgres import Postgres, postgres
 
+__all__ = ["postgres"]
 pytestmark = pytest.mark.broker
 
 WAYS = (
@@ -46,19 +50,28 @@ WAYS = (
 )
 
 
-def document(folder: Path, sinks: Mapping[str, PoisonedSink]) -> dict[str, Any]:
+@pytest.fixture
+def database(postgres: Postgres) -> str:
+    """The URL of an empty database of PostgreSQL."""
+    return postgres.url(postgres.create_database())
+
+
+def files_source(folder: Path) -> dict[str, Any]:
+    return {"files": {"path": str(folder / "rows-*")}, "format": "json", "schema": NESTED, "on_error": "skip"}
+
+
+def document(source: Mapping[str, Any], sinks: Mapping[str, PoisonedSink]) -> dict[str, Any]:
     """All sinks in one pipeline, and a sink in memory for each that diverts."""
     diverted = {
         f"{name}_bad": {"from": f"{name}.bad", "memory": {"name": f"{name}_bad"}}
         for name, sink in sinks.items()
         if sink.on_error == "divert"
     }
-    source = {"files": {"path": str(folder / "rows-*")}, "format": "json", "schema": NESTED, "on_error": "skip"}
     steps = {name: step for name, step in STEPS.items() if name in _read_nodes(sinks)}
     return {
         "name": "poison",
         "parallelism": 2,
-        "sources": {"s": source},
+        "sources": {"s": dict(source)},
         "sinks": {name: sink.document() for name, sink in sinks.items()} | diverted | {"shown": SHOWN},
     } | ({"steps": steps} if steps else {})
 
@@ -71,13 +84,18 @@ def _read_nodes(sinks: Mapping[str, PoisonedSink]) -> set[str]:
     return read | ({"texts"} if "lines" in read else set())
 
 
-def check_soak(folder: Path, broker: Broker, poisoned: Poisoned, way: Way, capsys: pytest.CaptureFixture[str]) -> None:
+def check_soak(
+    folder: Path, broker: Broker, database: str, poisoned: Poisoned, way: Way, capsys: pytest.CaptureFixture[str]
+) -> None:
     FAILED.clear()
     placed(folder, poisoned.messages)
+    # slots of tests have no committer; Spark publishes once whatever a sink asks for
+    exactly_once, leaves_out = way.engine == "threads", way.engine != "spark"
     sinks = {
-        **file_sinks(folder),
-        **sql_sinks(folder, leaves_out=way.engine != "spark"),
-        **kafka_sinks(broker, exactly_once=way.engine == "threads"),
+        **file_sinks(folder, exactly_once=exactly_once),
+        **sqlite_sinks(folder, leaves_out=leaves_out),
+        **postgres_sinks(database, exactly_once=exactly_once, leaves_out=leaves_out),
+        **kafka_sinks(broker, exactly_once=exactly_once),
     }
     capsys.readouterr()
     with ExitStack() as stack:
@@ -86,18 +104,14 @@ def check_soak(folder: Path, broker: Broker, poisoned: Poisoned, way: Way, capsy
             for name, sink in sinks.items()
             if sink.on_error == "divert"
         }
-        run(document(folder, sinks), way, folder)
+        run(document(files_source(folder), sinks), way, folder)
         rows = [oracle(message, poisoned.schema) for message in poisoned.messages if not poisoned.is_bad(message)]
         printed = capsys.readouterr().out.encode().split(b"\n")[:-1]
         assert frozen_rows(json_rows(printed, schema_of(NESTED))) == frozen_rows(rows)
         for name, sink in sinks.items():
-            check_sink(sink, [row for row in rows if sink.reads != "lines" or is_line(row)], bad.get(name), name)
-    check_letters(broker, sinks["kafka_upsert"], poisoned)
+            check_sink(sink, [row for row in rows if sink.receives(row)], bad.get(name), name)
+    check_letters(broker, sinks["kafka_upsert"], poisoned, place_in_files)
     assert not FAILED
-
-
-def is_line(row: Row) -> bool:
-    return not {"\r", "\n"} & set(str(row["s"]))
 
 
 def check_sink(sink: PoisonedSink, rows: Sequence[Row], diverted: Collected | None, name: str) -> None:
@@ -119,7 +133,9 @@ def is_added(column: str) -> bool:
     return column == "reason" or column.startswith("__")
 
 
-def check_letters(broker: Broker, sink: PoisonedSink, poisoned: Poisoned) -> None:
+def check_letters(
+    broker: Broker, sink: PoisonedSink, poisoned: Poisoned, place_of_letter: Callable[[Record], tuple[int, int]]
+) -> None:
     """A letter for each refused row, with its place; its content where that is not too large."""
     places = {(number % 2, number // 2): message for number, message in enumerate(poisoned.messages)}
     refused = {}
@@ -134,12 +150,17 @@ def check_letters(broker: Broker, sink: PoisonedSink, poisoned: Poisoned) -> Non
     assert any(record.value is not None for record in letters.values())
 
 
-def place_of_letter(record: Record) -> tuple[int, int]:
+def place_in_files(record: Record) -> tuple[int, int]:
+    return place_of(place_in_topic(record)[1])
+
+
+def place_in_topic(record: Record) -> tuple[int, int]:
     headers = dict(record.headers)
     assert headers["reason"]
-    offset = headers["offset"]
+    partition, offset = headers["partition"], headers["offset"]
+    assert partition is not None
     assert offset is not None
-    return place_of(int(offset))
+    return int(partition), int(offset)
 
 
 def frozen_rows(rows: Sequence[Row]) -> Counter[object]:
@@ -157,25 +178,56 @@ def frozen(value: object) -> object:
 
 @pytest.mark.parametrize("way", WAYS, ids=lambda way: way.engine)
 def test_some_hostile_rows_are_written_or_leave(
-    way: Way, broker: EmbeddedBroker, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    way: Way, broker: EmbeddedBroker, database: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    check_soak(tmp_path, broker, poisoned_json(23, 120), way, capsys)
+    check_soak(tmp_path, broker, database, poisoned_json(23, 120), way, capsys)
 
 
 @pytest.mark.full
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("way", WAYS, ids=lambda way: way.engine)
 def test_ten_thousand_hostile_rows_are_written_or_leave(
-    way: Way, seed: int, broker: EmbeddedBroker, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    way: Way, seed: int, broker: EmbeddedBroker, database: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    check_soak(tmp_path, broker, poisoned_json(seed, 1_000), way, capsys)
+    check_soak(tmp_path, broker, database, poisoned_json(seed, 1_000), way, capsys)
 
 
-@pytest.mark.parametrize("name", ["files_raw", "sql_append", "kafka_json", "kafka_upsert", "kafka_csv", "kafka_raw"])
-def test_where_a_row_fails_the_job_sink_and_row_are_named(name: str, broker: EmbeddedBroker, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("seed", "count"), [(23, 120), pytest.param(5, 5_000, marks=pytest.mark.full)])
+@pytest.mark.parametrize("way", WAYS[:2], ids=lambda way: way.engine)
+def test_rows_that_tables_refuse_become_letters(
+    way: Way, seed: int, count: int, broker: EmbeddedBroker, database: str, tmp_path: Path
+) -> None:
+    """On the brokers of the source, which is a topic."""
+    FAILED.clear()
+    poisoned = poisoned_json(seed, count)
+    topics = {name: create_topic(broker, unique_topic(name), 2) for name in ("source", "sqlite", "postgres")}
+    produce(broker, topics["source"], poisoned.messages, partition=[number % 2 for number in range(count)])
+    kafka = {"brokers": broker.bootstrap, "topic": topics["source"], "start": "earliest", "stop": "latest"}
+    source = {"kafka": kafka, "format": "json", "schema": NESTED, "on_error": "skip"}
+    sinks = dead_letter_sinks(tmp_path, database, topics, exactly_once=way.engine == "threads")
+    run(document(source, sinks), way, tmp_path)
+    rows = [oracle(message, poisoned.schema) for message in poisoned.messages if not poisoned.is_bad(message)]
+    for name, sink in sinks.items():
+        check_sink(sink, rows, None, name)
+        check_letters(broker, sink, poisoned, place_in_topic)
+    assert not FAILED
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["files_raw", "sql_append", "postgres_append_skip", "kafka_json", "kafka_upsert", "kafka_csv", "kafka_raw"],
+)
+def test_where_a_row_fails_the_job_sink_and_row_are_named(
+    name: str, broker: EmbeddedBroker, database: str, tmp_path: Path
+) -> None:
     """In the middle of others, none of which is named."""
     poisoned = poisoned_json(23, 120)
-    found = {**file_sinks(tmp_path), **sql_sinks(tmp_path, leaves_out=True), **kafka_sinks(broker, exactly_once=False)}
+    found = {
+        **file_sinks(tmp_path, exactly_once=False),
+        **sqlite_sinks(tmp_path, leaves_out=True),
+        **postgres_sinks(database, exactly_once=False, leaves_out=True),
+        **kafka_sinks(broker, exactly_once=False),
+    }
     sink = replace(found[name], on_error=None)
     if name == "files_raw":
         sink = replace(sink, reads="texts", refuses=lambda row: not is_line(row))
@@ -184,10 +236,14 @@ def test_where_a_row_fails_the_job_sink_and_row_are_named(name: str, broker: Emb
     good = [message for message, row in rows.items() if not sink.refuses(row)]
     placed(tmp_path, [*good[:20], refused, *good[20:40]])
     with pytest.raises(DataError) as caught:
-        run(document(tmp_path, {name: sink}), WAYS[0], tmp_path)
-    assert str(caught.value).startswith((f"sink '{name}': ", "table appended refuses a row: "))
+        run(document(files_source(tmp_path), {name: sink}), WAYS[0], tmp_path)
+    assert re.match(rf"sink '{name}'[:,] |table \w+ refuses a row: ", str(caught.value))
     assert caught.value.remedy
-    shown = f"'n': {rows[refused]['n']}," if sink.reads != "texts" else repr(str(rows[refused]["s"])[:50])[1:-1]
+    number = rows[refused]["n"]
+    # PostgreSQL shows the row as it was sent
+    shown = f'"{number},' if name.startswith("postgres") else f"'n': {number},"
+    if sink.reads == "texts":
+        shown = repr(str(rows[refused]["s"])[:50])[1:-1]
     assert shown in str(caught.value)
 
 

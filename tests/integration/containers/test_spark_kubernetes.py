@@ -1,6 +1,7 @@
 """Replays on Kubernetes by Spark's own scheduler for it: executors as pods, and the driver too.
 
 The cluster is a stand-in (`support.spark.kubernetes`): pods are containers of the image that deploy/spark describes.
+That sees this machine's programs; one test has the image that its Dockerfile builds, with nothing of this machine.
 """
 
 from __future__ import annotations
@@ -16,10 +17,13 @@ from headrace.spark.cluster.spark_submit import installed_spark_submit
 from support.containers.engine import leftovers
 from support.flows.sent import check_results, write_project
 from support.processes.running import WAIT_SECONDS, finish, headrace, start, wait_until
+from support.spark.kubernetes.built_image import built_spark_image
 from support.spark.kubernetes.cluster import IMAGE, NAMESPACE, SERVICE_ACCOUNT, Kubernetes, kubernetes_cluster
+from support.spark.kubernetes.kubelet import PodImage
 
 RUN_SECONDS = 480.0
 """A run takes four JVMs one after another, and as many Pythons."""
+USER_OF_IMAGE = 185
 STORAGE = "/mnt/checkpoints"
 CLAIM = "checkpoints"
 LITTLE_COMPILED = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
@@ -122,7 +126,28 @@ def test_executors_are_pods_and_one_is_killed(cluster: Kubernetes, shared: Path,
 @pytest.mark.full
 def test_the_driver_is_a_pod_too(cluster: Kubernetes, shared: Path, tmp_path: Path) -> None:
     """All that it has of this host came with it."""
+    check_driver_pod(cluster, shared, tmp_path)
+
+
+@pytest.mark.full
+def test_the_image_that_is_built_runs_a_replay(engine: None, tmp_path: Path) -> None:
+    """Driver and executor run as the user of its Dockerfile."""
+    shared = tmp_path / "shared"
+    shared.mkdir()
+    with (
+        built_spark_image(tmp_path / "image") as built,
+        kubernetes_cluster(tmp_path / "node", {CLAIM: shared}, PodImage(built)) as cluster,
+    ):
+        check_driver_pod(cluster, shared, tmp_path)
+        (result, *_) = (shared / "cluster" / "out").rglob("part-*")
+        assert result.stat().st_uid == USER_OF_IMAGE
+
+
+def check_driver_pod(cluster: Kubernetes, shared: Path, tmp_path: Path) -> None:
+    """A replay whose driver and executor are pods."""
     (shared / "cluster").mkdir()
+    # every user of an image may write there
+    (shared / "cluster").chmod(0o777)
     (shared / "cluster" / "go").touch()
     storage = f"{STORAGE}/cluster"
     file = project(tmp_path, Path(storage), storage)

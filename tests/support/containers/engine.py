@@ -5,8 +5,10 @@ Whatever tests make carries testcontainers' session label; at the session's end 
 
 from __future__ import annotations
 
+import io
 import socket
-from collections.abc import Iterator
+import tarfile
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from functools import cache
 
@@ -61,6 +63,22 @@ def engine_client() -> Iterator[docker.DockerClient]:
         yield client
     finally:
         client.close()
+
+
+def built_image(recipe: str, programs: Mapping[str, str | bytes]) -> str:
+    """Builds an image of this session, and returns its id. programs: files of the context."""
+    context = io.BytesIO()
+    with tarfile.open(fileobj=context, mode="w") as tar:
+        for name, content in {"Dockerfile": recipe, **programs}.items():
+            data = content.encode() if isinstance(content, str) else content
+            entry = tarfile.TarInfo(name)
+            entry.size, entry.mode = len(data), 0o755
+            tar.addfile(entry, io.BytesIO(data))
+    context.seek(0)
+    labels = {LABEL_SESSION_ID: SESSION_ID}
+    with engine_client() as client:
+        image, _ = client.images.build(fileobj=context, custom_context=True, labels=labels, rm=True)
+    return str(image.id)
 
 
 def remove_all() -> None:

@@ -5,6 +5,7 @@ Each keeps its path, so nothing has to be configured: only what is copied differ
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import subprocess
@@ -21,6 +22,8 @@ _FLAGS_OF_CC = ("-std=c11", "-O3")
 """Which headers of the C library others include depends on them."""
 _LEFT_OUT = {"test", "tests", "site-packages", "dist-packages", "idlelib", "tkinter", "turtledemo", "lib2to3"}
 """Folders of the standard library that nothing here imports, and packages that were installed beside it."""
+_NOT_RUN = {"docs", "include", "jmods", "legal", "man"}
+"""Folders of a Java that programs do not read."""
 
 
 def with_libraries(files: Iterable[Path]) -> set[Path]:
@@ -59,6 +62,17 @@ def python_program() -> Path:
     return Path(sys.base_prefix, "bin", f"python{sys.version_info.major}.{sys.version_info.minor}")
 
 
+def program_files(names: Iterable[str]) -> set[Path]:
+    """Returns programs of this machine by name, and the libraries that they load. Raises LookupError."""
+    return with_libraries(_found(name) for name in names)
+
+
+def java_files(home: Path) -> set[Path]:
+    """Returns a Java, with the libraries of this machine that it loads. home: its folder, without links."""
+    files = {path for path in home.rglob("*") if path.is_file() and path.relative_to(home).parts[0] not in _NOT_RUN}
+    return with_libraries({path for path in files if path.suffix == ".so" or path.parent.name == "bin"}) | files
+
+
 def compiler_files(sources: Iterable[Path], include: Path) -> set[Path]:
     """Returns the C compiler `cc`, and all that it reads to make a shared library of these sources."""
     programs = {_found("cc"), *(_found(_asked(f"-print-prog-name={name}")) for name in _PROGRAMS_OF_CC)}
@@ -82,7 +96,8 @@ def _asked(question: str) -> str:
 
 
 def _found(program: str) -> Path:
-    path = shutil.which(program)
+    # some lie where not every user's path leads
+    path = shutil.which(program, path=os.pathsep.join((os.environ["PATH"], "/usr/sbin", "/sbin")))
     if path is None:
         raise LookupError(f"no program {program}")
     return Path(path)

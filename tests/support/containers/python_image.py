@@ -36,19 +36,24 @@ _TEXTS = {
 }
 
 
-def python_image(environment: Mapping[str, str]) -> str:
-    """Returns the id of a new image of this session. environment: further variables of all that is built on it."""
+def python_image(
+    environment: Mapping[str, str], *, has_compiler: bool = True, files: frozenset[Path] = frozenset()
+) -> str:
+    """Returns the id of a new image of this session.
+
+    environment: further variables of all that is built on it; files: further files of this machine.
+    """
     path = os.pathsep.join((str(python_program().parent), "/usr/local/bin", "/usr/bin", "/bin"))
     variables = {"PATH": path, "LANG": "C.UTF-8", **environment}
     changes = [f"LABEL {SESSION_LABEL}", *(f"ENV {name}={value}" for name, value in variables.items())]
     with engine_client() as client:
-        answer = client.api.import_image_from_data(python_root(has_compiler=True), changes=changes)
+        answer = client.api.import_image_from_data(python_root(has_compiler=has_compiler, files=files), changes=changes)
     return str(json.loads(answer.splitlines()[-1])["status"])
 
 
 @cache
-def python_root(*, has_compiler: bool) -> bytes:
-    """Returns the root of the image, as a tar file."""
+def python_root(*, has_compiler: bool, files: frozenset[Path] = frozenset()) -> bytes:
+    """Returns the root of the image, as a tar file. files: further ones of this machine."""
     content = io.BytesIO()
     with tarfile.open(fileobj=content, mode="w", dereference=True) as tar:
         for name, mode in _FOLDERS.items():
@@ -60,7 +65,7 @@ def python_root(*, has_compiler: bool) -> bytes:
             entry = tarfile.TarInfo(name)
             entry.size, entry.mode = len(text), 0o644
             tar.addfile(entry, io.BytesIO(text.encode()))
-        _add_files(tar, _files(has_compiler=has_compiler))
+        _add_files(tar, _files(has_compiler=has_compiler) | files)
         _add_link(tar, _inside(python_program().with_name("python")), Path(python_program().name))
     return content.getvalue()
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import sqlite3
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,12 +18,11 @@ from support.oracles.json_messages import oracle
 
 RECORD_BYTES_MAX = 50_000
 """Hostile texts are much longer, or much shorter."""
-CONSTRAINT_MAX = 1_000
-COLUMNS = "n integer, k text {}, at text, t text, d text, x real, i integer {}, p text, s text, l text, o text"
 STEPS = {
     "flat": {"from": "s", "drop": ["l", "o"]},
     "texts": {"from": "s", "select": ["s"]},
     "lines": {"from": "texts", "filter": r"not regexp_matches(coalesce(s, ''), '[\r\n]')"},
+    "without_nul": {"from": "s", "filter": r"not regexp_matches(coalesce(s, '') || coalesce(k, ''), '\x00')"},
 }
 _FIELD = re.compile(r'(?:"((?:[^"]|"")*)"|([^",\n]*))(,|\n)')
 Row = Mapping[str, object]
@@ -39,6 +37,7 @@ class PoisonedSink:
     config    its connector and format in the pipeline file
     read      the rows that it wrote
     reads     the node that it reads
+    receives  whether a row comes through that node
     refuses   whether it cannot write a row
     on_error  None: it has none
     letters   the topic of its dead letters
@@ -48,6 +47,7 @@ class PoisonedSink:
     config: Mapping[str, Any]
     read: Callable[[], Sequence[Row]]
     reads: str = "s"
+    receives: Callable[[Row], bool] = lambda _: True
     refuses: Callable[[Row], bool] = lambda _: False
     on_error: Policy | None = None
     letters: str = ""
@@ -59,12 +59,13 @@ class PoisonedSink:
         return {"from": self.reads, **self.config} | ({} if policy is None else {"on_error": policy})
 
 
-def file_sinks(folder: Path) -> dict[str, PoisonedSink]:
+def file_sinks(folder: Path, *, exactly_once: bool) -> dict[str, PoisonedSink]:
     """Files in every format; rows that are no line are filtered out above."""
     out = {name: folder / "out" / name for name in ("json", "csv", "parquet", "raw")}
+    delivery = delivery_of(exactly_once=exactly_once)
 
     def config(form: str) -> dict[str, Any]:
-        return {"files": {"path": str(out[form])}, "format": form}
+        return {"files": {"path": str(out[form]), "delivery": delivery}, "format": form}
 
     return {
         "files_json": PoisonedSink(config("json"), lambda: json_rows(lines_of(out["json"]), schema_of(NESTED))),
@@ -74,36 +75,8 @@ def file_sinks(folder: Path) -> dict[str, PoisonedSink]:
             config("raw"),
             lambda: [{"s": line.decode()} for line in lines_of(out["raw"])],
             "lines",
+            receives=is_line,
             expected=lambda row: {"s": row["s"] or ""},
-        ),
-    }
-
-
-def sql_sinks(folder: Path, *, leaves_out: bool) -> dict[str, PoisonedSink]:
-    """Tables of SQLite: one that stores every row; leaves_out: and two with constraints."""
-    url = folder / "rows.db"
-    with sqlite3.connect(url) as database:
-        database.execute(f"create table plain ({COLUMNS.format('', '')})")
-        for name in ("appended", "upserted"):
-            limits = COLUMNS.format("not null", f"check (i is null or i < {CONSTRAINT_MAX})")
-            database.execute(f"create table {name} ({limits}, unique (n))")
-    database.close()
-
-    def config(table: str, **more: object) -> dict[str, Any]:
-        return {"sql": {"url": f"sqlite:///{url}", "table": table, **more}}
-
-    plain = {"sql_plain": PoisonedSink(config("plain"), lambda: table_rows(url, "plain"))}
-    if not leaves_out:
-        return plain
-    return plain | {
-        "sql_append": PoisonedSink(
-            config("appended"), lambda: table_rows(url, "appended"), refuses=breaks_constraints, on_error="skip"
-        ),
-        "sql_upsert": PoisonedSink(
-            config("upserted", mode="upsert", key=["n"]),
-            lambda: table_rows(url, "upserted"),
-            refuses=breaks_constraints,
-            on_error="divert",
         ),
     }
 
@@ -113,7 +86,7 @@ def kafka_sinks(broker: Broker, *, exactly_once: bool) -> dict[str, PoisonedSink
     stem = unique_topic("poison")
     for name in ("json", "upsert", "csv", "raw", "letters"):
         create_topic(broker, f"{stem}-{name}", 2)
-    delivery = "exactly-once" if exactly_once else "at-least-once"
+    delivery = delivery_of(exactly_once=exactly_once)
 
     def config(form: str, topic: str, **more: object) -> dict[str, Any]:
         limit = {"message.max.bytes": str(RECORD_BYTES_MAX)}
@@ -151,18 +124,22 @@ def kafka_sinks(broker: Broker, *, exactly_once: bool) -> dict[str, PoisonedSink
     }
 
 
+def delivery_of(*, exactly_once: bool) -> str:
+    """The field of a sink."""
+    return "exactly-once" if exactly_once else "at-least-once"
+
+
 # ---- what a sink refuses ---------------------------------------------------------------------------------------------
+
+
+def is_line(row: Row) -> bool:
+    """Whether its text is one line."""
+    return not {"\r", "\n"} & set(str(row["s"]))
 
 
 def is_large(row: Row) -> bool:
     """Whether its record is larger than the client may send."""
     return len(str(row["s"])) + len(str(row["k"])) > RECORD_BYTES_MAX
-
-
-def breaks_constraints(row: Row) -> bool:
-    """Whether the table refuses it."""
-    number = row["i"]
-    return row["k"] is None or (isinstance(number, int) and number >= CONSTRAINT_MAX)
 
 
 # ---- what a sink wrote -----------------------------------------------------------------------------------------------
@@ -235,19 +212,3 @@ def parquet_rows(folder: Path) -> list[Row]:
 def physical_rows(frame: pl.DataFrame) -> list[Row]:
     """Times and decimals as numbers."""
     return list(frame.select(pl.all().to_physical()).to_dicts())
-
-
-def table_rows(url: Path, table: str) -> list[Row]:
-    """The rows of a table of SQLite."""
-    with sqlite3.connect(url) as database:
-        found = database.execute(f"select {', '.join(NESTED)} from {table}").fetchall()
-    database.close()
-    schema = schema_of(NESTED)
-    return [oracle(_message(dict(zip(NESTED, values, strict=True))), schema) for values in found]
-
-
-def _message(values: Mapping[str, object]) -> bytes:
-    # lists and structs are JSON there
-    texts = {name: value if name in "lo" and value is not None else json.dumps(value) for name, value in values.items()}
-    members = [f'"{name}":{text}' for name, text in texts.items()]
-    return f"{{{','.join(members)}}}".encode()

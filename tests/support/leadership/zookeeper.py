@@ -17,7 +17,7 @@ from support.reserved_port import reserved_port
 
 LOOPBACK = "127.0.0.1"
 _JARS = ("zookeeper-3", "zookeeper-jute", "slf4j-api", "metrics-core", "snappy-java")
-_MAIN = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
+MAIN = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
 TICK_MS = 200
 CONFIG = """\
 tickTime={tick}
@@ -69,7 +69,7 @@ class ZooKeeper:
         )
         config = folder / "zoo.cfg"
         config.write_text(CONFIG.format(tick=TICK_MS, data=folder, port=port, host=place.address, servers=servers))
-        java = [str(find_java().program), "-Xmx128m", "-cp", _classpath(), _MAIN, str(config)]
+        java = [str(find_java().program), "-Xmx128m", "-cp", classpath(), MAIN, str(config)]
         with (folder / "log").open("ab") as log:
             self.servers[number] = subprocess.Popen([*place.prefix, *java], stdout=log, stderr=log)
 
@@ -128,7 +128,8 @@ def zookeeper(folder: Path, servers: int = 1, places: Sequence[Place] = ()) -> I
             ensemble.end()
 
 
-def _classpath() -> str:
+def classpath() -> str:
+    """The jars of a server and what it loads."""
     jars = Path(pyspark.__file__).parent / "jars"
     return ":".join(str(path) for name in _JARS for path in sorted(jars.glob(f"{name}*.jar")))
 

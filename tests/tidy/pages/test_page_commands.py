@@ -24,6 +24,8 @@ LITERALLY = {
 """Pages whose commands are taken from them and run as they stand, and what reads them."""
 IN_A_TEST = {
     ("deploy/standalone/README.md", "useradd"): ("tests/integration/deployment/test_systemd.py", '"With systemd"'),
+    ("deploy/standalone/README.md", "docker build"): ("tests/support/containers/standalone_image.py", '"dockerfile"'),
+    ("deploy/standalone/README.md", "docker compose"): ("tests/integration/containers/test_compose.py", "Standby"),
     ("docs/archive.md", "headrace archive"): ("tests/integration/archive/test_archive_command.py", '"archive"'),
     ("docs/cluster.md", "headrace cluster start"): ("tests/integration/cluster/test_cli_cluster.py", '"start"'),
     ("docs/cluster.md", "headrace submit orders.yaml"): ("tests/integration/leadership/test_modes.py", '"per-job"'),
@@ -45,6 +47,7 @@ IN_A_TEST = {
     ("docs/spark.md", "headrace replay delays.yaml --master spark"): ("tests/spark/test_clusters.py", '"replay"'),
     ("docs/spark.md", "APPLICATION="): ("tests/spark/test_clusters.py", '"spark-submit"'),
     ("docs/spark.md", "headrace replay delays.yaml --master yarn"): ("tests/spark/test_yarn.py", '"--archives"'),
+    ("docs/spark.md", "docker build"): ("tests/support/spark/kubernetes/built_image.py", "--build-arg"),
     ("docs/spark.md", "cat $SPARK_CONF_DIR"): ("tests/integration/kubernetes/test_spark.py", '"replay"'),
     ("docs/spark.md", "headrace replay delays.yaml --follow"): ("tests/spark/session/test_follow.py", '"--follow"'),
     ("docs/ui.md", "headrace cluster start"): ("tests/integration/ui/test_starts.py", '"--ui"'),
@@ -61,7 +64,6 @@ NOT_RUN = {
         "export HEADRACE_COORD",
     ): "high-availability.md does it, with standbys",
     ("deploy/standalone/README.md", "install -m"): "certificates of yours; cluster/test_tls has a cluster with TLS",
-    ("docs/spark.md", "docker build"): "the packages of its RUN steps come from a registry",
     ("docs/spark.md", "export HADOOP_CONF_DIR"): "needs conda; tests pack a Python in the form of venv-pack",
     ("docs/yarn.md", "python -m venv"): "installs from a package index; tests pack a Python in the form of venv-pack",
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -10,14 +11,16 @@ from pathlib import Path
 from support.containers.container_network import ContainerNetwork, container_network
 from support.containers.engine import require_engine
 from support.spark.kubernetes.api import KubernetesApi, served
-from support.spark.kubernetes.image import spark_image
-from support.spark.kubernetes.kubelet import Kubelet
+from support.spark.kubernetes.image import image_folders, spark_image
+from support.spark.kubernetes.kubelet import Kubelet, PodImage
 from support.spark.kubernetes.objects import Document, Objects
 
 IMAGE = "you/headrace-spark:1"
 NAMESPACE = "data"
 SERVICE_ACCOUNT = "spark"
 _ROLE = "spark-role"
+_EVERYBODYS = "mode=1777,exec"  # Java loads libraries that it unpacks there
+_WRITABLE = dict.fromkeys(("/tmp", "/run", "/opt/spark", "/opt/spark/work-dir"), _EVERYBODYS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,17 +47,28 @@ class Kubernetes:
 
 
 @contextmanager
-def kubernetes_cluster(folder: Path, claims: Mapping[str, Path]) -> Iterator[Kubernetes]:
-    """Starts it; what its pods write is in `folder`. claims: folders by the names of persistent volume claims."""
+def kubernetes_cluster(folder: Path, claims: Mapping[str, Path], image: PodImage | None = None) -> Iterator[Kubernetes]:
+    """Starts it; what its pods write is in `folder`.
+
+    claims: folders by the names of persistent volume claims; image: that of pods, or none for one that sees this
+    machine's programs.
+    """
     require_engine()
     folder.mkdir()
     with container_network() as network:
-        yield from _running(folder, network, claims)
+        yield from _running(folder, network, claims, image or _mounted_image())
 
 
-def _running(folder: Path, network: ContainerNetwork, claims: Mapping[str, Path]) -> Iterator[Kubernetes]:
+def _mounted_image() -> PodImage:
+    # as this test's user, so that what is written can be removed again
+    return PodImage(spark_image(), image_folders(), _WRITABLE, f"{os.getuid()}:{os.getgid()}")
+
+
+def _running(
+    folder: Path, network: ContainerNetwork, claims: Mapping[str, Path], image: PodImage
+) -> Iterator[Kubernetes]:
     objects = Objects()
-    kubelet = Kubelet(folder, objects, network, {IMAGE: spark_image()}, claims)
+    kubelet = Kubelet(folder, objects, network, {IMAGE: image}, claims)
     api = KubernetesApi(objects, (NAMESPACE, "default"), ("default", SERVICE_ACCOUNT), kubelet.log)
     try:
         with served(api, network.gateway) as url:

@@ -4,16 +4,14 @@ mounted. So FROM and RUN, which fetch programs from elsewhere, and the user, are
 
 from __future__ import annotations
 
-import io
 import os
 import re
 import sys
-import tarfile
 from functools import cache
 from pathlib import Path
 
 from headrace_dev.broker.java import find_java
-from support.containers.engine import SESSION_LABEL, engine_client
+from support.containers.engine import built_image
 from support.containers.machine_image import machine_image
 from support.machine_root import machine_folders
 from support.repository import ROOT
@@ -26,18 +24,7 @@ _LEFT_OUT = ("FROM", "ARG", "RUN", "USER")
 @cache
 def spark_image() -> str:
     """The id of this session's image."""
-    content = io.BytesIO()
-    with tarfile.open(fileobj=content, mode="w") as tar:
-        recipe = _recipe().encode()
-        entry = tarfile.TarInfo("Dockerfile")
-        entry.size = len(recipe)
-        tar.addfile(entry, io.BytesIO(recipe))
-        tar.add(RECIPE / "entrypoint.sh", "entrypoint.sh")
-    content.seek(0)
-    label, _, session = SESSION_LABEL.partition("=")
-    with engine_client() as client:
-        image, _ = client.images.build(fileobj=content, custom_context=True, labels={label: session}, rm=True)
-    return str(image.id)
+    return built_image(_recipe(), {"entrypoint.sh": (RECIPE / "entrypoint.sh").read_text()})
 
 
 @cache

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import os
 import threading
 import traceback
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -20,13 +19,26 @@ from testcontainers.core.labels import LABEL_SESSION_ID, SESSION_ID
 from support.containers.container_network import ContainerNetwork
 from support.containers.engine import engine_client
 from support.processes.running import wait_until
-from support.spark.kubernetes.image import image_folders
 from support.spark.kubernetes.objects import Document, Objects, RefusedError
 
 NODE = "node-1"
 _LOOK_S = 0.2
-_EVERYBODYS = "mode=1777,exec"  # Java loads libraries that it unpacks there
-_WRITABLE = dict.fromkeys(("/tmp", "/run", "/opt/spark", "/opt/spark/work-dir"), _EVERYBODYS)
+
+
+@dataclass(frozen=True, slots=True)
+class PodImage:
+    """How containers of an image are made.
+
+    id        of the engine
+    folders   of this machine, which they see at the same paths
+    writable  folders inside -> options of the file systems that are mounted there
+    user      as whom they run; empty: as the image says
+    """
+
+    id: str
+    folders: Sequence[Path] = ()
+    writable: Mapping[str, str] = field(default_factory=dict)
+    user: str = ""
 
 
 @dataclass
@@ -42,7 +54,7 @@ class _Run:
 class Kubelet:
     """Runs pods as they come, and kills them as they go; what they write is in `folder`.
 
-    images   name -> id of the engine; a pod with another one waits in vain, as where it cannot be pulled
+    images   by name; a pod with another one waits in vain, as where it cannot be pulled
     claims   folders by the names of persistent volume claims
     """
 
@@ -51,7 +63,7 @@ class Kubelet:
         folder: Path,
         objects: Objects,
         network: ContainerNetwork,
-        images: Mapping[str, str],
+        images: Mapping[str, PodImage],
         claims: Mapping[str, Path],
     ) -> None:
         self._folder, self._objects, self._network = folder, objects, network
@@ -188,7 +200,10 @@ class Kubelet:
         folder.mkdir()
         message = folder / "termination-log"
         message.touch()
-        mounts = {str(path): {"bind": str(path), "mode": "ro"} for path in image_folders()}
+        # the image's user writes it
+        message.chmod(0o666)
+        image = self._images[container["image"]]
+        mounts = {str(path): {"bind": str(path), "mode": "ro"} for path in image.folders}
         mounts[str(self._hosts)] = {"bind": "/etc/hosts", "mode": "ro"}
         mounts[str(message)] = {"bind": container.get("terminationMessagePath", "/dev/termination-log"), "mode": "rw"}
         sources = {volume["name"]: self._volume(pod, volume, folder) for volume in pod["spec"].get("volumes", ())}
@@ -200,14 +215,14 @@ class Kubelet:
                 "mode": mode,
             }
         return {
-            "image": self._images[container["image"]],
+            "image": image.id,
             "entrypoint": container.get("command"),
             "command": container.get("args", []),
             "environment": {each["name"]: self._value(pod, each) for each in container.get("env", ())},
             "volumes": mounts,
-            "tmpfs": _WRITABLE,
+            "tmpfs": dict(image.writable),
             "hostname": name,
-            "user": f"{os.getuid()}:{os.getgid()}",
+            "user": image.user,
             "labels": {LABEL_SESSION_ID: SESSION_ID},
             "network": self._network.name,
             "networking_config": {self._network.name: self._network.endpoint(name)},
