@@ -147,7 +147,8 @@ class Project:
         return found
 
     def _containers(self, client: docker.DockerClient, *labels: str) -> Sequence[docker.models.containers.Container]:
-        return client.containers.list(all=True, filters={"label": [f"{_PROJECT}={self.name}", *labels]})
+        wanted = {"label": [f"{_PROJECT}={self.name}", *labels]}
+        return list(client.containers.list(all=True, filters=wanted))
 
 
 def _versioned(written: Mapping[str, Any]) -> Mapping[str, Any]:

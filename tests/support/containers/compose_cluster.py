@@ -58,9 +58,8 @@ class ComposeCluster(Cluster):
         variables = {"HEADRACE_IMAGE": image or machine_image(), "HEADRACE_PORT": str(port), **self.further_variables()}
         mounted: Mapping[str, Any] = _MOUNTED if image is None else {"environment": {}}
         own = {**mounted, "environment": {**mounted["environment"], **times}}
-        self.project = Project(
-            folder, self.file, variables, dict.fromkeys((*self.coordinators, *WORKERS), own) | self.further_services()
-        )
+        services = dict.fromkeys((*self.coordinators, *WORKERS), own)
+        self.project = Project(folder, self.file, variables, {**services, **self.further_services()})
 
     def further_variables(self) -> Mapping[str, str]:
         """Variables of the file, beside the image of headrace."""
