@@ -16,13 +16,12 @@ from headrace.spark.cluster.kubernetes_pods import pods_from_here
 from headrace.spark.cluster.spark_submit import installed_spark_submit
 from support.containers.engine import leftovers
 from support.flows.sent import check_results, write_project
+from support.patience import SPARK_SECONDS
 from support.processes.running import WAIT_SECONDS, finish, headrace, start, wait_until
 from support.spark.kubernetes.built_image import built_spark_image
 from support.spark.kubernetes.cluster import IMAGE, NAMESPACE, SERVICE_ACCOUNT, Kubernetes, kubernetes_cluster
 from support.spark.kubernetes.kubelet import PodImage
 
-RUN_SECONDS = 480.0
-"""A run takes four JVMs one after another, and as many Pythons."""
 USER_OF_IMAGE = 185
 STORAGE = "/mnt/checkpoints"
 CLAIM = "checkpoints"
@@ -60,8 +59,6 @@ def as_they_are(rows):
         time.sleep(0.05)
     return same(rows)
 """
-
-pytestmark = pytest.mark.timeout(1_200)
 
 
 @pytest.fixture(scope="module")
@@ -107,7 +104,7 @@ def test_executors_are_pods_and_one_is_killed(cluster: Kubernetes, shared: Path,
         return sorted(path.name for path in place.glob("*-exec-*") if path.name in there)
 
     def wait(is_so: Callable[[], bool], what: str) -> None:
-        wait_until(lambda: process.poll() is not None or is_so(), what, RUN_SECONDS)
+        wait_until(lambda: process.poll() is not None or is_so(), what, SPARK_SECONDS)
 
     wait(lambda: len(working()) >= 2, "both work")
     if process.poll() is None:
@@ -115,7 +112,7 @@ def test_executors_are_pods_and_one_is_killed(cluster: Kubernetes, shared: Path,
         cluster.kill_pod(working()[0])
         wait(lambda: len(cluster.pods_ever("executor")) > len(before), "another one takes its place")
         (place / "go").touch()
-    done = finish(process, RUN_SECONDS)
+    done = finish(process, SPARK_SECONDS)
     assert done.code == 0, f"{done.err}\n{cluster.kubelet.logs()}"
     assert json.loads(done.out)["rows_in"] == 3_000
     check_results(place / "out")
@@ -158,7 +155,7 @@ def check_driver_pod(cluster: Kubernetes, shared: Path, tmp_path: Path) -> None:
         **volume("driver", STORAGE),
         **volume("executor", STORAGE),
     }
-    done = finish(start(arguments(cluster, file, conf, "--deploy-mode", "cluster"), tmp_path), RUN_SECONDS)
+    done = finish(start(arguments(cluster, file, conf, "--deploy-mode", "cluster"), tmp_path), SPARK_SECONDS)
     assert done.code == 0, f"{done.err}\n{cluster.kubelet.logs()}"
     assert json.loads(done.out)["rows_in"] == 3_000
     check_results(shared / "cluster" / "out")

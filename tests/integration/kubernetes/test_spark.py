@@ -31,7 +31,7 @@ RESULTS = "/mnt/results"
 INTERRUPTED = 128 + signal.SIGINT
 SECRET_VARIABLE, SECRET = "AWS_SECRET_ACCESS_KEY", "not-to-be-seen"
 
-pytestmark = [pytest.mark.full, pytest.mark.timeout(1_200)]
+pytestmark = pytest.mark.full
 
 
 @pytest.fixture

@@ -25,9 +25,8 @@ from headrace.spark.launch.follow import FollowOptions, prepare_follow
 from headrace.spark.launch.replay import ReplayOptions
 from headrace.spark.task.order import JobOrder
 from support.kafka.broker import Broker, produce
+from support.patience import SPARK_SECONDS
 from support.spark.local_exchange import LocalExchange
-
-RUN_SECONDS = 900.0
 
 STEPS = ("computed", "decided", "publishing", "published")
 """Before the decision; behind it, before anything is published; after one share; after all, before `committed`."""
@@ -167,7 +166,7 @@ def run_killed(order: FollowOrder, folder: Path) -> int:
             [sys.executable, "-m", "support.spark.followed", str(path)],
             capture_output=True,
             text=True,
-            timeout=RUN_SECONDS,
+            timeout=SPARK_SECONDS,
             env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2]), "POLARS_MAX_THREADS": "1"},
             check=False,
         )

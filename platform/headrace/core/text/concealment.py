@@ -33,6 +33,8 @@ NAMES_MAX = 256
 _WORD = re.compile(r"[^\W_]+")
 _SCHEME = re.compile(r"[a-z][a-z0-9+.-]*://", re.IGNORECASE)
 _BETWEEN = re.compile(r"[\W_]{0,3}\Z")
+_WORD_STARTS = r"(?:(?<![^\W_])|(?<=%[0-9a-f]{2})|(?<=\\[nrtbfv])|(?<=\\x[0-9a-f]{2})|(?<=\\u[0-9a-f]{4}))"
+"""Not amid a word. The letters and digits that end an escape, as in `%20` and `\\n`, belong to no word."""
 _UNRESERVED = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~")
 
 
@@ -155,7 +157,7 @@ def _bounded(spelling: str) -> str:
     if len(spelling) < WORD_CHARS_MIN:
         return rf"(?<=['\"`]){plain}(?=['\"`])"
     if len(spelling) < ANYWHERE_CHARS_MIN:
-        return rf"(?<![^\W_]){plain}(?![^\W_])"
+        return rf"{_WORD_STARTS}{plain}(?![^\W_])"
     return plain
 
 

@@ -55,6 +55,13 @@ def test_short_values_are_hidden_between_quotes_only() -> None:
     assert concealment(A="ab").text("'ab' is about nothing") == "'${A}' is about nothing"
 
 
+@pytest.mark.parametrize("before", ["a%20", "pw%3D", "%3d", r"a\n", r"\t", r"\x0b", r"\u000b", "a+"])
+def test_a_short_value_after_an_escape_is_a_whole_word(before: str) -> None:
+    hides = concealment(P="0ab1")
+    assert hides.text(f"{before}0ab1") == f"{before}${{P}}"
+    assert hides.text(f"{before}0ab1c and 20ab1") == f"{before}0ab1c and 20ab1"
+
+
 def test_errors_lose_values_and_keep_their_places() -> None:
     hides = concealment(P="hunter2")
     several = InvalidPipelineError([Problem("'hunter2' is bad", ("steps", "s", "hunter2"), None, "not hunter2")])
