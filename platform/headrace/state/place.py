@@ -16,6 +16,7 @@ from headrace.core.errors import UserError
 if TYPE_CHECKING:
     import polars as pl
 
+Item = TypeVar("Item")
 Made = TypeVar("Made")
 Made_co = TypeVar("Made_co", covariant=True)
 
@@ -25,6 +26,24 @@ MOVED_BYTES_MIN = 65_536
 """Fewer rows stay in memory: a file takes whole pages."""
 CACHE_SHARE = 4
 """What a step keeps beside its rows, to find or add them faster, is at most this part of the budget."""
+
+
+class Living(Generic[Item]):
+    """The objects that were added and that somebody still has. Any thread adds and asks."""
+
+    def __init__(self) -> None:
+        # A dictionary is changed by one call, and copied by one. A WeakSet is neither: it fails a thread that asks
+        # while another one adds.
+        self._refs: dict[int, ref[Item]] = {}
+
+    def add(self, item: Item) -> None:
+        """Adds an object."""
+        number = id(item)
+        self._refs[number] = ref(item, lambda _: self._refs.pop(number, None))
+
+    def all(self) -> list[Item]:
+        """The objects, in no order."""
+        return [item for each in list(self._refs.values()) if (item := each()) is not None]
 
 
 class Account:
@@ -46,33 +65,28 @@ class Budget:
 
     def __init__(self, limit_bytes: int | None = None) -> None:
         self.limit_bytes = limit_bytes
-        # changed by one call at a time, and copied by one: any thread may do both
-        self._accounts: dict[int, ref[Account]] = {}
+        self._accounts: Living[Account] = Living()
 
     def account(self) -> Account:
         """One more account. It counts as long as somebody has it."""
         made = Account(self)
-        number = id(made)
-        self._accounts[number] = ref(made, lambda _: self._accounts.pop(number, None))
+        self._accounts.add(made)
         return made
 
     @property
     def memory_bytes(self) -> int:
         """Bytes that the slot's steps hold in memory."""
-        return sum(account.memory_bytes for account in self._all())
+        return sum(account.memory_bytes for account in self._accounts.all())
 
     @property
     def file_bytes(self) -> int:
         """Bytes that the slot's steps hold in local files."""
-        return sum(account.file_bytes for account in self._all())
+        return sum(account.file_bytes for account in self._accounts.all())
 
     @property
     def excess_bytes(self) -> int:
         """Bytes in memory above the limit; 0 without a limit."""
         return 0 if self.limit_bytes is None else max(0, self.memory_bytes - self.limit_bytes)
-
-    def _all(self) -> list[Account]:
-        return [account for each in list(self._accounts.values()) if (account := each()) is not None]
 
     def cache_bytes(self, most: int) -> int:
         """The bound of a step's cache that has at most `most` bytes."""

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from headrace.state.place import MOVED_BYTES_MIN, Merging, StatePlace
+from headrace.state.place import MOVED_BYTES_MIN, Account, Merging, StatePlace
 from headrace.state.row_groups import KeyOrder
 from headrace.state.runs import PART_ROWS_MAX, Merge, Part, Run, merged, part_of, rows_of
 from headrace.state.snapshot import Chunk, RestoredFrame
@@ -86,13 +86,9 @@ class Table:
         """Adds rows that were written before, several of a key among them. They become one run."""
         parts: list[Part] = []
         for restored in _gathered(frames):
-            number, origin = next(self._numbers), restored.origin
-            parts.append(part_of(number, restored.frame, self._order, origin=origin))
+            part = part_of(next(self._numbers), restored.frame, self._order, origin=restored.origin)
             # what is restored may be more than memory holds
-            before = parts[-1].memory_bytes
-            self._account.memory_bytes += parts[-1].memory_bytes
-            parts[-1:] = self._moved(parts[-1:], self._place.budget.excess_bytes)
-            self._account.memory_bytes += parts[-1].memory_bytes - before
+            parts.append(self._within_budget(part, self._account))
         if parts:
             self._append(Run(tuple(parts)))
             self._is_merged = False
@@ -169,7 +165,6 @@ class Table:
 
     def chunks(self) -> list[Chunk]:
         """All rows, as immutable frames with their numbers."""
-        self._place.release_pages()
         return [*(part.chunk for part in self._parts()), *(Chunk(number, frame) for number, frame in self._recent)]
 
     def frames(self) -> list[pl.DataFrame]:
@@ -210,13 +205,9 @@ class Table:
 
     def _merged(self, runs: Sequence[Run]) -> Run:
         """In the thread of merges, which shares with the table's thread what never changes."""
-        made: list[Part] = []
-        for rows in merged([part for run in runs for part in run.parts], self._merge):
-            made.append(part_of(next(self._numbers), rows, self._order))
-            self._made.memory_bytes += made[-1].memory_bytes
-            made[-1:] = self._moved(made[-1:], self._place.budget.excess_bytes)
-            self._made.memory_bytes = sum(part.memory_bytes for part in made)
-        return Run(tuple(made))
+        pieces = merged([part for run in runs for part in run.parts], self._merge)
+        made = (part_of(next(self._numbers), rows, self._order) for rows in pieces)
+        return Run(tuple(self._within_budget(part, self._made) for part in made))
 
     def _finish_merge(self) -> None:
         """Waits for the merge that runs, and takes its run. Raises what the merge raised."""
@@ -242,6 +233,13 @@ class Table:
             moved = iter(self._moved(self._parts(), self._account.excess_bytes))
             self._runs = [Run(tuple(itertools.islice(moved, len(run.parts)))) for run in self._runs]
             self._count()
+
+    def _within_budget(self, part: Part, account: Account) -> Part:
+        """A new part, in a local file if the slot has no room for it; counted in `account`."""
+        account.memory_bytes += part.memory_bytes
+        (kept,) = self._moved([part], self._place.budget.excess_bytes)
+        account.memory_bytes += kept.memory_bytes - part.memory_bytes
+        return kept
 
     def _moved(self, parts: Sequence[Part], excess_bytes: int) -> list[Part]:
         """The parts, of which the largest that together have the excess are in local files."""

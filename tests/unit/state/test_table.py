@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -231,6 +233,20 @@ def test_files_take_no_descriptors(folder: Path) -> None:
     kept = [files.kept(pl.DataFrame({"n": range(1000)})) for _ in range(50)]
     assert descriptors() <= before + 2
     assert sum(file.frame.height for file in kept) == 50_000
+
+
+def test_one_thread_keeps_rows_while_another_releases_pages(folder: Path) -> None:
+    files, rows = LocalFiles(folder), pl.DataFrame({"n": [1]})
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        with ThreadPoolExecutor(1) as pool:
+            keeping = pool.submit(lambda: [files.kept(rows) for _ in range(500)])
+            while not keeping.done():
+                files.release_pages()
+            assert len(keeping.result()) == 500
+    finally:
+        sys.setswitchinterval(interval)
 
 
 def test_more_than_memory_allows_is_refused() -> None:

@@ -30,7 +30,7 @@ from headrace.plan.physical import Task
 from headrace.rpc import codec
 from headrace.rpc.deployment import Deployment
 from headrace.rpc.failure import failure_of
-from headrace.rpc.messages import CancelSlot, Deploy, FromSlot, Status, ToSlot
+from headrace.rpc.messages import Acked, CancelSlot, Declined, Deploy, FromSlot, Status, ToSlot
 from headrace.worker.control import SubtaskSnapshot
 from headrace.worker.lease import Lease
 from headrace.worker.slot.attempt import effects, events
@@ -304,7 +304,13 @@ class SlotRuntime:
     def _start_uploader(self, deploy: Deploy, storage: str, running: Slice) -> None:
         parallelism = {task.name: task.parallelism for task in running.tasks}
         plan = UploadPlan(deploy.job, deploy.attempt, parallelism, running.plan.max_parallelism)
-        self._uploader = uploader = Uploader(plan, open_store(storage), open_folder, self._queue.put)
+
+        def send(message: Acked | Declined) -> None:
+            # the upload has read all new rows; once an epoch, in its thread
+            running.place.release_pages()
+            self._queue.put(message)
+
+        self._uploader = uploader = Uploader(plan, open_store(storage), open_folder, send)
         self._upload_thread = threading.Thread(
             target=lambda: self._guard(None, uploader.run), name="upload", daemon=True
         )

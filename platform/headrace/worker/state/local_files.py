@@ -15,12 +15,12 @@ import shutil
 import tempfile
 from contextlib import suppress
 from pathlib import Path
-from weakref import WeakSet
 
 import polars as pl
 import pyarrow as pa
 
 from headrace.core.errors import UserError
+from headrace.state.place import Living
 
 _WHOLE = pl.Decimal(38, 0)
 """Arrow has no 128-bit integers: they are decimals with scale 0, of the same bits."""
@@ -35,7 +35,7 @@ class LocalFiles:
     def __init__(self, folder: Path) -> None:
         """Raises UserError if the folder can neither be used nor be made: a job that needs it fails at once."""
         self._folder = folder
-        self._kept: WeakSet[MappedRows] = WeakSet()
+        self._kept: Living[MappedRows] = Living()
         try:
             folder.mkdir(parents=True, exist_ok=True)
             with tempfile.TemporaryFile(dir=folder):
@@ -60,7 +60,7 @@ class LocalFiles:
     def release_pages(self) -> None:
         """Takes the pages of all files out of this process. They are read again, mostly from the system's cache, where
         rows are touched: so they never count for more than what was touched since the last call."""
-        for each in list(self._kept):
+        for each in self._kept.all():
             each.release_pages()
 
     def _written(self, table: pa.Table) -> pa.Table:
