@@ -22,7 +22,7 @@ from headrace.checkpoint.manifest import CommittableDocument, SplitDocument
 from headrace.client.output_models import DeadLetterList, DeadLettersRequest, Redriven, RedriveRequest
 from headrace.connect.sink import OpenTransaction, OutputSeen
 from headrace.core.errors import ExternalError, HeadraceError, InternalError
-from headrace.core.files.private_files import private_opener
+from headrace.core.files.home_files import private_opener
 from headrace.core.network.frames import LENGTH_BYTES, decode_length
 from headrace.execution.connector_messages import (
     FRAME_BYTES_MAX,

@@ -51,8 +51,7 @@ from headrace.coordinator.store.shared_ledger import SharedLedger
 from headrace.coordinator.store.submission import JobSubmission
 from headrace.core.clock import Clock, SystemClock
 from headrace.core.errors import ExternalError, HeadraceError
-from headrace.core.files.private_files import make_private_folder
-from headrace.core.files.replaced_file import remove_file
+from headrace.core.files.home_files import make_private_folder, remove_file
 from headrace.core.settings import Home
 from headrace.leadership.candidacy.candidacy import Replaced, StorageLost, TermOver
 

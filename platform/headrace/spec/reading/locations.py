@@ -7,8 +7,7 @@ from dataclasses import dataclass, field
 from headrace.core.errors import ExpressionError, Location
 from headrace.spec.findings import Finding, Path, collecting
 from headrace.spec.reading.variables import Variables
-from headrace.spec.reading.yaml_errors import QUOTE, takes_expression, unbalanced
-from headrace.spec.reading.yaml_tree import JOINED, Mapping, Node, Scalar, Sequence
+from headrace.spec.reading.yaml_tree import JOINED, QUOTE, Mapping, Node, Scalar, Sequence, takes_expression, unbalanced
 
 NODES_MAX = 200_000
 """Most values in a file after expanding aliases; protects against alias bombs."""
