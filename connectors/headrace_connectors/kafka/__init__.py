@@ -104,7 +104,7 @@ class KafkaSinkConfig(KafkaSinkSettings, SinkConfig):
     def open_check(self, context: SinkContext, encode: Encode | None) -> RowCheck | None:
         """Rejects rows without a key in upsert mode, and records that exceed the client's limit."""
         assert encode is not None, "a Kafka sink needs encoded messages"
-        from headrace_connectors.kafka.sink.row_check import KafkaRowCheck
+        from headrace_connectors.kafka.sink.record_sender import KafkaRowCheck
 
         return KafkaRowCheck(self, context, encode)
 
