@@ -21,7 +21,7 @@ from headrace.spec.pipeline import Pipeline
 from headrace.spec.reading.read import pipeline_from_dict
 from headrace.state import runs, table
 from headrace.state.place import Budget, StatePlace, StateTerms
-from headrace.testing.pipeline import run_pipeline
+from headrace.testing import run_pipeline
 from headrace.worker.slot import slice as slot_slice
 from headrace.worker.state.local_files import LocalFiles
 from headrace.worker.state.opened_place import BackgroundMerges

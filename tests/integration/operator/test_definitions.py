@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from headrace.kubernetes.connection import Connection
-from headrace.kubernetes.refusals import RejectedError
+from headrace.kubernetes.connection import Connection, RejectedError
 from headrace.kubernetes_operator.definitions import DEFINITIONS, structural_schema
 from headrace.kubernetes_operator.resources.kinds import API, CLUSTER, JOB, SNAPSHOT, Kind
 from headrace.kubernetes_operator.shell.resource_store import collection_of

@@ -11,10 +11,9 @@ from typing import Any, Literal, Self
 
 from pydantic import ConfigDict, Field, model_validator
 
-from headrace.core.config import Duration
+from headrace.core.config import Duration, FileModel
 from headrace.deployment.kubernetes.cluster_spec import ClusterSpec
 from headrace.kubernetes_operator.resources.conditions import Condition
-from headrace.spec.model import FileModel
 
 _DIGEST_CHARACTERS = 16
 

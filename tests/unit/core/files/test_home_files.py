@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
-from headrace.core.files.private_files import is_private, make_private_folder, private_opener
+from headrace.core.files.home_files import is_private, make_private_folder, private_opener, replace_file
 from support.storage.permissions import mode_of
 
 
@@ -57,3 +58,17 @@ def test_a_folder_that_others_cannot_enter_is_private(tmp_path: Path, monkeypatc
     assert is_private(tmp_path / "of_a_coordinator" / "checkpoints")
     (tmp_path / "shared").mkdir(mode=0o750)
     assert not is_private(tmp_path / "shared")
+
+
+def test_threads_that_replace_one_file_do_not_disturb_each_other(tmp_path: Path) -> None:
+    file = tmp_path / "file"
+    texts = [f"{number}\n".encode() * 1_000 for number in range(8)]
+
+    def replace(text: bytes) -> bool:
+        for _ in range(50):
+            replace_file(file, text)
+        return file.read_bytes() in texts
+
+    with ThreadPoolExecutor(len(texts)) as threads:
+        assert all(threads.map(replace, texts))
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]

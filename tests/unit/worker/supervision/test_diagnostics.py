@@ -1,11 +1,13 @@
-"""A supervisor collects stacks of its slots, which stand in as programs of a few lines."""
+"""The newest lines of a worker: bounded, and without an effect on what Python prints by itself."""
 
 from __future__ import annotations
 
+import logging
 import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -14,10 +16,53 @@ from typing import cast
 
 import pytest
 
+from headrace.worker.supervision.diagnostics import (
+    LINE_CHARS_MAX,
+    LINES_MAX,
+    LoadMeter,
+    RecentLines,
+    all_logs,
+    all_stacks,
+)
 from headrace.worker.supervision.slot_log import SlotLog
 from headrace.worker.supervision.slot_process import SlotProcess, SlotState
-from headrace.worker.supervision.stacks import all_stacks
 from support.processes.gil_holder import HOLDS_THE_GIL
+
+LOG = logging.getLogger("headrace.worker.test")
+UNCONFIGURED = """
+import logging
+from headrace.worker.supervision.diagnostics import RecentLines
+lines = RecentLines()
+lines.start()
+logging.getLogger("headrace.coordinator").warning("is printed")
+assert lines.text == ""
+"""
+
+
+def test_the_newest_lines_are_kept() -> None:
+    lines = RecentLines()
+    other = logging.NullHandler()
+    logging.getLogger().addHandler(other)
+    try:
+        lines.start()
+        for number in range(LINES_MAX + 1):
+            LOG.warning("line %d", number)
+        LOG.warning("x" * 2 * LINE_CHARS_MAX)
+        lines.stop()
+        LOG.warning("not kept")
+    finally:
+        logging.getLogger().removeHandler(other)
+    kept = lines.text.splitlines()
+    assert len(kept) == LINES_MAX
+    assert kept[0].endswith("WARNING line 2")
+    assert len(kept[-1]) == LINE_CHARS_MAX and kept[-1].endswith("x")
+    assert all_logs(lines, []).startswith("== worker, pid ")
+
+
+def test_without_logging_python_prints_warnings_as_before() -> None:
+    done = subprocess.run([sys.executable, "-c", UNCONFIGURED], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "is printed\n")
+
 
 BEGIN = """
 import sys, threading
@@ -100,3 +145,21 @@ def test_a_slot_that_starts_is_not_asked(start: Start) -> None:
     slot.state = SlotState.STARTING
     assert set(parts(slot)) == {"supervisor"}
     assert slot.log.path.read_text().count("\n") == 1
+
+
+def test_a_process_that_computes_uses_about_the_time_that_it_computes() -> None:
+    meter = LoadMeter(0.0)
+    assert meter.measure([os.getpid()], 1.0).cpu_millicores == 0
+    begun_s = time.process_time()
+    while (spent_s := time.process_time() - begun_s) < 0.2:
+        pass
+    load = meter.measure([os.getpid()], 2.0)
+    # ticks of the system are 10 ms
+    assert abs(load.cpu_millicores - 1_000 * spent_s) <= 100
+    assert load.memory_bytes > 10 << 20
+
+
+def test_a_process_that_is_gone_counts_nothing() -> None:
+    load = LoadMeter(0.0).measure([2**22 + 1], 1.0)
+    assert (load.cpu_millicores, load.memory_bytes) == (0, 0)
+    assert LoadMeter(1.0).measure([], 1.0).cpu_millicores == 0

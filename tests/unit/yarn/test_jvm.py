@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from headrace.core.errors import UserError
-from headrace.yarn.java import conf_folders, find_hadoop_client
+from headrace.yarn.jvm import conf_folders, find_hadoop_client
 
 
 @pytest.fixture

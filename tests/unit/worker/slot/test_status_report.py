@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from headrace.rpc.status import SourceSubtaskStatus
-from headrace.worker.slot.attempt.due_reports import INTERVAL_MS, TIMED_INTERVAL_MS, DueReports
+from headrace.worker.slot.status_report import INTERVAL_MS, TIMED_INTERVAL_MS, DueReports
 
 
 def source(height: int | None, *, has_splits: bool = True, lag: int = 0) -> tuple[SourceSubtaskStatus, ...]:
