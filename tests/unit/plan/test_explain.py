@@ -1,13 +1,16 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from headrace.local.engine.compile import Compiled, compile_pipeline
 from headrace.plan.explain import explain_dict, explain_lines, plan_dict
+from headrace.spec.reading.load import load_text
 from headrace.spec.reading.read import pipeline_from_dict
+from support.pages.blocks import blocks
 
 
 def data() -> dict[str, Any]:
@@ -271,3 +274,15 @@ def test_every_verb_has_words() -> None:
 
 def test_the_plan_of_nodes_with_one_input_has_no_numbers_so_that_its_hash_stays() -> None:
     assert not any("input" in edge for edge in plan_dict(compiled().physical)["edges"])
+
+
+def test_the_page_about_state_shows_what_explain_prints() -> None:
+    """`..` on the page stands for lines that it leaves out."""
+    page = list(blocks([Path("docs/concepts/state.md")]))
+    (text,) = (each.text for each in page if each.is_pipeline)
+    (shown,) = (each for each in page if each.is_commands)
+    assert shown.commands() == ["headrace explain shop.yaml"]
+    made = compile_pipeline(load_text(text, "shop.yaml", environ={}).pipeline)
+    printed = iter(explain_lines(made.logical, made.physical))
+    wanted = [line for line in shown.text.splitlines()[1:] if line != ".."]
+    assert [line for line in wanted if line not in printed] == [], "in this order"

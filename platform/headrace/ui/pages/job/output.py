@@ -123,7 +123,7 @@ class JobState:
             self._places = Table(_STATES, "id", nothing="No state is known yet.")
         with panel("Rows of the newest checkpoint"):
             with ui.row().classes("q-gutter-xs items-center"):
-                self._select = ui.select({}, label="State").props("dense outlined").style("min-width:180px")
+                self._select = ui.select({}, label="Rows of").props("dense outlined").style("min-width:180px")
                 self._key = ui.input("Key, such as shop=south").props("dense outlined")
                 self._button = ui.button("Read rows", on_click=self._read).props("no-caps outline")
             self._text = ui.label("Not read yet.").classes("q-my-sm")
