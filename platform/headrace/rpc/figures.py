@@ -162,6 +162,13 @@ class StateFigures(Document):
     disk_bytes: int = 0
 
 
+class NodeStateFigures(StateFigures):
+    """The same of one state of a node."""
+
+    node: str
+    state: str
+
+
 class SlotFigures(Document):
     """The figures of one slot. at_ms: since its subtasks began to run."""
 
@@ -174,6 +181,7 @@ class SlotFigures(Document):
     late: tuple[LateFigures, ...] = ()
     windows: tuple[WindowFigures, ...] = ()
     state: StateFigures = StateFigures()
+    states: tuple[NodeStateFigures, ...] = ()
 
 
 class SubtaskBarrier(Document):

@@ -34,6 +34,7 @@ import pyarrow.parquet as pq
 from polars.datatypes import DataTypeClass
 
 from headrace.core.errors import ExternalError, InternalError
+from headrace.core.polars_types import int128_columns, with_int128, without_int128
 from headrace.state.row_groups import ROW_GROUPS, KeyOrder, RowGroup, RowGroups, SortedRows, cuts
 from headrace.state.snapshot import Chunk
 
@@ -44,7 +45,6 @@ _ROW_GROUPS, _FOOTER = b"headrace.row_groups", b"headrace.footer"
 _NO_CHECKSUM = "xxh64:0000000000000000"
 _LENGTH_BYTES = 8
 """The end of a Parquet file: the length of its footer, and a magic number."""
-_WHOLE = pl.Decimal(38, 0)
 _CHECKSUM_SEED = 0
 FILE_BYTES_MAX = 64 << 20
 """Bytes of the rows of a file, as they lie in memory: what is held while it is written."""
@@ -234,7 +234,7 @@ def _described(file: pq.ParquetFile) -> RowGroups | None:
 
 
 def _file(schema: pl.Schema, chunks: Sequence[Chunk], order: KeyOrder | None) -> StateFile:
-    wide = [name for name, dtype in schema.items() if dtype == pl.Int128]
+    wide = int128_columns(schema)
     absent = [[name for name in schema if name not in chunk.frame.schema] for chunk in chunks]
     lacking_by_group = [
         lacking for chunk, lacking in zip(chunks, absent, strict=True) for _ in cuts(chunk.frame.height)
@@ -319,19 +319,14 @@ def _checksum_place(footer: bytes) -> slice:
 
 def _table(frame: pl.DataFrame, schema: pl.Schema, lacking: Sequence[str]) -> pa.Table:
     missing = [pl.lit(None, dtype=schema[name]).alias(name) for name in lacking]
-    whole = [pl.col(name).cast(_WHOLE) for name, dtype in schema.items() if dtype == pl.Int128]
-    return (
-        frame.with_columns(missing)
-        .with_columns(whole)
-        .select(schema.names())
-        .to_arrow(compat_level=pl.CompatLevel.oldest())
-    )
+    whole = without_int128(frame.with_columns(missing).select(schema.names()))
+    return whole.to_arrow(compat_level=pl.CompatLevel.oldest())
 
 
 def _frame(table: pa.Table, wide: Sequence[str], lacking: Sequence[str]) -> pl.DataFrame:
     frame = pl.from_arrow(table)
     assert isinstance(frame, pl.DataFrame), "tables become frames"
-    return frame.drop(lacking).with_columns(pl.col(name).cast(pl.Int128) for name in wide if name not in lacking)
+    return with_int128(frame.drop(lacking), (name for name in wide if name not in lacking))
 
 
 # ---- types as text ---------------------------------------------------------------------------------------------------

@@ -7,7 +7,7 @@ thread and read by all.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Generic, Literal, Protocol, TypeVar
 from weakref import ref
 
@@ -46,11 +46,17 @@ class Living(Generic[Item]):
         return [item for each in list(self._refs.values()) if (item := each()) is not None]
 
 
-class Account:
-    """Bytes that a step holds: in memory and in local files."""
+Owner = tuple[str, str]
+"""(node, state)."""
+NOBODY: Owner = ("", "")
 
-    def __init__(self, budget: Budget) -> None:
+
+class Account:
+    """Bytes that a step holds: in memory and in local files. owner: whose they are, for figures only."""
+
+    def __init__(self, budget: Budget, owner: Owner = NOBODY) -> None:
         self._budget = budget
+        self.owner = owner
         self.memory_bytes = 0
         self.file_bytes = 0
 
@@ -67,11 +73,19 @@ class Budget:
         self.limit_bytes = limit_bytes
         self._accounts: Living[Account] = Living()
 
-    def account(self) -> Account:
+    def account(self, owner: Owner = NOBODY) -> Account:
         """One more account. It counts as long as somebody has it."""
-        made = Account(self)
+        made = Account(self, owner)
         self._accounts.add(made)
         return made
+
+    def by_owner(self) -> dict[Owner, tuple[int, int]]:
+        """Owner -> its bytes in memory, and in local files."""
+        found: dict[Owner, tuple[int, int]] = {}
+        for each in self._accounts.all():
+            memory, files = found.get(each.owner, (0, 0))
+            found[each.owner] = (memory + each.memory_bytes, files + each.file_bytes)
+        return found
 
     @property
     def memory_bytes(self) -> int:
@@ -182,12 +196,26 @@ class StatePlace:
 
     max_parallelism   the number of key groups: rows are kept in their order
     files             where rows go beyond the budget; None: nowhere, and more than the budget fails the job
+    owner             the node and the state that it is given to
     """
 
     max_parallelism: int = MAX_PARALLELISM
     budget: Budget = field(default_factory=Budget)
     merges: Merges = field(default_factory=ImmediateMerges)
     files: RowFiles | None = None
+    owner: Owner = NOBODY
+
+    def of_node(self, node: str) -> StatePlace:
+        """The same place, for a node's states."""
+        return replace(self, owner=(node, ""))
+
+    def of_state(self, state: str) -> StatePlace:
+        """The same place, for a state of its node."""
+        return replace(self, owner=(self.owner[0], state))
+
+    def account(self) -> Account:
+        """One more account, of the place's owner."""
+        return self.budget.account(self.owner)
 
     def release_pages(self) -> None:
         """Keeps the pages of local files that count for this process to those touched since the last call."""

@@ -58,8 +58,8 @@ class Table:
         self._runs: list[Run] = []
         self._is_merged = True
         self._merging: _MergingRuns | None = None
-        self._account = self._place.budget.account()
-        self._made = self._place.budget.account()
+        self._account = self._place.account()
+        self._made = self._place.account()
         """What a merge has made so far: its thread writes it."""
 
     @property

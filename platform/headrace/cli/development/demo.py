@@ -88,7 +88,7 @@ def _interruptible() -> Iterator[None]:
 
 
 def _summary(report: DemoReport) -> str:
-    from headrace.local.runs.progress import count_text
+    from headrace.core.text.plural import count_text
 
     check, speed = report.live, report.throughput
     departed = report.flights - report.cancelled

@@ -1,25 +1,29 @@
 """Warnings about data that looks wrong, from the reports of a job's slots. Pure; no decision about the job reads them.
 
 Each warning is raised once in an attempt. It stays until the attempt ends, except those of time that is held back or
-stands still, which are withdrawn when it moves.
+stands still, which are withdrawn when it moves, and those of state that grows, which are withdrawn when it stops.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
-from headrace.coordinator.figures.job_figures import JobFigures
+from headrace.checkpoint.manifest import Manifest
+from headrace.coordinator.figures.job_figures import NO_STATE, JobFigures, stored_states
 from headrace.coordinator.figures.quiet_partitions import QuietPartition, quiet_partitions
 from headrace.coordinator.figures.standing_time import StandingTime, Waiting
+from headrace.coordinator.figures.state_growth import StateGrowth
 from headrace.coordinator.figures.watched_plan import WatchedPlan, WatchedSource
 from headrace.core.config import duration_text
 from headrace.core.late_buckets import merged, quantile_ms
+from headrace.core.text.plural import bytes_text
 from headrace.core.text.span_text import moment_text, span_text
 from headrace.core.types import UNIT_WORDS, TimestampUnit
-from headrace.rpc.figures import FIRST_ROWS_MAX, FirstRows
+from headrace.rpc.figures import FIRST_ROWS_MAX, FirstRows, StateFigures
 from headrace.rpc.status import SlotStatus
+from headrace.state.place import Owner
 
 FIRST_MS = 60_000
 """The first rows are judged after this time, if they are fewer than `FIRST_ROWS_MAX`; earlier if the input ends."""
@@ -37,6 +41,10 @@ COLUMNS_SHOWN = 8
 """Most columns that one warning names."""
 WARNINGS_MAX = 64
 """Most warnings of a job at a time."""
+STATE_BYTES_MIN = 16_000_000
+"""A smaller state is not worth a warning, however it grows."""
+GROWTH_BYTES_MIN = 4_000_000
+"""A state that grows by less in an hour is not: this is 100 MB a day."""
 _ROUND_MS = (1_000, 2_000, 5_000, 10_000, 15_000, 30_000, 60_000, 120_000, 300_000, 600_000, 900_000, 1_800_000)
 _HOUR_MS = 3_600_000
 
@@ -49,8 +57,11 @@ Kind = Literal[
     "quiet-partition",
     "standing-time",
     "filter-passes-nothing",
+    "growing-state",
 ]
-_WITHDRAWN: frozenset[Kind] = frozenset({"quiet-partition", "standing-time"})
+_WITHDRAWN: frozenset[Kind] = frozenset({"quiet-partition", "standing-time", "growing-state"})
+_RENEWED: frozenset[Kind] = frozenset({"standing-time", "growing-state"})
+"""Their texts change while they stand."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +82,8 @@ class DataWarnings:
         self._raised: dict[tuple[str, Kind, str], DataWarning] = {}
         self._told: set[tuple[str, Kind, str]] = set()
         self._standing = StandingTime()
+        self.growth = StateGrowth()
+        """How fast the states grow, as of the last call of `judge`."""
         self.waiting: tuple[Waiting, ...] = ()
         """The steps whose time stands still, as of the last call of `judge`."""
 
@@ -80,20 +93,27 @@ class DataWarnings:
         return tuple(sorted(self._raised.values(), key=lambda each: (each.since_ms, each.node, each.kind)))
 
     def judge(
-        self, plan: WatchedPlan, figures: JobFigures, statuses: Iterable[SlotStatus], now_ms: int
+        self,
+        plan: WatchedPlan,
+        figures: JobFigures,
+        statuses: Iterable[SlotStatus],
+        now_ms: int,
+        manifest: Manifest | None = None,
     ) -> tuple[DataWarning, ...]:
-        """Judges the newest reports; returns the warnings that were raised now. `now_ms`: epoch ms."""
+        """Judges the newest reports; returns the warnings that were raised now.
+
+        now_ms: epoch ms; manifest: of the newest complete checkpoint."""
         reports = list(statuses)
         self.waiting = self._standing.look(plan, figures, reports, now_ms)
-        look = _Look(plan, figures, reports, now_ms, self.waiting)
+        self.growth.look(figures)
+        look = _Look(plan, figures, reports, now_ms, self.waiting, self.growth, manifest)
         found = {(each.node, each.kind, each.subject): each for each in _findings(look)}
         for key in [key for key in self._raised if key[1] in _WITHDRAWN and key not in found]:
             del self._raised[key]
         for key, each in found.items():
-            # what time waits for may change while it stands
-            if (key in self._raised and each.kind == "standing-time") or (
-                key not in self._raised and len(self._raised) < WARNINGS_MAX
-            ):
+            if key in self._raised and each.kind in _RENEWED:
+                self._raised[key] = replace(each, since_ms=min(each.since_ms, self._raised[key].since_ms))
+            elif key not in self._raised and len(self._raised) < WARNINGS_MAX:
                 self._raised[key] = each
         fresh = [key for key in found if key in self._raised and key not in self._told]
         self._told.update(fresh)
@@ -107,6 +127,8 @@ class _Look:
     statuses: list[SlotStatus]
     now_ms: int
     waiting: tuple[Waiting, ...]
+    growth: StateGrowth
+    manifest: Manifest | None
 
     @property
     def running_ms(self) -> int:
@@ -148,6 +170,9 @@ def _findings(look: _Look) -> Iterator[DataWarning]:
         yield from _late_rows(look, node, sources)
     for node in look.plan.filters:
         yield from _filter(look, node)
+    states = look.figures.states() if look.plan.growing else {}
+    for owner in look.plan.growing:
+        yield from _growing(look, owner, states.get(owner, NO_STATE))
 
 
 def _remarks(look: _Look, source: WatchedSource) -> Iterator[DataWarning]:
@@ -305,3 +330,19 @@ def _filter(look: _Look, node: str) -> Iterator[DataWarning]:
     if look.settled(rows) and not look.total(node, "rows_out"):
         text = f"filter {node} has let none of its first {rows:,} rows pass; check its predicate (`headrace preview`)"
         yield DataWarning(node, "filter-passes-nothing", text, look.now_ms)
+
+
+def _growing(look: _Look, owner: Owner, held: StateFigures) -> Iterator[DataWarning]:
+    """A state that nothing drops, and that keeps growing."""
+    node, state = owner
+    size, growth = held.memory_bytes + held.disk_bytes, look.growth.per_hour(owner)
+    if size < STATE_BYTES_MIN or growth is None or growth < GROWTH_BYTES_MIN or not look.growth.lasts(owner):
+        return
+    stored = stored_states(look.manifest).get(owner)
+    rows = "" if stored is None else f"{stored.rows:,} rows, "
+    text = (
+        f"{node}: nothing drops its state {state}, and it keeps growing: {rows}{bytes_text(size)}, by "
+        f"{bytes_text(growth)} an hour; aggregate over a window, leave out keys that are not needed, or plan for it "
+        f"(`state: {{backend: disk}}`)"
+    )
+    yield DataWarning(node, "growing-state", text, look.now_ms, state)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from headrace.core.types import TimestampUnit
+from headrace.state.place import Owner
 
 if TYPE_CHECKING:
     from headrace.plan.physical import PhysicalPlan, SourceSpec
@@ -37,12 +38,14 @@ class WatchedPlan:
 
     windows   windowed step -> the sources that its rows come from
     gates     windowed step -> the nearest node with several inputs that its rows come through, if there is one
+    growing   states whose rows become more with the data, and that nothing drops
     """
 
     sources: tuple[WatchedSource, ...] = ()
     filters: tuple[str, ...] = ()
     windows: Mapping[str, tuple[str, ...]] | None = None
     gates: Mapping[str, str] = field(default_factory=dict)
+    growing: tuple[Owner, ...] = ()
 
 
 def watched_plan(plan: PhysicalPlan) -> WatchedPlan:
@@ -59,6 +62,7 @@ def watched_plan(plan: PhysicalPlan) -> WatchedPlan:
         filters=tuple(node.node for node in steps if node.config.selects_rows),
         windows={node.node: _sources_of(plan, node.node) for node in steps if node.config.windowed},
         gates=dict(_gates(plan)),
+        growing=tuple((node.node, each.name) for node in steps for each in node.config.states() if each.grows),
     )
 
 

@@ -58,6 +58,7 @@ def submit(
     request = SubmitRequest(
         pipeline=file_form(loaded.pipeline),
         parallelism=step.spec.parallelism,
+        max_parallelism=step.spec.max_parallelism,
         from_savepoint=step.origin,
         take_over=step.takes_over,
         allow_dropped_state=step.spec.allow_dropped_state,

@@ -62,6 +62,7 @@ def run_spec_of(document: Document, spec: JobSpec, connection: Connection) -> Ru
         cluster=cluster,
         variables=None if spec.variables_from is None else spec.variables_from.secret,
         parallelism=spec.parallelism,
+        maxParallelism=spec.max_parallelism,
         allowDroppedState=spec.allow_dropped_state,
         acceptNewTopics=spec.accept_new_topics,
         restartNonce=spec.restart_nonce,

@@ -68,7 +68,7 @@ class SavedStates:
         self._node = node
         self._keys = {item.name: polars_type(item.type) for item in keys}
         self._layout = layout
-        self._names = [main, *(values.state for values in layout.values)]
+        self._names = layout.state_names(main)
         self._main = main
         self._window = window
         self._placed = list(placed)

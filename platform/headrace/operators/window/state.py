@@ -29,6 +29,7 @@ from headrace.core.batch import TS
 from headrace.core.signals import TIME_MAX
 from headrace.kernels.group.group_by import PANES_MAX, GroupTable, add_placed
 from headrace.operators.aggregates.layout import Layout
+from headrace.operators.aggregation.snapshots import WINDOWS
 from headrace.operators.window.assigner import Assigner, Span, windows_of
 from headrace.operators.window.due_windows import DueWindows
 from headrace.state.place import StatePlace
@@ -63,7 +64,7 @@ class WindowState:
     def __init__(self, layout: Layout, assigner: Assigner, place: StatePlace) -> None:
         self._layout = layout
         self._place = place
-        self._account = place.budget.account()
+        self._account = place.of_state(WINDOWS).account()
         self._tables_bytes_max = place.budget.cache_bytes(TABLES_BYTES_MAX)
         self._assigner = assigner
         self._keys = layout.keys
@@ -82,9 +83,10 @@ class WindowState:
         self._first_gone = TIME_MAX  # lower bound of `_last_end`: most watermarks drop no pane, and skip the scan
 
     def _stores(self, by: list[str]) -> list[Table]:
+        parts = zip(self._layout.parts, self._layout.state_names(WINDOWS), self._numbering, strict=True)
         return [
-            Table(self._keys, partial(part.merge, by=by), self._place, numbers=numbering)
-            for part, numbering in zip(self._layout.parts, self._numbering, strict=True)
+            Table(self._keys, partial(part.merge, by=by), self._place.of_state(name), numbers=numbering)
+            for part, name, numbering in parts
         ]
 
     # ------------------------------------------------------------------ rows in

@@ -19,6 +19,7 @@ from headrace.rpc.figures import (
     KeyFigures,
     LateFigures,
     NodeFigures,
+    NodeStateFigures,
     PartitionFigures,
     SlotFigures,
     SourceFigures,
@@ -28,6 +29,7 @@ from headrace.rpc.figures import (
     WindowFigures,
 )
 from headrace.rpc.status import SlotStatus, SourceSubtaskStatus, SubtaskStatus
+from headrace.state.place import Budget
 from headrace.worker.control import PartitionStatus
 from headrace.worker.slot.slice import OpenSubtask, Slice
 from headrace.worker.task.source_task import SourceTask
@@ -131,6 +133,7 @@ class StatusReport:
             late=tuple(figures for each in opened for figures in late_figures(each)),
             windows=tuple(figures for each in opened for figures in window_figures(each)),
             state=StateFigures(memory_bytes=budget.memory_bytes, disk_bytes=budget.file_bytes),
+            states=tuple(state_figures(budget)),
         )
 
     def _worked_ms(self, opened: OpenSubtask) -> float:
@@ -214,6 +217,13 @@ def window_figures(opened: OpenSubtask) -> Iterator[WindowFigures]:
         if windowed is not None and next_end is not None:
             time = windowed.watermark
             yield WindowFigures(node=node, watermark=None if time == TIME_MIN else time, next_end=next_end)
+
+
+def state_figures(budget: Budget) -> Iterator[NodeStateFigures]:
+    """Where each state of the slot lies, by node and state."""
+    for (node, state), (memory, files) in sorted(budget.by_owner().items()):
+        if node and (memory or files):
+            yield NodeStateFigures(node=node, state=state, memory_bytes=memory, disk_bytes=files)
 
 
 def key_figures(opened: OpenSubtask) -> Iterator[KeyFigures]:

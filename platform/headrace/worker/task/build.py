@@ -201,7 +201,7 @@ class ChainBuilder:
 
     def _open_step(self, spec: StepSpec) -> Link:
         outputs = self._outputs(spec.node)
-        operator = spec.config.open_in(self._context.place)
+        operator = spec.config.open_in(self._context.place.of_node(spec.node))
         self.opened.append(operator)
         self.steps[spec.node] = operator
         states = self._context.restored.get(spec.node)

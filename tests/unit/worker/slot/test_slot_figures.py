@@ -4,12 +4,29 @@ from __future__ import annotations
 
 from headrace.connect.source import SplitId
 from headrace.rpc.figures import PARTITIONS_MAX
+from headrace.state.place import StatePlace
 from headrace.worker.control import PartitionStatus
-from headrace.worker.slot.status_report import furthest_behind
+from headrace.worker.slot.status_report import furthest_behind, state_figures
 
 
 def partition(number: int, lag: int | None, watermark: int | None = 0) -> PartitionStatus:
     return PartitionStatus(SplitId("t", number), 0, lag, watermark, idle=False)
+
+
+def test_each_state_of_each_node_is_shown_where_it_lies() -> None:
+    place = StatePlace()
+    of_groups = place.of_node("totals").of_state("groups")
+    # the numbers of bytes tell the accounts apart
+    accounts = [of_groups.account(), of_groups.account(), place.of_node("hourly").of_state("windows").account()]
+    for number, account in enumerate(accounts, 1):
+        account.memory_bytes, account.file_bytes = number, 10 * number
+    nobodys, empty = place.account(), of_groups.of_state("distinct_x").account()
+    nobodys.memory_bytes = 1_000
+
+    found = [(each.node, each.state, each.memory_bytes, each.disk_bytes) for each in state_figures(place.budget)]
+    assert found == [("hourly", "windows", 3, 30), ("totals", "groups", 3, 30)]
+    assert place.budget.memory_bytes == 1_006
+    del empty
 
 
 def test_few_partitions_are_all_shown_in_their_order() -> None:
