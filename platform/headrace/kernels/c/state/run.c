@@ -43,6 +43,8 @@ static int64_t open_directory(run_t *run) {
     uint64_t first = run->words[0], last = run->words[run->rows - 1];
     uint64_t entries_max = (uint64_t)run->rows / ROWS_PER_ENTRY_MIN;
     if (last < first) return STATUS_UNFIT;
+    run->first_word = first;
+    run->last_word = last;
     if (entries_max < 2) entries_max = 2;
     while ((last >> run->shift) - (first >> run->shift) >= entries_max) run->shift++;
     run->first_entry = first >> run->shift;

@@ -35,6 +35,8 @@ typedef struct {
     run_column_t *columns;
     key_columns_t keys;
     const uint64_t *words;    /* NULL: rows that are only gathered */
+    uint64_t first_word;
+    uint64_t last_word;
     int64_t shift;
     uint64_t first_entry;     /* first word >> shift */
     uint64_t entries;         /* 0: no rows, or no words */
