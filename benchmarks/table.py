@@ -75,7 +75,7 @@ def pieces(rows: pl.DataFrame) -> Iterator[pl.DataFrame]:
 
 def restored(keys: int, place: StatePlace) -> Table:
     """A table with as many keys in six runs."""
-    random, begin, table = np.random.default_rng(1), 0, Table([KEY], merge, place)
+    random, begin, table = np.random.default_rng(1), 0, Table.merging([KEY], merge, place)
     numbers = random.permutation(keys)
     for each in SHARES:
         end = begin + int(keys * each)
@@ -169,7 +169,7 @@ def restore(keys: int, rounds: int) -> None:
             rows = 0
             for subtask in range(RESTORED_PARALLELISM):
                 own = partial(restored_states, handles, ["totals"], subtask, of=RESTORED_PARALLELISM)
-                table = Table([KEY], merge, in_memory())
+                table = Table.merging([KEY], merge, in_memory())
                 table.restore(own(max_parallelism=MAX_PARALLELISM, read=read)["totals"]["groups"])
                 rows += table.rows
             assert rows == sum(handle.rows for handle in handles), f"{rows} rows are restored"

@@ -83,7 +83,7 @@ class WindowState:
 
     def _stores(self, by: list[str]) -> list[Table]:
         return [
-            Table(self._keys, partial(part.merge, by=by), self._place, numbers=numbering)
+            Table.merging(self._keys, partial(part.merge, by=by), self._place, numbers=numbering)
             for part, numbering in zip(self._layout.parts, self._numbering, strict=True)
         ]
 
