@@ -10,12 +10,15 @@ goes once no earlier rows can be left. Frames without tombstones have no such co
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import assert_never
 
 import polars as pl
+
+from headrace.core.signals import TIME_MIN
 
 ASKED = "__asked"
 """Column of rows that were asked for: the number of their key."""
@@ -107,7 +110,9 @@ def reduced(frames: Sequence[pl.DataFrame], config: TableConfig, by: Sequence[st
         case Append():
             return _undeleted(_one(frames), by)
         case Last():
-            return _newest(_undeleted(_one(frames), by), [*by, *config.order])
+            rows = _undeleted(_one(frames), by)
+            # where all rows are tombstones of keys there are no order columns
+            return _newest(rows, [*by, *(name for name in config.order if name in rows.columns)])
         case _:
             assert_never(config.combine)
 
@@ -139,7 +144,8 @@ def living(rows: pl.DataFrame, config: TableConfig, at: int | pl.Series | None, 
     """
     lives: pl.Series | None = None
     if config.ttl_ms is not None and config.written in rows.columns and at is not None:
-        lives = (rows.get_column(str(config.written)) > at - config.ttl_ms).fill_null(value=True)
+        gone = max(TIME_MIN, at - config.ttl_ms) if isinstance(at, int) else at - config.ttl_ms
+        lives = (rows.get_column(str(config.written)) > gone).fill_null(value=True)
     if whole and KIND in rows.columns:
         is_row = rows.get_column(KIND).fill_null(Kind.ROW) == Kind.ROW
         lives = is_row if lives is None else lives & is_row
@@ -151,8 +157,9 @@ def normal(rows: pl.DataFrame, names: Sequence[str]) -> pl.DataFrame:
     floats = [name for name in names if name in rows.columns and rows.schema[name].is_float()]
     if not floats:
         return rows
-    nan = float("nan")
-    return rows.with_columns(
-        pl.when(pl.col(name).is_nan()).then(pl.lit(nan, rows.schema[name])).otherwise(pl.col(name) + 0.0).alias(name)
-        for name in floats
-    )
+    return rows.with_columns(_normal(pl.col(name), rows.schema[name]).alias(name) for name in floats)
+
+
+def _normal(value: pl.Expr, dtype: pl.DataType) -> pl.Expr:
+    nan, zero = pl.lit(math.nan, dtype), pl.lit(0.0, dtype)
+    return pl.when(value.is_nan()).then(nan).when(value == zero).then(zero).otherwise(value)

@@ -40,8 +40,13 @@ def merged_rows(slices: Sequence[SortedRows], order: KeyOrder, reduce: Reduce | 
 
 def sorted_rows(frames: Sequence[pl.DataFrame], order: KeyOrder, reduce: Reduce | None) -> SortedRows:
     """The rows of frames, which are in no order, the earlier ones first. reduce: None keeps all rows."""
+    first = order.places(frames[0])
+    if reduce is not None and len(frames) > 1 and _are_few(~np.isin(order.places(frames[-1]), first)):
+        # frames have the same keys: no row is alone
+        return order.sort(reduce(frames))
+    places = [first, *map(order.places, frames[1:])]
     whole = frames[0] if len(frames) == 1 else pl.concat(frames, how="diagonal", rechunk=True)
-    return _sorted(whole, order.places(whole), order, reduce, frames)
+    return _sorted(whole, np.concatenate(places), order, reduce, frames)
 
 
 def _sorted(

@@ -96,8 +96,11 @@ class Near:
     def mask(self, rows: pl.DataFrame) -> pl.Series:
         """Which rows, with ASKED, are near."""
         asked = rows.get_column(ASKED)
-        value = rows.get_column(self._column)
-        kept = ((value >= self._low[asked]) & (value <= self._high[asked])).fill_null(value=False)
+        kept = pl.repeat(value=False, n=rows.height, eager=True)
+        # a part may have tombstones of keys only
+        if self._column in rows.columns:
+            value = rows.get_column(self._column)
+            kept = ((value >= self._low[asked]) & (value <= self._high[asked])).fill_null(value=False)
         if KIND in rows.columns:
             kept |= (rows.get_column(KIND) == Kind.KEY_GONE).fill_null(value=False)
         return kept

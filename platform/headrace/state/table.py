@@ -10,9 +10,8 @@
 Runs of a bucket are merged by tiers (`state.tiers`), neighbours in time only: what was written later lies in a later
 run. A number means the same rows for the life of the table, so that a checkpoint writes only what is new.
 
-No row outlives its last write by more than twice the ttl. A merge drops the rows that have expired; so those that it
-keeps were written less than a ttl ago, its newest row is no newer than the merge, and its run goes, or is merged again,
-within a ttl.
+No row outlives its last write by more than twice the ttl. A merge drops the rows that have expired. So those that it
+keeps were written less than a ttl before it, and a ttl after it the whole run has expired.
 
 Beyond the slot's budget the largest parts of runs move to local files (`state.place`).
 """
@@ -187,12 +186,8 @@ class Table:
             return
         recent, self._recent = self._recent, []
         self._recent_rows = self._recent_bytes = 0
-        rows = self._merged_recent(recent)
-        number = next(self._numbers)
-        if isinstance(rows, pl.DataFrame):
-            self._append(None, Run((Part(number, rows),)))
-            return
-        for bucket, part in self._by_bucket(Part(number, rows.frame, rows, version=recent[-1].version)):
+        sealed = self._made_part(self._merged_recent(recent), recent[-1].version, self._now, whole=False)
+        for bucket, part in self._by_bucket(sealed):
             self._append(bucket, Run((part,)))
 
     def _merged_recent(self, recent: Sequence[Part]) -> SortedRows | pl.DataFrame:
@@ -262,7 +257,8 @@ class Table:
         if isinstance(at, pl.Series):
             at = at[rows.get_column(ASKED)]
         rows = self._living(rows, at)
-        return rows.sort(ASKED, *self._config.order, maintain_order=True)
+        by = [name for name in (ASKED, *self._config.order) if name in rows.columns]
+        return rows.sort(by, maintain_order=True)
 
     def _living(self, rows: pl.DataFrame, at: Times) -> pl.DataFrame:
         lives = living(rows, self._config, at, whole=True)
@@ -297,25 +293,37 @@ class Table:
         self._count()
 
     def expire(self, time: int) -> None:
-        """Time has come to `time` ms: all later accesses are at it or after it. Drops parts all of whose rows have
-        expired."""
+        """Time has come to `time` ms: all later accesses are at it or after it. Parts all of whose rows have expired go
+        without being read, and no row stays that was written two ttl ago, but for those that are being merged."""
         self._now = max(self._now, time)
         if self._config.ttl_ms is None:
             return
-        self._recent = [part for part in self._recent if not self._is_over(part)]
+        if self._merging is not None and self._merging.merging.done():
+            self._finish_merge()
+        self._recent = self._unexpired(self._recent)
         self._recent_rows = sum(part.frame.height for part in self._recent)
         self._recent_bytes = sum(part.memory_bytes for part in self._recent)
         for bucket, runs in self._buckets.items():
             # the place of runs that are being merged is fixed until then
             if self._merging is None or self._merging.bucket != bucket:
-                left = [Run(tuple(part for part in run.parts if not self._is_over(part))) for run in runs]
+                left = [Run(tuple(self._unexpired(run.parts))) for run in runs]
                 runs[:] = [run for run in left if run.parts]
         self._count()
 
-    def _is_over(self, part: Part) -> bool:
+    def _unexpired(self, parts: Iterable[Part]) -> list[Part]:
+        return [left for part in parts if (left := self._left(part)) is not None]
+
+    def _left(self, part: Part) -> Part | None:
         config = self._config
-        span = None if config.written is None else part.span(config.written)
-        return span is not None and config.ttl_ms is not None and span[1] <= self._now - config.ttl_ms
+        assert config.ttl_ms is not None and config.written is not None, "rows expire"
+        span, gone = part.span(config.written), self._now - config.ttl_ms
+        if span is not None and span[1] <= gone:
+            return None
+        if span is None or span[0] > gone - config.ttl_ms:
+            return part
+        # rows of a long time were added together
+        lives = living(part.frame, config, self._now, whole=False)
+        return part if lives is None else part.filtered(next(self._numbers), lives)
 
     def compact(self) -> pl.DataFrame:
         """Merges all rows; returns them. The table has rows, and no buckets."""
