@@ -64,7 +64,7 @@ class Part:
 
     @cached_property
     def memory_bytes(self) -> int:
-        """Its bytes in memory, but for what the kernel adds to search it: half a byte a row."""
+        """Its bytes in memory, but for what the kernel adds to search it: one to two bytes a row."""
         if self.file is not None:
             return 0
         return int(self.frame.estimated_size()) + (0 if self.sorted is None else self.sorted.places.nbytes)

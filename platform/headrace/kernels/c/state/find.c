@@ -72,9 +72,9 @@ static void locate_block(const run_t *run, const uint64_t *words, int64_t count,
         uint64_t entry = (words[place] >> run->shift) - run->first_entry;
         rows[place] = NO_ROW;
         if (entry >= run->entries || (skipped != NULL && skipped[place] >= 0)) continue;
-        if (run->directory[entry] == run->directory[entry + 1]) continue;
-        rows[place] = run->directory[entry];
-        ends[place] = run->directory[entry + 1];
+        if (!(run->directory[entry].low_bits & low_bit(words[place]))) continue;
+        rows[place] = run->directory[entry].row;
+        ends[place] = run->directory[entry + 1].row;
         __builtin_prefetch(run->words + rows[place]);
         __builtin_prefetch(run->words + ends[place] - 1);
     }

@@ -33,9 +33,10 @@ static int fill_directory(run_t *run) {
         uint64_t word = run->words[row];
         if (word < before) return 0;
         before = word;
-        while (entry <= (word >> run->shift) - run->first_entry) run->directory[entry++] = (uint32_t)row;
+        while (entry <= (word >> run->shift) - run->first_entry) run->directory[entry++] = (entry_t){(uint32_t)row, 0};
+        run->directory[entry - 1].low_bits |= low_bit(word);
     }
-    while (entry <= run->entries) run->directory[entry++] = (uint32_t)run->rows;
+    while (entry <= run->entries) run->directory[entry++] = (entry_t){(uint32_t)run->rows, 0};
     return 1;
 }
 
