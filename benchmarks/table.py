@@ -6,7 +6,7 @@ their spread, in CPU time of the process, and the machine's load.
     get      1,000 random keys at a time, four columns, from six runs, in memory and in local files: us a key
     batch    of 1,000 rows, random keys, of a running aggregate with half as many keys, in memory and with 64 MiB: ms
     barrier  `seal` and `chunks` after every 32,768 rows, while merges run: the longest of 60 in ms, by the clock, and
-             in CPU time of the task's thread
+             in CPU time of the task's thread. Rows wait for merges where these fall behind
     restore  of state files from 2 subtasks to 3, local storage: CPU seconds of all three
     merge    of the six runs to one: ns of CPU a row
 
@@ -24,8 +24,11 @@ import statistics
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -36,12 +39,13 @@ from headrace.core.group_ranges import group_span
 from headrace.operators.aggregates.columns import MAX, SUM
 from headrace.operators.aggregates.compiled import merged_groups
 from headrace.state.parquet import checksum, write_chunks
-from headrace.state.place import Budget, StatePlace
+from headrace.state.place import Budget, Made, StatePlace
 from headrace.state.redistribute import share
 from headrace.state.row_groups import KeyOrder
 from headrace.state.runs import PART_ROWS_MAX
 from headrace.state.snapshot import Chunk, RestoredFrame, StateKind
 from headrace.state.table import Table
+from headrace.state.tiers import RUNS_MAX
 from headrace.worker.state.local_files import LocalFiles
 from headrace.worker.state.opened_place import BackgroundMerges
 from headrace.worker.state.restore import restored_states
@@ -135,15 +139,31 @@ def batch(keys: int, rounds: int) -> None:
 
 
 def barrier(keys: int, rounds: int) -> None:
-    for name, place in (("memory", in_memory()), ("local files", in_files())):
-        table, random = restored(keys, place), np.random.default_rng(3)
+    for name, opened in (("memory", in_memory()), ("local files", in_files())):
+        merges = Merges()
+        table, random = restored(keys, replace(opened, merges=merges)), np.random.default_rng(3)
         clocks, thread = [], []
         for _ in range(rounds):
-            stops = [stop(table, keys, random) for _ in range(EPOCHS)]
+            stops = []
+            for _ in range(EPOCHS):
+                stops.append(stop(table, keys, random))
+                if table.runs > RUNS_MAX // 2:
+                    merges.wait()
             clocks.append(max(each for each, _ in stops))
             thread.append(max(each for _, each in stops))
         shown(f"barrier, {name}, clock", clocks, "ms at most")
         shown(f"barrier, {name}, CPU", thread, "ms at most")
+
+
+class Merges(BackgroundMerges):
+    """Merges in threads, for which a job waits that has no pause between its epochs."""
+
+    def start(self, merge: Callable[[], Made]) -> Future[Made]:
+        self.newest: Future[Any] = super().start(merge)
+        return self.newest
+
+    def wait(self) -> None:
+        self.newest.result()
 
 
 def stop(table: Table, keys: int, random: np.random.Generator) -> tuple[float, float]:

@@ -67,7 +67,7 @@ class TableConfig:
     bucket    an int64 column, one of keys and order: rows of one bucket lie in runs of their own, and are dropped
               together
     written   an int64 column: the time of the last write of a row, in ms. A row that replaces or deletes another one
-              has no earlier time. NULL: the row does not expire
+              has no earlier time. Restored rows without one count as written at the time of the restore
     ttl_ms    a row is gone for accesses at or after its time + ttl; None: rows do not expire
     """
 
@@ -143,13 +143,23 @@ def living(rows: pl.DataFrame, config: TableConfig, at: int | pl.Series | None, 
     at   the time of the access, in ms; a time for each row; None: any time
     """
     lives: pl.Series | None = None
-    if config.ttl_ms is not None and config.written in rows.columns and at is not None:
+    if config.ttl_ms is not None and at is not None and rows.height:
         gone = max(TIME_MIN, at - config.ttl_ms) if isinstance(at, int) else at - config.ttl_ms
-        lives = (rows.get_column(str(config.written)) > gone).fill_null(value=True)
+        lives = rows.get_column(str(config.written)) > gone
     if whole and KIND in rows.columns:
         is_row = rows.get_column(KIND).fill_null(Kind.ROW) == Kind.ROW
         lives = is_row if lives is None else lives & is_row
     return None if lives is None or lives.all() else lives
+
+
+def timed(rows: pl.DataFrame, config: TableConfig, now: int) -> pl.DataFrame:
+    """Restored rows, of which those without a time of writing were written at `now`."""
+    name = config.written
+    if config.ttl_ms is None or name is None:
+        return rows
+    if name not in rows.columns:
+        return rows.with_columns(pl.lit(now, pl.Int64).alias(name))
+    return rows.with_columns(pl.col(name).fill_null(now)) if rows.get_column(name).null_count() else rows
 
 
 def normal(rows: pl.DataFrame, names: Sequence[str]) -> pl.DataFrame:

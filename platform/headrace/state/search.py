@@ -73,6 +73,8 @@ def newest_rows(parts: Sequence[Part], asked: pl.DataFrame, order: KeyOrder) -> 
         return []
     newest = np.full(asked.height, -1, np.int64)
     matches = list(_searched(parts, _Asked.of(asked, order), _find_newest))
+    if len(matches) == 1:
+        return [matches[0].rows(numbered=True, aged=False)]
     for match in matches:
         np.maximum.at(newest, match.asked, match.age)
     return [match.filtered(match.age == newest[match.asked]).rows(numbered=True, aged=False) for match in matches]

@@ -25,7 +25,20 @@ from dataclasses import dataclass
 import polars as pl
 
 from headrace.core.signals import TIME_MIN
-from headrace.state.combine import ASKED, KIND, Append, Kind, Last, Merged, TableConfig, living, normal, reduced
+from headrace.state.combine import (
+    ASKED,
+    KIND,
+    Append,
+    Kind,
+    Last,
+    Merge,
+    Merged,
+    TableConfig,
+    living,
+    normal,
+    reduced,
+    timed,
+)
 from headrace.state.merging import Reduce, merged_rows, sorted_rows
 from headrace.state.place import Account, Merging, StatePlace
 from headrace.state.row_groups import KeyOrder, SortedRows
@@ -78,11 +91,7 @@ class Table:
 
     @staticmethod
     def merging(
-        keys: Sequence[str],
-        merge: Callable[[Sequence[pl.DataFrame]], pl.DataFrame],
-        place: StatePlace | None = None,
-        *,
-        numbers: Iterator[int] | None = None,
+        keys: Sequence[str], merge: Merge, place: StatePlace | None = None, *, numbers: Iterator[int] | None = None
     ) -> Table:
         """A table whose rows merge."""
         return Table(TableConfig(tuple(keys), Merged(merge)), place, numbers=numbers)
@@ -138,23 +147,27 @@ class Table:
         parts: dict[tuple[Bucket, int], list[Part]] = {}
         is_apart = self._config.is_ordered or self._config.bucket is not None
         for restored in frames if is_apart else _gathered(frames):
-            rows, version, bucket = restored.frame, None, None
-            if not rows.height:
-                continue
-            if self._config.is_ordered:
-                version = int(rows.item(0, VERSION)) if VERSION in rows.columns else 0
-                rows = rows.drop(VERSION, strict=False)
-                self._version = max(self._version, version)
-            if self._config.bucket is not None:
-                bucket = int(rows.item(0, self._config.bucket))
-            part = part_of(next(self._numbers), rows, self._order, origin=restored.origin, version=version)
-            # what is restored may be more than memory holds
-            parts.setdefault((bucket, version or 0), []).append(self._within_budget(part, self._account))
+            if restored.frame.height:
+                bucket = None if self._config.bucket is None else int(restored.frame.item(0, self._config.bucket))
+                # what is restored may be more than memory holds
+                part = self._within_budget(self._restored(restored), self._account)
+                parts.setdefault((bucket, part.version or 0), []).append(part)
+                self._version = max(self._version, part.version or 0)
         for (bucket, _), own in sorted(parts.items(), key=lambda item: item[0][1]):
             self._append(bucket, Run(tuple(own)))
         if parts:
             self._is_merged = False
             self._merge_due()
+
+    def _restored(self, restored: RestoredFrame) -> Part:
+        rows, number = restored.frame, next(self._numbers)
+        if not self._config.is_ordered:
+            return part_of(number, rows, self._order, origin=restored.origin)
+        version = int(rows.item(0, VERSION)) if VERSION in rows.columns else 0
+        rows = rows.drop(VERSION, strict=False)
+        with_times = timed(rows, self._config, self._now)
+        origin = restored.origin if with_times is rows else None
+        return part_of(number, with_times, self._order, origin=origin, version=version)
 
     def retain(self, kept: Callable[[pl.DataFrame], pl.Series]) -> None:
         """Keeps the rows for which `kept` is true, the mask of a frame."""

@@ -31,7 +31,6 @@ from headrace.state.snapshot import RestoredFrame, StateKind
 from headrace.state.table import Table
 from headrace.worker.state.local_files import LocalFiles
 from headrace.worker.state.opened_place import BackgroundMerges
-from support.suite.properties import weighted
 
 KEYS = ("name", "number")
 BUCKET_MS = 10
@@ -356,7 +355,6 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> LocalFiles:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@weighted(2)
 @given(steps, st.sampled_from([8, 64]), st.booleans())
 def test_a_table_holds_what_its_rules_say(
     files: LocalFiles, kind: str, steps: Sequence[tuple[Any, ...]], bits: int, background: bool
