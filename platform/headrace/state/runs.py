@@ -8,7 +8,7 @@ wherever they lie. The parts of a run may overlap: a key's rows may lie in sever
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -16,6 +16,7 @@ import numpy as np
 import polars as pl
 
 from headrace.kernels.state import runs as kernel
+from headrace.state.combine import TableConfig, living
 from headrace.state.merging import Reduce, merged_rows
 from headrace.state.place import MOVED_BYTES_MIN, RowFile, RowFiles
 from headrace.state.row_groups import KeyOrder, SortedRows
@@ -150,6 +151,23 @@ def part_of(
         return Part(number, frame, origin=origin, version=version)
     rows = order.sort(frame)
     return Part(number, rows.frame, rows, origin=origin, version=version)
+
+
+def unexpired(parts: Iterable[Part], config: TableConfig, now: int, numbers: Iterator[int]) -> list[Part]:
+    """The parts without those all of whose rows have expired, which are not read. numbers: of parts that lose rows."""
+    return [left for part in parts if (left := _unexpired(part, config, now, numbers)) is not None]
+
+
+def _unexpired(part: Part, config: TableConfig, now: int, numbers: Iterator[int]) -> Part | None:
+    assert config.ttl_ms is not None and config.written is not None, "rows expire"
+    span, gone = part.span(config.written), now - config.ttl_ms
+    if span is not None and span[1] <= gone:
+        return None
+    if span is None or span[0] > gone - config.ttl_ms:
+        return part
+    # rows of a long time were added together
+    lives = living(part.frame, config, now, whole=False)
+    return part if lives is None else part.filtered(next(numbers), lives)
 
 
 def moved_largest(parts: Sequence[Part], files: RowFiles | None, excess_bytes: int) -> list[Part]:

@@ -42,7 +42,7 @@ from headrace.state.combine import (
 from headrace.state.merging import Reduce, merged_rows, sorted_rows
 from headrace.state.place import Account, Merging, StatePlace
 from headrace.state.row_groups import KeyOrder, SortedRows
-from headrace.state.runs import PART_ROWS_MAX, VERSION, Part, Run, merged, moved_largest, part_of
+from headrace.state.runs import PART_ROWS_MAX, VERSION, Part, Run, merged, moved_largest, part_of, unexpired
 from headrace.state.search import AGE, Near, newest_rows, numbered_rows, rows_of
 from headrace.state.snapshot import Chunk, RestoredFrame
 from headrace.state.tiers import RUNS_MAX, due
@@ -313,30 +313,15 @@ class Table:
             return
         if self._merging is not None and self._merging.merging.done():
             self._finish_merge()
-        self._recent = self._unexpired(self._recent)
+        self._recent = unexpired(self._recent, self._config, self._now, self._numbers)
         self._recent_rows = sum(part.frame.height for part in self._recent)
         self._recent_bytes = sum(part.memory_bytes for part in self._recent)
         for bucket, runs in self._buckets.items():
             # the place of runs that are being merged is fixed until then
             if self._merging is None or self._merging.bucket != bucket:
-                left = [Run(tuple(self._unexpired(run.parts))) for run in runs]
-                runs[:] = [run for run in left if run.parts]
+                left = [unexpired(run.parts, self._config, self._now, self._numbers) for run in runs]
+                runs[:] = [Run(tuple(parts)) for parts in left if parts]
         self._count()
-
-    def _unexpired(self, parts: Iterable[Part]) -> list[Part]:
-        return [left for part in parts if (left := self._left(part)) is not None]
-
-    def _left(self, part: Part) -> Part | None:
-        config = self._config
-        assert config.ttl_ms is not None and config.written is not None, "rows expire"
-        span, gone = part.span(config.written), self._now - config.ttl_ms
-        if span is not None and span[1] <= gone:
-            return None
-        if span is None or span[0] > gone - config.ttl_ms:
-            return part
-        # rows of a long time were added together
-        lives = living(part.frame, config, self._now, whole=False)
-        return part if lives is None else part.filtered(next(self._numbers), lives)
 
     def compact(self) -> pl.DataFrame:
         """Merges all rows; returns them. The table has rows, and no buckets."""
