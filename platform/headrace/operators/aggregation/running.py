@@ -48,7 +48,7 @@ class RunningAggregate:
         self._saved = SavedStates(shape.node, shape.keys, self._layout, GROUPS, NO_WINDOW)
         parts = zip(self._layout.parts, self._layout.state_names(GROUPS), strict=True)
         self._tables = [
-            Table(self._keys, partial(part.merge, by=self._keys), place.of_state(name)) for part, name in parts
+            Table.merging(self._keys, partial(part.merge, by=self._keys), place.of_state(name)) for part, name in parts
         ]
         # with values a key has many rows, and its totals are more than a merge of them
         cached = self._keys if len(self._tables) == 1 else ()

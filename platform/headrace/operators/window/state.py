@@ -85,7 +85,7 @@ class WindowState:
     def _stores(self, by: list[str]) -> list[Table]:
         parts = zip(self._layout.parts, self._layout.state_names(WINDOWS), self._numbering, strict=True)
         return [
-            Table(self._keys, partial(part.merge, by=by), self._place.of_state(name), numbers=numbering)
+            Table.merging(self._keys, partial(part.merge, by=by), self._place.of_state(name), numbers=numbering)
             for part, name, numbering in parts
         ]
 

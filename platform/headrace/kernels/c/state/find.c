@@ -39,6 +39,26 @@ static inline void prefetch_key(const run_t *run, uint32_t row) {
         __builtin_prefetch(run->keys.views[key].values + (int64_t)row * form_bytes(run->keys.forms[key]));
 }
 
+/* The least and the greatest of the words of a block. */
+typedef struct {
+    uint64_t least;
+    uint64_t greatest;
+} word_span_t;
+
+static word_span_t span_of(const uint64_t *words, int64_t count) {
+    word_span_t span = {.least = words[0], .greatest = words[0]};
+    for (int64_t place = 1; place < count; place++) {
+        if (words[place] < span.least) span.least = words[place];
+        if (words[place] > span.greatest) span.greatest = words[place];
+    }
+    return span;
+}
+
+/* Whether a run can have words of a block: of runs that divide all words among them, few can where keys are sorted. */
+ALWAYS_INLINE int meets(const run_t *run, word_span_t span) {
+    return run->entries > 0 && run->first_word <= span.greatest && span.least <= run->last_word;
+}
+
 /* The first row of each word of a block: NO_ROW where the run lacks the word, or where `skipped` (or NULL) is not
  * negative. */
 static void locate_block(const run_t *run, const uint64_t *words, int64_t count, const int32_t *skipped,
@@ -52,9 +72,9 @@ static void locate_block(const run_t *run, const uint64_t *words, int64_t count,
         uint64_t entry = (words[place] >> run->shift) - run->first_entry;
         rows[place] = NO_ROW;
         if (entry >= run->entries || (skipped != NULL && skipped[place] >= 0)) continue;
-        if (run->directory[entry] == run->directory[entry + 1]) continue;
-        rows[place] = run->directory[entry];
-        ends[place] = run->directory[entry + 1];
+        if (!(run->directory[entry].low_bits & low_bit(words[place]))) continue;
+        rows[place] = run->directory[entry].row;
+        ends[place] = run->directory[entry + 1].row;
         __builtin_prefetch(run->words + rows[place]);
         __builtin_prefetch(run->words + ends[place] - 1);
     }
@@ -121,11 +141,12 @@ EXPORT int64_t headrace_run_find(const run_t *const *runs, int64_t run_count, co
     for (int64_t begin = 0; begin < count && found >= 0; begin += BLOCK_KEYS) {
         int64_t block = count - begin < BLOCK_KEYS ? count - begin : BLOCK_KEYS;
         int32_t *block_runs = run_numbers + begin;
+        word_span_t span = span_of(words + begin, block);
         for (int64_t place = 0; place < block; place++) block_runs[place] = -1;
         memset(rows + begin, 0, (size_t)block * sizeof *rows);
         for (int64_t index = 0; index < run_count; index++) {
             const run_t *run = runs[index];
-            if (run->entries == 0) continue;
+            if (!meets(run, span)) continue;
             locate_block(run, words + begin, block, block_runs, located);
             prefetch_texts(run, block, located);
             for (int64_t place = 0; place < block; place++) {
@@ -149,20 +170,24 @@ EXPORT int64_t headrace_run_find_all(const run_t *const *runs, int64_t run_count
                                      uint32_t *asked_rows, int32_t *run_numbers, uint32_t *rows) {
     asked_t asked = {.words = words, .count = count};
     int64_t found = open_asked(&asked, stream, places, runs, run_count) ? 0 : -1;
-    uint32_t *located = found < 0 ? NULL : calloc((size_t)run_count, BLOCK_KEYS * sizeof *located);
-    if (found == 0 && located == NULL) found = -2;
+    uint32_t *located = found < 0 ? NULL : malloc((size_t)run_count * BLOCK_KEYS * sizeof *located);
+    int64_t *met = found < 0 ? NULL : malloc((size_t)run_count * sizeof *met);
+    if (found == 0 && (located == NULL || met == NULL)) found = -2;
     for (int64_t begin = 0; begin < count && found >= 0; begin += BLOCK_KEYS) {
         int64_t block = count - begin < BLOCK_KEYS ? count - begin : BLOCK_KEYS;
+        word_span_t span = span_of(words + begin, block);
+        int64_t met_count = 0;
         for (int64_t index = 0; index < run_count; index++) {
-            uint32_t *in_run = located + index * BLOCK_KEYS;
-            memset(in_run, 0xff, BLOCK_KEYS * sizeof *in_run);
-            if (runs[index]->entries == 0) continue;
+            if (!meets(runs[index], span)) continue;
+            uint32_t *in_run = located + met_count * BLOCK_KEYS;
+            met[met_count++] = index;
             locate_block(runs[index], words + begin, block, NULL, in_run);
             prefetch_texts(runs[index], block, in_run);
         }
         for (int64_t place = 0; place < block; place++) {
-            for (int64_t index = 0; index < run_count; index++) {
-                uint32_t row = located[index * BLOCK_KEYS + place];
+            for (int64_t number = 0; number < met_count; number++) {
+                uint32_t row = located[number * BLOCK_KEYS + place];
+                int64_t index = met[number];
                 if (row == NO_ROW) continue;
                 for (; (row = next_match(runs[index], row, &asked, begin + place)) != NO_ROW; row++, found++) {
                     if (found >= capacity) continue;
@@ -174,6 +199,7 @@ EXPORT int64_t headrace_run_find_all(const run_t *const *runs, int64_t run_count
         }
     }
     free(located);
+    free(met);
     close_asked(&asked);
     return found;
 }
