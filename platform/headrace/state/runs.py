@@ -22,7 +22,7 @@ from headrace.state.row_groups import KeyOrder, SortedRows
 from headrace.state.snapshot import Chunk, StoredRows
 
 PART_ROWS_MAX = 1 << 18
-"""Rows of a part that a merge makes: what a merge holds in memory at once."""
+"""Rows of a part that a merge makes, unless they are large."""
 _SAMPLED_ROWS = 256
 """One row of so many is looked at to divide a merge into pieces."""
 _PLACE = "__place"
@@ -68,6 +68,11 @@ class Part:
         if self.sorted is None:
             return Part(number, frame)
         return Part(number, frame, SortedRows(self.sorted.order, frame, self.sorted.places[mask.to_numpy()]))
+
+    @property
+    def bytes(self) -> int:
+        """Its bytes, wherever they lie."""
+        return self.memory_bytes + self.file_bytes
 
     @property
     def chunk(self) -> Chunk:
@@ -149,19 +154,19 @@ def _alike(parts: Sequence[Part]) -> dict[tuple[str, ...], list[kernel.RunColumn
 # ---- merges ----------------------------------------------------------------------------------------------------------
 
 
-def merged(parts: Sequence[Part], merge: Merge) -> Iterator[pl.DataFrame]:
-    """The rows of all parts, merged, in pieces of about `PART_ROWS_MAX` rows before the merge; all rows of a key are in
-    one piece."""
-    for slices in cut(parts, bounds(parts)):
+def merged(parts: Sequence[Part], merge: Merge, piece_bytes: int) -> Iterator[pl.DataFrame]:
+    """The rows of all parts, merged, in pieces as of `bounds`; all rows of a key are in one piece."""
+    for slices in cut(parts, bounds(parts, piece_bytes)):
         if slices:
             yield merge(slices)
 
 
-def bounds(parts: Sequence[Part]) -> list[np.uint64]:
-    """Places that divide the rows of all parts into pieces of about `PART_ROWS_MAX` rows."""
+def bounds(parts: Sequence[Part], piece_bytes: int) -> list[np.uint64]:
+    """Places that divide the rows of all parts into pieces of about `PART_ROWS_MAX` rows and `piece_bytes` at most."""
     places = [part.sorted.places for part in parts if part.sorted is not None]
-    pieces = -(-sum(len(each) for each in places) // PART_ROWS_MAX)
-    if pieces <= 1:
+    rows, size = sum(len(each) for each in places), sum(part.bytes for part in parts)
+    pieces = max(-(-rows // PART_ROWS_MAX), -(-size // piece_bytes))
+    if pieces <= 1 or not places:
         return []
     sample = np.sort(np.concatenate([each[::_SAMPLED_ROWS] for each in places]))
     chosen = [len(sample) * piece // pieces for piece in range(1, pieces)]

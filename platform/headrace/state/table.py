@@ -21,7 +21,7 @@ import polars as pl
 
 from headrace.state.place import MOVED_BYTES_MIN, Account, Merging, StatePlace
 from headrace.state.row_groups import KeyOrder
-from headrace.state.runs import PART_ROWS_MAX, Merge, Part, Run, merged, part_of, rows_of
+from headrace.state.runs import Merge, Part, Run, merged, part_of, rows_of
 from headrace.state.snapshot import Chunk, RestoredFrame
 
 ROWS_RECENT_MAX = 65_536
@@ -30,6 +30,8 @@ FRAMES_RECENT_MAX = 64
 """Recent frames that are sealed."""
 ROWS_KEPT_MIN = 8_192
 """Rows of a restored frame that stays alone, so that checkpoints name its file again."""
+GATHERED_ROWS_MAX = 32_768
+"""Rows of smaller restored frames that become a part."""
 FRAMES_LOOSE_MAX = 8
 """Recent frames that a snapshot refers to; more are sealed first, if they are small."""
 FRAMES_SEARCHED_MAX = 4
@@ -68,6 +70,11 @@ class Table:
         return self._recent_rows + sum(run.rows for run in self._runs)
 
     @property
+    def bytes(self) -> int:
+        """Bytes of its rows, wherever they lie."""
+        return self._account.memory_bytes + self._account.file_bytes
+
+    @property
     def runs(self) -> int:
         """The number of runs."""
         return len(self._runs)
@@ -83,12 +90,19 @@ class Table:
             self.seal()
 
     def restore(self, frames: Iterable[RestoredFrame]) -> None:
-        """Adds rows that were written before, several of a key among them. They become one run."""
-        parts: list[Part] = []
-        for restored in _gathered(frames):
-            part = part_of(next(self._numbers), restored.frame, self._order, origin=restored.origin)
-            # what is restored may be more than memory holds
-            parts.append(self._within_budget(part, self._account))
+        """Adds rows that were written before, several of a key among them, as they are read. They become one run."""
+        restoring = Restoring(self)
+        for restored in frames:
+            restoring.add(restored)
+        restoring.end()
+
+    def restored_part(self, restored: RestoredFrame) -> Part:
+        """A part of restored rows, which `add_restored` adds: in a local file if the slot has no room for it."""
+        part = part_of(next(self._numbers), restored.frame, self._order, origin=restored.origin)
+        return self._within_budget(part, self._account)
+
+    def add_restored(self, parts: Sequence[Part]) -> None:
+        """Adds these parts as one run."""
         if parts:
             self._append(Run(tuple(parts)))
             self._is_merged = False
@@ -205,7 +219,7 @@ class Table:
 
     def _merged(self, runs: Sequence[Run]) -> Run:
         """In the thread of merges, which shares with the table's thread what never changes."""
-        pieces = merged([part for run in runs for part in run.parts], self._merge)
+        pieces = merged([part for run in runs for part in run.parts], self._merge, self._place.budget.piece_bytes)
         made = (part_of(next(self._numbers), rows, self._order) for rows in pieces)
         return Run(tuple(self._within_budget(part, self._made) for part in made))
 
@@ -269,19 +283,36 @@ class _MergingRuns:
     merging: Merging[Run]
 
 
-def _gathered(frames: Iterable[RestoredFrame]) -> Iterator[RestoredFrame]:
-    """The frames, small ones together: state files have many small frames, which are written again."""
-    small: list[pl.DataFrame] = []
-    for restored in frames:
+class Restoring:
+    """Rows that a table gets back, frame by frame. Small frames are gathered: state files have many of them, which are
+    written again."""
+
+    def __init__(self, table: Table) -> None:
+        self._table = table
+        self._parts: list[Part] = []
+        self._small: list[pl.DataFrame] = []
+        self._small_rows = 0
+
+    def add(self, restored: RestoredFrame) -> None:
+        """Adds the rows of a frame, in a local file if the slot has no room for them."""
         if restored.frame.height >= ROWS_KEPT_MIN:
-            yield restored
+            self._parts.append(self._table.restored_part(restored))
         elif restored.frame.height:
-            small.append(restored.frame)
-        if sum(each.height for each in small) >= PART_ROWS_MAX:
-            yield RestoredFrame(pl.concat(small, how="diagonal", rechunk=True))
-            small = []
-    if small:
-        yield RestoredFrame(pl.concat(small, how="diagonal", rechunk=True))
+            self._small.append(restored.frame)
+            self._small_rows += restored.frame.height
+        if self._small_rows >= GATHERED_ROWS_MAX:
+            self._gather()
+
+    def end(self) -> None:
+        """Makes a run of the rows that were added."""
+        if self._small:
+            self._gather()
+        self._table.add_restored(self._parts)
+
+    def _gather(self) -> None:
+        gathered = RestoredFrame(pl.concat(self._small, how="diagonal", rechunk=True))
+        self._small, self._small_rows = [], 0
+        self._parts.append(self._table.restored_part(gathered))
 
 
 # ---- tiers -----------------------------------------------------------------------------------------------------------

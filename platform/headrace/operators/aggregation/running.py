@@ -50,6 +50,7 @@ class RunningAggregate:
         # with values a key has many rows, and its totals are more than a merge of them
         cached = self._keys if len(self._tables) == 1 else ()
         self._totals = Totals(cached, self._tables[0].get_sealed, place.budget.cache_bytes(TOTALS_BYTES_MAX))
+        self._account = place.budget.account()
         self._earlier: EarlierState = NothingEarlier()
         self._buckets: dict[Place, None] = {}
 
@@ -69,6 +70,7 @@ class RunningAggregate:
             # before the rows are added: the totals of a key include its earlier state
             self._take_earlier(partials[0])
             totals.append(self._updated(partials[0]))
+            self._account.memory_bytes = self._totals.size_bytes
             frames_max = FRAMES_RECENT_MAX if self._totals.is_on else FRAMES_SEARCHED_MAX
             for table, frame in zip(self._tables, partials, strict=True):
                 table.add(frame, frames_max=frames_max)
