@@ -41,6 +41,7 @@ from headrace.operators.aggregates.compiled import merged_groups
 from headrace.state.parquet import checksum, write_chunks
 from headrace.state.place import Budget, Made, StatePlace
 from headrace.state.redistribute import share
+from headrace.state.restoring import restore
 from headrace.state.row_groups import KeyOrder
 from headrace.state.runs import PART_ROWS_MAX
 from headrace.state.snapshot import Chunk, RestoredFrame, StateKind
@@ -83,7 +84,7 @@ def restored(keys: int, place: StatePlace) -> Table:
     numbers = random.permutation(keys)
     for each in SHARES:
         end = begin + int(keys * each)
-        table.restore(map(RestoredFrame, pieces(rows_of(numbers[begin:end], random))))
+        restore(table, map(RestoredFrame, pieces(rows_of(numbers[begin:end], random))))
         begin = end
     return table
 
@@ -176,7 +177,7 @@ def stop(table: Table, keys: int, random: np.random.Generator) -> tuple[float, f
     return (time.perf_counter() - begin[0]) * 1e3, (time.thread_time() - begin[1]) * 1e3
 
 
-def restore(keys: int, rounds: int) -> None:
+def restores(keys: int, rounds: int) -> None:
     with tempfile.TemporaryDirectory(prefix="headrace-table-") as folder:
         handles = written(keys, Path(folder))
 
@@ -190,7 +191,7 @@ def restore(keys: int, rounds: int) -> None:
             for subtask in range(RESTORED_PARALLELISM):
                 own = partial(restored_states, handles, ["totals"], subtask, of=RESTORED_PARALLELISM)
                 table = Table.merging([KEY], merge, in_memory())
-                table.restore(own(max_parallelism=MAX_PARALLELISM, read=read)["totals"]["groups"])
+                restore(table, own(max_parallelism=MAX_PARALLELISM, read=read)["totals"]["groups"])
                 rows += table.rows
             assert rows == sum(handle.rows for handle in handles), f"{rows} rows are restored"
 
@@ -241,7 +242,7 @@ def merging(keys: int, rounds: int) -> None:
         shown(f"merge, {name}", taken, "ns a row")
 
 
-MEASURED = {"get": get, "batch": batch, "barrier": barrier, "restore": restore, "merge": merging}
+MEASURED = {"get": get, "batch": batch, "barrier": barrier, "restore": restores, "merge": merging}
 
 
 def main() -> None:

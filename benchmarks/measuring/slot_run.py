@@ -23,7 +23,7 @@ from headrace.checkpoint.stores.opening import open_store
 from headrace.core.errors import HeadraceError
 from measuring.process_times import descendants, process_times
 
-SLOT = b"headrace.worker.slot.main"
+SLOT = b"headrace-slot"
 SAMPLE_S, LOOK_S, WAIT_S, WHOLE_S = 0.05, 0.05, 120.0, 600.0
 
 
@@ -96,11 +96,23 @@ class Run:
             assert time.monotonic() < deadline, "no checkpoint completed"
             time.sleep(LOOK_S)
 
+    def slots(self) -> list[int]:
+        """The pids of its slot processes."""
+        return [pid for pid in processes(self.process.pid) if SLOT in Path(f"/proc/{pid}/cmdline").read_bytes()]
+
+    def wait_for_slot(self) -> int:
+        """Returns the pid of its only slot process once there is one."""
+        deadline = time.monotonic() + WAIT_S
+        while not (found := self.slots()):
+            assert self.process.poll() is None, "the run ended"
+            assert time.monotonic() < deadline, "no slot started"
+            time.sleep(LOOK_S)
+        assert len(found) == 1, "one slot process is expected"
+        return found[0]
+
     def kill_slot(self) -> float:
         """Kills its only slot process; returns the time (epoch ms)."""
-        slots = [pid for pid in processes(self.process.pid) if SLOT in Path(f"/proc/{pid}/cmdline").read_bytes()]
-        assert len(slots) == 1, "one slot process is expected"
-        os.kill(slots[0], signal.SIGKILL)
+        os.kill(self.wait_for_slot(), signal.SIGKILL)
         return time.time() * 1000
 
     def follow(self, count: int) -> list[CheckpointRecord]:

@@ -26,6 +26,9 @@ MOVED_BYTES_MIN = 65_536
 """Fewer rows stay in memory: a file takes whole pages."""
 CACHE_SHARE = 4
 """What a step keeps beside its rows, to find or add them faster, is at most this part of the budget."""
+PIECE_BYTES_MIN, PIECE_BYTES_MAX = 4 << 20, 64 << 20
+_PIECE_SHARE = 8
+"""Rows that a merge, an upload or a restore works on at once are this part of the budget, within these bounds."""
 
 
 class Living(Generic[Item]):
@@ -101,6 +104,14 @@ class Budget:
     def excess_bytes(self) -> int:
         """Bytes in memory above the limit; 0 without a limit."""
         return 0 if self.limit_bytes is None else max(0, self.memory_bytes - self.limit_bytes)
+
+    @property
+    def piece_bytes(self) -> int:
+        """The bytes of rows that a merge, an upload or a restore works on at once, about. They come on top, several
+        times: as read, as computed, as written."""
+        if self.limit_bytes is None:
+            return PIECE_BYTES_MAX
+        return min(PIECE_BYTES_MAX, max(PIECE_BYTES_MIN, self.limit_bytes // _PIECE_SHARE))
 
     def cache_bytes(self, most: int) -> int:
         """The bound of a step's cache that has at most `most` bytes."""

@@ -23,7 +23,7 @@ from headrace.state.row_groups import KeyOrder, SortedRows
 from headrace.state.snapshot import Chunk, StoredRows
 
 PART_ROWS_MAX = 1 << 18
-"""Rows of a part that a merge makes: what a merge holds in memory at once."""
+"""Rows of a part that a merge makes, unless they are large."""
 _SAMPLED_ROWS = 256
 """One row of so many is looked at to divide a merge into pieces."""
 VERSION = "__version"
@@ -93,6 +93,11 @@ class Part:
         frame = self.frame.drop(name)
         rows = None if self.sorted is None else SortedRows(self.sorted.order, frame, self.sorted.places)
         return Part(self.number, frame, rows, version=self.version)
+
+    @property
+    def bytes(self) -> int:
+        """Its bytes, wherever they lie."""
+        return self.memory_bytes + self.file_bytes
 
     @property
     def chunk(self) -> Chunk:
@@ -187,15 +192,17 @@ def moved_largest(parts: Sequence[Part], files: RowFiles | None, excess_bytes: i
 # ---- merges ----------------------------------------------------------------------------------------------------------
 
 
-def merged(parts: Sequence[Part], order: KeyOrder | None, reduce: Reduce | None) -> Iterator[SortedRows | pl.DataFrame]:
-    """The rows of all parts, the earlier ones first, merged, in pieces of about `PART_ROWS_MAX` rows before the merge;
-    all rows of a key are in one piece. Without an order rows are not sorted."""
+def merged(
+    parts: Sequence[Part], order: KeyOrder | None, reduce: Reduce | None, *, piece_bytes: int
+) -> Iterator[SortedRows | pl.DataFrame]:
+    """The rows of all parts, the earlier ones first, merged, in pieces as of `bounds`; all rows of a key are in one
+    piece. Without an order rows are not sorted."""
     if order is None:
         assert reduce is not None, "rows without keys merge"
         yield reduce([part.frame for part in parts])
         return
     rows = [part.sorted for part in parts if part.sorted is not None]
-    for spans in _spans(parts, bounds(parts)):
+    for spans in _spans(parts, bounds(parts, piece_bytes)):
         slices = [
             SortedRows(order, rows[index].frame.slice(begin, end - begin), rows[index].places[begin:end])
             for index, begin, end in spans
@@ -204,11 +211,12 @@ def merged(parts: Sequence[Part], order: KeyOrder | None, reduce: Reduce | None)
             yield merged_rows(slices, order, reduce)
 
 
-def bounds(parts: Sequence[Part]) -> list[np.uint64]:
-    """Places that divide the rows of all parts into pieces of about `PART_ROWS_MAX` rows."""
+def bounds(parts: Sequence[Part], piece_bytes: int) -> list[np.uint64]:
+    """Places that divide the rows of all parts into pieces of about `PART_ROWS_MAX` rows and `piece_bytes` at most."""
     places = [part.sorted.places for part in parts if part.sorted is not None]
-    pieces = -(-sum(len(each) for each in places) // PART_ROWS_MAX)
-    if pieces <= 1:
+    rows, size = sum(len(each) for each in places), sum(part.bytes for part in parts)
+    pieces = max(-(-rows // PART_ROWS_MAX), -(-size // piece_bytes))
+    if pieces <= 1 or not places:
         return []
     sample = np.sort(np.concatenate([each[::_SAMPLED_ROWS] for each in places]))
     chosen = [len(sample) * piece // pieces for piece in range(1, pieces)]

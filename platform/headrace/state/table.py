@@ -42,7 +42,7 @@ from headrace.state.combine import (
 from headrace.state.merging import Reduce, merged_rows, sorted_rows
 from headrace.state.place import Account, Merging, StatePlace
 from headrace.state.row_groups import KeyOrder, SortedRows
-from headrace.state.runs import PART_ROWS_MAX, VERSION, Part, Run, merged, moved_largest, part_of, unexpired
+from headrace.state.runs import VERSION, Part, Run, merged, moved_largest, part_of, unexpired
 from headrace.state.search import AGE, Near, newest_rows, numbered_rows, rows_of
 from headrace.state.snapshot import Chunk, RestoredFrame
 from headrace.state.tiers import RUNS_MAX, due
@@ -51,8 +51,6 @@ ROWS_RECENT_MAX = 65_536
 """Recent rows that are sealed."""
 FRAMES_RECENT_MAX = 64
 """Recent frames that are sealed."""
-ROWS_KEPT_MIN = 8_192
-"""Rows of a restored frame that stays alone, so that checkpoints name its file again."""
 FRAMES_LOOSE_MAX = 8
 """Recent frames that a snapshot refers to; more are sealed first, if they are small."""
 FRAMES_SEARCHED_MAX = 4
@@ -102,6 +100,11 @@ class Table:
         return self._recent_rows + sum(run.rows for run in self._runs())
 
     @property
+    def bytes(self) -> int:
+        """Bytes of its rows, wherever they lie."""
+        return self._account.memory_bytes + self._account.file_bytes
+
+    @property
     def runs(self) -> int:
         """The number of runs."""
         return sum(len(runs) for runs in self._buckets.values())
@@ -141,23 +144,29 @@ class Table:
         if len(self._recent) >= frames_max or self._recent_rows >= ROWS_RECENT_MAX:
             self.seal()
 
-    def restore(self, frames: Iterable[RestoredFrame]) -> None:
-        """Adds rows that were written before, several of a key among them, where it does not matter which of them were
-        written later. Otherwise: rows of keys that the table does not have."""
-        parts: dict[tuple[Bucket, int], list[Part]] = {}
-        is_apart = self._config.is_ordered or self._config.bucket is not None
-        for restored in frames if is_apart else _gathered(frames):
-            if restored.frame.height:
-                bucket = None if self._config.bucket is None else int(restored.frame.item(0, self._config.bucket))
-                # what is restored may be more than memory holds
-                part = self._within_budget(self._restored(restored), self._account)
-                parts.setdefault((bucket, part.version or 0), []).append(part)
-                self._version = max(self._version, part.version or 0)
-        for (bucket, _), own in sorted(parts.items(), key=lambda item: item[0][1]):
+    def restored(self, restored: RestoredFrame) -> Part:
+        """A part of rows that were written before, for `add_restored`: in a local file if the slot has no room."""
+        part = self._within_budget(self._restored(restored), self._account)
+        self._version = max(self._version, part.version or 0)
+        return part
+
+    def add_restored(self, parts: Iterable[Part]) -> None:
+        """Adds restored parts, several rows of a key among them, where it does not matter which of them were written
+        later. Otherwise: parts with keys that the table does not have."""
+        runs: dict[tuple[Bucket, int], list[Part]] = {}
+        for part in parts:
+            bucket = None if self._config.bucket is None else int(part.frame.item(0, self._config.bucket))
+            runs.setdefault((bucket, part.version or 0), []).append(part)
+        for (bucket, _), own in sorted(runs.items(), key=lambda item: item[0][1]):
             self._append(bucket, Run(tuple(own)))
-        if parts:
+        if runs:
             self._is_merged = False
             self._merge_due()
+
+    @property
+    def is_gathered(self) -> bool:
+        """Whether restored frames may be gathered: their rows are of no bucket, and none of them is the later one."""
+        return not self._config.is_ordered and self._config.bucket is None
 
     def _restored(self, restored: RestoredFrame) -> Part:
         rows, number = restored.frame, next(self._numbers)
@@ -292,7 +301,7 @@ class Table:
 
     def _whole(self, bucket: Bucket, at: int | None = None) -> Iterator[pl.DataFrame]:
         parts = [part for run in self._buckets[bucket] for part in run.parts]
-        for piece in merged(parts, self._order, self._reduce([part.frame for part in parts])):
+        for piece in self._pieces(parts):
             rows = self._living(piece if isinstance(piece, pl.DataFrame) else piece.frame, at)
             if rows.height:
                 yield rows
@@ -412,10 +421,13 @@ class Table:
     def _merged(self, runs: Sequence[Run], now: int, *, whole: bool) -> Run:
         """In the thread of merges, which shares with the table's thread what never changes."""
         parts = [part for run in runs for part in run.parts]
-        pieces = merged(parts, self._order, self._reduce([part.frame for part in parts]))
-        versions = [part.version for part in parts if part.version is not None]
-        made = (self._made_part(piece, max(versions, default=None), now, whole=whole) for piece in pieces)
+        latest = max((part.version for part in parts if part.version is not None), default=None)
+        made = (self._made_part(piece, latest, now, whole=whole) for piece in self._pieces(parts))
         return Run(tuple(self._within_budget(part, self._made) for part in made if part.frame.height))
+
+    def _pieces(self, parts: Sequence[Part]) -> Iterator[SortedRows | pl.DataFrame]:
+        reduce = self._reduce([part.frame for part in parts])
+        return merged(parts, self._order, reduce, piece_bytes=self._place.budget.piece_bytes)
 
     def _made_part(self, rows: SortedRows | pl.DataFrame, version: int | None, now: int, *, whole: bool) -> Part:
         if isinstance(rows, pl.DataFrame):
@@ -478,18 +490,3 @@ class _MergingRuns:
     first: int
     count: int
     merging: Merging[Run]
-
-
-def _gathered(frames: Iterable[RestoredFrame]) -> Iterator[RestoredFrame]:
-    """The frames, small ones together: state files have many small frames, which are written again."""
-    small: list[pl.DataFrame] = []
-    for restored in frames:
-        if restored.frame.height >= ROWS_KEPT_MIN:
-            yield restored
-        elif restored.frame.height:
-            small.append(restored.frame)
-        if sum(each.height for each in small) >= PART_ROWS_MAX:
-            yield RestoredFrame(pl.concat(small, how="diagonal", rechunk=True))
-            small = []
-    if small:
-        yield RestoredFrame(pl.concat(small, how="diagonal", rechunk=True))

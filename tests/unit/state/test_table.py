@@ -18,6 +18,7 @@ from headrace.kernels.group.key_hash import key_hash
 from headrace.kernels.state import runs as kernel
 from headrace.state import row_groups, runs, table, tiers
 from headrace.state.place import Budget, RowFile, StatePlace
+from headrace.state.restoring import ROWS_KEPT_MIN, restore
 from headrace.state.snapshot import RestoredFrame, StoredFile, StoredRows
 from headrace.state.table import Table
 from headrace.worker.state.local_files import LocalFiles
@@ -83,7 +84,7 @@ def found_what_was_added(added: list[list[Row]], data: st.DataObject) -> None:
         if data.draw(st.integers(0, 9)) == 0:
             before = [chunk.frame for chunk in kept.chunks()]
             kept = Table.merging(KEYS, merge)
-            kept.restore(map(RestoredFrame, before))
+            restore(kept, map(RestoredFrame, before))
     expected = oracle(added)
     assert contents([chunk.frame for chunk in kept.chunks()]) == expected
     asked = frame(data.draw(st.lists(rows, min_size=1, max_size=9))).select(KEYS)
@@ -149,7 +150,7 @@ def test_restored_rows_are_bounded_in_runs() -> None:
     """An engine that reads state when keys arrive restores it bit by bit."""
     kept = Table.merging(["k"], lambda frames: pl.concat(frames).group_by("k").sum())
     for number in range(100):
-        kept.restore([RestoredFrame(pl.DataFrame({"k": [number], "n": [1]}))])
+        restore(kept, [RestoredFrame(pl.DataFrame({"k": [number], "n": [1]}))])
         assert kept.runs <= tiers.RUNS_MAX
     assert kept.compact().height == 100
 
@@ -197,7 +198,7 @@ def test_a_table_in_local_files_has_the_same_rows(
         assert contents([kept.compact()]) == expected
         assert contents(kept.get(asked)) == wanted
         again = Table.merging(KEYS, merge, place)
-        again.restore(RestoredFrame(chunk.frame) for chunk in kept.chunks())
+        restore(again, (RestoredFrame(chunk.frame) for chunk in kept.chunks()))
         assert contents(again.get(asked)) == wanted
     assert files.moved
     assert list(folder.iterdir()) == [], "files have no names"
@@ -283,12 +284,12 @@ def test_a_step_moves_no_more_than_the_excess(folder: Path) -> None:
 
 
 def test_a_restored_frame_keeps_its_origin_until_it_is_merged(folder: Path) -> None:
-    rows = pl.DataFrame({"k": range(table.ROWS_KEPT_MIN), "n": 1})
+    rows = pl.DataFrame({"k": range(ROWS_KEPT_MIN), "n": 1})
     few = pl.DataFrame({"k": range(10), "n": 1})
     origin = StoredRows(StoredFile("a", 1, "xxh64:0", ("k",), rows.height), (0,), rows.height)
     place = StatePlace(budget=Budget(0), files=LocalFiles(folder))
     kept = Table.merging(["k"], lambda frames: pl.concat(frames).group_by("k").agg(pl.col("n").sum()), place)
-    kept.restore([RestoredFrame(rows, origin), RestoredFrame(few, origin), RestoredFrame(few)])
+    restore(kept, [RestoredFrame(rows, origin), RestoredFrame(few, origin), RestoredFrame(few)])
     assert [(chunk.frame.height, chunk.origin) for chunk in kept.chunks()] == [(rows.height, origin), (20, None)]
     assert kept.compact().height == rows.height
     assert [chunk.origin for chunk in kept.chunks()] == [None]

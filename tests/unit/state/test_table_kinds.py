@@ -8,6 +8,7 @@ import pytest
 
 from headrace.state import table
 from headrace.state.combine import ASKED, KIND, Append, Last, TableConfig
+from headrace.state.restoring import restore
 from headrace.state.snapshot import RestoredFrame
 from headrace.state.table import Table
 
@@ -115,7 +116,7 @@ def test_rows_are_hidden_at_the_time_of_their_access() -> None:
 def test_restored_rows_without_a_time_were_written_at_the_restore(times: dict[str, list[int | None]]) -> None:
     kept = Table(EXPIRING)
     kept.expire(7)
-    kept.restore([RestoredFrame(pl.DataFrame({"k": [1, 2], "v": [1, 2], **times}, schema_overrides=TIMES))])
+    restore(kept, [RestoredFrame(pl.DataFrame({"k": [1, 2], "v": [1, 2], **times}, schema_overrides=TIMES))])
     assert 1 in kept.read(keys(1, 2), at=16).get_column("k")
     assert not kept.read(keys(1, 2), at=17).height
 
@@ -148,7 +149,7 @@ def test_versions_of_restored_chunks_decide_not_their_order() -> None:
         kept.seal()
     frames = [chunk.frame for chunk in kept.chunks()]
     again = Table(VALUES)
-    again.restore(map(RestoredFrame, reversed(frames)))
+    restore(again, map(RestoredFrame, reversed(frames)))
     assert again.read(keys(1)).get_column("v").to_list() == [2]
     again.add(rows((1, 0, 7)))
     assert again.read(keys(1)).get_column("v").to_list() == [7]

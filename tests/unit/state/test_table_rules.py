@@ -26,6 +26,7 @@ from headrace.state.combine import normal as normal_keys
 from headrace.state.parquet import read_row_groups, write_chunks
 from headrace.state.place import Budget, ImmediateMerges, StatePlace
 from headrace.state.redistribute import share
+from headrace.state.restoring import restore
 from headrace.state.row_groups import KeyOrder
 from headrace.state.snapshot import RestoredFrame, StateKind
 from headrace.state.table import Table
@@ -334,7 +335,7 @@ class Played:
         self._numbers, self._max_parallelism = [{} for _ in range(parallelism)], max_parallelism
         for subtask, made in enumerate(self._tables):
             made.expire(self._now)
-            made.restore(RestoredFrame(self._own(rows, subtask)) for rows in reversed(stored))
+            restore(made, (RestoredFrame(self._own(rows, subtask)) for rows in reversed(stored)))
 
     def _own(self, rows: pl.DataFrame, subtask: int) -> pl.DataFrame:
         return share(rows, StateKind.KEYED, KEYS, subtask, len(self._tables), max(3, self._max_parallelism))

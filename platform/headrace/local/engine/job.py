@@ -53,6 +53,7 @@ from headrace.worker.control import (
 )
 from headrace.worker.slot.slice import Slice, SliceOptions
 from headrace.worker.slot.status_report import StatusReport
+from headrace.worker.state.opened_place import opened_place
 from headrace.worker.task.source_task import SourceTask
 from headrace.worker.wiring import wire
 
@@ -336,9 +337,12 @@ def slices_of(plan: PhysicalPlan, options: SliceOptions, events: SubtaskEvents, 
                       └─────────┐                i does; it puts rows for another slice directly into a mailbox there
     slice 1: source ────────────┴─> mailbox ─> sink
     """
-    wiring = wire(plan)
     count = max((task.parallelism for task in plan.tasks), default=0)
-    return tuple(Slice(plan, replace(options, index=index), events, clock, wiring=wiring) for index in range(count))
+    # one place, with one budget: the slices share the memory of this process
+    wiring, place = wire(plan), opened_place(plan.state, plan.max_parallelism)
+    return tuple(
+        Slice(plan, replace(options, index=index), events, clock, wiring=wiring, place=place) for index in range(count)
+    )
 
 
 def open_linked(slices: Sequence[Slice]) -> None:

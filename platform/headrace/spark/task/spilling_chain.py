@@ -200,7 +200,7 @@ class _Shares:
 
     def states(self, number: int) -> NodeStates:
         """Returns the states of a share."""
-        states: NodeStates = {}
+        states: dict[str, dict[str, list[RestoredFrame]]] = {}
         for place, state in enumerate(self._states):
             states.setdefault(state.node, {})[state.name] = [
                 RestoredFrame(decode_rows(data)) for data in self._read(f"state-{place}-{number}")

@@ -25,7 +25,6 @@ from headrace.state.place import StatePlace
 from headrace.state.snapshot import RestoredStates
 from headrace.worker.control import Command, Finish, SubtaskEvents
 from headrace.worker.lease import Lease
-from headrace.worker.state.opened_place import opened_place
 from headrace.worker.state.snapshots import SubtaskSnapshots
 from headrace.worker.task.build import ChainBuilder, FindOutlet, SubtaskContext, outgoing
 from headrace.worker.task.key_sample import KeySample
@@ -100,8 +99,10 @@ class Slice:
         clock: Clock,
         *,
         wiring: Wiring | None = None,
+        place: StatePlace | None = None,
     ) -> None:
-        """`wiring`: the wiring of the plan, the same for all slices; None: computed here."""
+        """wiring: of the plan, the same for all slices; None: computed here. place: where the steps keep their rows,
+        the same for all slices of a process; None: in memory."""
         self.plan = plan
         self.index = options.index
         self._options = options
@@ -111,8 +112,8 @@ class Slice:
         self._threads: list[SubtaskThread] = []
         self.tasks = tuple(task for task in plan.tasks if options.index < task.parallelism)
         self.subtasks: list[OpenSubtask] = []
-        self.place = StatePlace(plan.max_parallelism)
-        """Where the steps keep their rows, once the slice is open."""
+        self.place = StatePlace(plan.max_parallelism) if place is None else place
+        """Where the steps keep their rows."""
         self.mailboxes: dict[str, Mailbox] = {
             task.name: Mailbox(
                 self._wiring.channels[task.name][options.index],
@@ -150,7 +151,6 @@ class Slice:
                 return Channel(self.mailboxes[task], number)
             return remote(task, subtask, number)
 
-        self.place = opened_place(self.plan.state, self.plan.max_parallelism)
         for task in reversed(self.tasks):
             self._open(task, restored(task), find)
 

@@ -11,7 +11,8 @@ from contextlib import suppress
 from pathlib import Path
 
 from headrace.core.settings import SLOTS_VARIABLE
-from headrace.state.place import Budget, Made, StatePlace, StateTerms
+from headrace.state.place import MEMORY, Budget, Made, StatePlace, StateTerms
+from headrace.worker.slot.memory_decay import return_large_blocks
 from headrace.worker.state.local_files import LocalFiles
 
 FOLDER_VARIABLE = "HEADRACE_STATE_DIR"
@@ -26,6 +27,8 @@ _LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_b
 def opened_place(terms: StateTerms, max_parallelism: int) -> StatePlace:
     """The place of a slot's state. Raises UserError if its folder cannot be used."""
     merges = BackgroundMerges()
+    if terms != MEMORY:
+        return_large_blocks()
     if terms.backend == "memory":
         return StatePlace(max_parallelism, Budget(terms.memory_bytes), merges)
     limit = terms.memory_bytes
