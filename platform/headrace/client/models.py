@@ -210,8 +210,8 @@ class DataWarningState(Answer):
     """Data of a job that looks wrong. node: whose; since: when that was seen, or, of a partition that holds time back,
     when its last row was, or, of time that stands still, when it moved last.
 
-    kind   input, null-column, times-in-1970, times-in-future, late-rows, quiet-partition, standing-time or
-           filter-passes-nothing
+    kind   input, null-column, times-in-1970, times-in-future, late-rows, quiet-partition, standing-time,
+           state-over-budget or filter-passes-nothing
     """
 
     node: str

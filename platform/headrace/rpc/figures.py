@@ -156,10 +156,11 @@ class TransactionFigures(Document):
 
 
 class StateFigures(Document):
-    """The bytes of the slot's state by place: in memory, and in local files."""
+    """The bytes of the slot's state by place: in memory, and in local files. pressed: as of `SlotStatus`."""
 
     memory_bytes: int = 0
     disk_bytes: int = 0
+    pressed: bool = False
 
 
 class SlotFigures(Document):

@@ -26,6 +26,8 @@ from headrace.state.snapshot import Chunk, RestoredFrame
 
 ROWS_RECENT_MAX = 65_536
 """Recent rows that are sealed."""
+SEALED_BYTES_MIN = 1 << 20
+"""Recent rows of so many bytes are sealed earlier if the slot has no room for them."""
 FRAMES_RECENT_MAX = 64
 """Recent frames that are sealed."""
 ROWS_KEPT_MIN = 8_192
@@ -247,6 +249,9 @@ class Table:
             moved = iter(self._moved(self._parts(), self._account.excess_bytes))
             self._runs = [Run(tuple(itertools.islice(moved, len(run.parts)))) for run in self._runs]
             self._count()
+        if self._account.excess_bytes and self._recent_bytes >= SEALED_BYTES_MIN and self._place.files is not None:
+            # as a run they can move, too
+            self.seal()
 
     def _within_budget(self, part: Part, account: Account) -> Part:
         """A new part, in a local file if the slot has no room for it; counted in `account`."""

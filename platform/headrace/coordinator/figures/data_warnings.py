@@ -1,7 +1,7 @@
 """Warnings about data that looks wrong, from the reports of a job's slots. Pure; no decision about the job reads them.
 
 Each warning is raised once in an attempt. It stays until the attempt ends, except those of time that is held back or
-stands still, which are withdrawn when it moves.
+stands still, which are withdrawn when it moves, and of state over its budget.
 """
 
 from __future__ import annotations
@@ -48,9 +48,10 @@ Kind = Literal[
     "late-rows",
     "quiet-partition",
     "standing-time",
+    "state-over-budget",
     "filter-passes-nothing",
 ]
-_WITHDRAWN: frozenset[Kind] = frozenset({"quiet-partition", "standing-time"})
+_WITHDRAWN: frozenset[Kind] = frozenset({"quiet-partition", "standing-time", "state-over-budget"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,6 +147,7 @@ def _findings(look: _Look) -> Iterator[DataWarning]:
     yield from (_standing(each) for each in look.waiting if each.source not in held)
     for node, sources in (look.plan.windows or {}).items():
         yield from _late_rows(look, node, sources)
+        yield from _over_budget(look, node)
     for node in look.plan.filters:
         yield from _filter(look, node)
 
@@ -271,6 +273,17 @@ def _standing(waiting: Waiting) -> DataWarning:
         f"{moment_text(waiting.next_end)} waits for {waiting.on}; {waiting.remedy}"
     )
     return DataWarning(waiting.node, "standing-time", text, waiting.since_ms)
+
+
+def _over_budget(look: _Look, node: str) -> Iterator[DataWarning]:
+    state = look.figures.state()
+    if state.pressed:
+        text = (
+            f"{node}: the job's slots hold {state.memory_bytes:,} bytes of state in memory, more than state.memory"
+            " allows although what can has moved to local files: partitions of its sources pause, but for those that"
+            " time waits for; raise state.memory, use a higher parallelism, or see what holds time back"
+        )
+        yield DataWarning(node, "state-over-budget", text, look.now_ms)
 
 
 def _late_rows(look: _Look, node: str, sources: Iterable[str]) -> Iterator[DataWarning]:
