@@ -6,16 +6,14 @@ usage: bounded_state.py [--job running|window] [--keys N] [--minutes M] [--memor
     window    windows that every key reaches once or twice, and that fire
 
 Every two seconds a line: rows of the newest checkpoint, anonymous memory (RssAnon), mapped pages of files (RssFile),
-descriptors, mappings. After the time the run ends with a savepoint, whose rows are compared with those that the
-positions say. A second run restores it, and shows what that takes. In the end: by how much anonymous memory grew after
-the first million keys, and the bytes that changed, were written locally and uploaded.
+descriptors, mappings. After the time the run is stopped, and the rows of its last checkpoint are compared with those
+that its positions say. A second run resumes it, and shows what that takes. In the end: by how much anonymous memory
+grew after the first million keys, and the bytes that changed, were written locally and uploaded.
 """
 
 from __future__ import annotations
 
 import argparse
-import itertools
-import os
 import signal
 import tempfile
 import time
@@ -40,7 +38,7 @@ STATE_ROW_BYTES = 64
 
 
 def pipeline(given: argparse.Namespace, local: Path) -> dict[str, Any]:
-    """The job. Nobody reads its results but the savepoint: a sink would measure itself."""
+    """The job. Nobody reads its results: a sink would measure itself."""
     key = f"'device-' || cast(n * {STEP} % {given.keys} as string)"
     totals: dict[str, Any] = {"from": "named", "key_by": ["k"], "on_error": "divert"}
     totals["aggregate"] = {"rows": "count(*)", "total": "sum(n)", "least": "min(n)", "last": "max(n)"}
@@ -138,7 +136,7 @@ def watched(run: Run, seconds: float, every_s: float, *, is_shown: bool) -> Watc
     return seen
 
 
-# ---- what must be in the savepoint -----------------------------------------------------------------------------------
+# ---- what must be in the checkpoint ----------------------------------------------------------------------------------
 
 
 def expected(given: argparse.Namespace, rows: int) -> pl.DataFrame:
@@ -156,9 +154,9 @@ def expected(given: argparse.Namespace, rows: int) -> pl.DataFrame:
     ).select(pl.format("device-{}", "number").alias("k"), "rows", "total", "least", "last")
 
 
-def check(given: argparse.Namespace, savepoint: Path) -> int:
+def check(given: argparse.Namespace, job: Path) -> int:
     """Compares every row of state with the expected one; returns the number of rows read. Raises AssertionError."""
-    state = headrace.open_state(str(savepoint))
+    state = headrace.open_state(str(job))
     rows = int(state.read("numbers").get_column("position").sum())
     found, wanted = state.read("totals"), expected(given, rows)
     if given.job == "window":
@@ -172,13 +170,12 @@ def check(given: argparse.Namespace, savepoint: Path) -> int:
 # ---- the run ---------------------------------------------------------------------------------------------------------
 
 
-def ended_with_savepoint(run: Run, folder: Path) -> Path:
-    """Ends a run as Ctrl-C does; returns its savepoint."""
+def stopped(run: Run) -> Path:
+    """Ends a run as Ctrl-C does; returns its folder in checkpoint storage."""
     run.process.send_signal(signal.SIGINT)
-    code = run.process.wait(END_S)
-    assert code == 0, f"headrace run ended with code {code}: see run.log"
-    (found,) = folder.iterdir()
-    return found
+    run.process.wait(END_S)
+    (journal,) = run.home.glob("checkpoints/**/journal")
+    return journal.parent
 
 
 def growth(seen: Watched) -> tuple[int, int]:
@@ -190,13 +187,11 @@ def growth(seen: Watched) -> tuple[int, int]:
 def measure(given: argparse.Namespace, folder: Path) -> None:
     local = folder / "local"
     local.mkdir()
-    job, saved = pipeline(given, local), folder / "saved"
-    names = (folder / f"run-{number}" for number in itertools.count())
-    os.environ.setdefault("HEADRACE_LOG", "warning")
-    with started(job, next(names), "--savepoint", str(saved)) as run:
+    job = pipeline(given, local)
+    with started(job, folder / "run") as run:
         seen = watched(run, given.minutes * 60, LOOK_S, is_shown=True)
-        savepoint = ended_with_savepoint(run, saved)
-    rows = check(given, savepoint)
+        kept = stopped(run)
+    rows = check(given, kept)
     first, most = growth(seen)
     uploaded, changed = sum(seen.files.values()), rows * STATE_ROW_BYTES
     print(f"rows       {rows:,}, {given.keys:,} keys: state is as expected")
@@ -206,7 +201,7 @@ def measure(given: argparse.Namespace, folder: Path) -> None:
         f" locally, {uploaded >> 20:,} MiB uploaded"
     )
     if given.restore:
-        with started(job, next(names), "--from-savepoint", str(savepoint)) as run:
+        with started(job, folder / "run", "--resume") as run:
             again = watched(run, given.restore, LOOK_RESTORE_S, is_shown=False)
             run.stop()
         assert again.rows > rows, "the restored run goes on"

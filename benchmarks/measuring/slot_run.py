@@ -98,7 +98,7 @@ class Run:
 
     def slots(self) -> list[int]:
         """The pids of its slot processes."""
-        return [pid for pid in processes(self.process.pid) if SLOT in Path(f"/proc/{pid}/cmdline").read_bytes()]
+        return [pid for pid in processes(self.process.pid) if SLOT in _command(pid)]
 
     def wait_for_slot(self) -> int:
         """Returns the pid of its only slot process once there is one."""
@@ -135,17 +135,24 @@ class Run:
         self.process.wait()
 
 
+def _command(pid: int) -> bytes:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return b""  # it has ended
+
+
 @contextmanager
 def started(
     pipeline: Mapping[str, Any], folder: Path, *arguments: str, environment: Mapping[str, str] | None = None
 ) -> Iterator[Run]:
     """Runs a pipeline in slot processes; ends it at the end of the context, also after an error. environment: variables
     beside those of this process."""
-    folder.mkdir(parents=True)
+    folder.mkdir(parents=True, exist_ok=True)
     file = folder / "pipeline.yaml"
     file.write_text(json.dumps(pipeline))  # JSON is YAML
     home = folder / "home"
-    with (folder / "run.log").open("wb") as log:
+    with (folder / "run.log").open("ab") as log:
         process = subprocess.Popen(
             [sys.executable, "-m", "headrace", "run", str(file), *arguments],
             env=os.environ | {"HEADRACE_HOME": str(home), "POLARS_MAX_THREADS": "1"} | dict(environment or {}),

@@ -231,7 +231,7 @@ class DataWarningState(Answer):
     when its last row was, or, of time that stands still, when it moved last.
 
     kind   input, null-column, times-in-1970, times-in-future, late-rows, quiet-partition, standing-time,
-           filter-passes-nothing or growing-state
+           state-over-budget, filter-passes-nothing or growing-state
     """
 
     node: str

@@ -155,15 +155,21 @@ class TransactionFigures(Document):
     prepared: bool = False
 
 
-class StateFigures(Document):
-    """The bytes of the slot's state by place: in memory, and in local files."""
+class StateBytes(Document):
+    """Bytes of state by place: in memory, and in local files."""
 
     memory_bytes: int = 0
     disk_bytes: int = 0
 
 
-class NodeStateFigures(StateFigures):
-    """The same of one state of a node."""
+class StateFigures(StateBytes):
+    """The state of a slot. pressed: as of `SlotStatus`."""
+
+    pressed: bool = False
+
+
+class NodeStateFigures(StateBytes):
+    """One state of a node."""
 
     node: str
     state: str

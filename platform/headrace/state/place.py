@@ -75,6 +75,7 @@ class Budget:
     def __init__(self, limit_bytes: int | None = None) -> None:
         self.limit_bytes = limit_bytes
         self._accounts: Living[Account] = Living()
+        self._is_pressed = False
 
     def account(self, owner: Owner = NOBODY) -> Account:
         """One more account. It counts as long as somebody has it."""
@@ -104,6 +105,13 @@ class Budget:
     def excess_bytes(self) -> int:
         """Bytes in memory above the limit; 0 without a limit."""
         return 0 if self.limit_bytes is None else max(0, self.memory_bytes - self.limit_bytes)
+
+    def is_pressed(self) -> bool:
+        """Whether the slot holds so much more than its budget that sources should pause: half of it more, although what
+        can has moved to local files, and until it is within the budget again. To be called by one thread."""
+        held, limit = self.memory_bytes, self.limit_bytes
+        self._is_pressed = limit is not None and held > (limit if self._is_pressed else limit + limit // 2)
+        return self._is_pressed
 
     @property
     def piece_bytes(self) -> int:

@@ -49,6 +49,8 @@ from headrace.state.tiers import RUNS_MAX, due
 
 ROWS_RECENT_MAX = 65_536
 """Recent rows that are sealed."""
+SEALED_BYTES_MIN = 1 << 20
+"""Recent rows of so many bytes are sealed earlier if the slot has no room for them."""
 FRAMES_RECENT_MAX = 64
 """Recent frames that are sealed."""
 FRAMES_LOOSE_MAX = 8
@@ -467,6 +469,9 @@ class Table:
             for runs in self._buckets.values():
                 runs[:] = [Run(tuple(itertools.islice(moved, len(run.parts)))) for run in runs]
             self._count()
+        if self._account.excess_bytes and self._recent_bytes >= SEALED_BYTES_MIN and self._place.files is not None:
+            # as a run they can move, too
+            self.seal()
 
     def _within_budget(self, part: Part, account: Account) -> Part:
         """A new part, in a local file if the slot has no room for it; counted in `account`."""

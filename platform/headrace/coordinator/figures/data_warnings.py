@@ -1,7 +1,8 @@
 """Warnings about data that looks wrong, from the reports of a job's slots. Pure; no decision about the job reads them.
 
 Each warning is raised once in an attempt. It stays until the attempt ends, except those of time that is held back or
-stands still, which are withdrawn when it moves, and those of state that grows, which are withdrawn when it stops.
+stands still, which are withdrawn when it moves, of state over its budget, and of state that grows, which are withdrawn
+when it stops.
 """
 
 from __future__ import annotations
@@ -56,10 +57,11 @@ Kind = Literal[
     "late-rows",
     "quiet-partition",
     "standing-time",
+    "state-over-budget",
     "filter-passes-nothing",
     "growing-state",
 ]
-_WITHDRAWN: frozenset[Kind] = frozenset({"quiet-partition", "standing-time", "growing-state"})
+_WITHDRAWN: frozenset[Kind] = frozenset({"quiet-partition", "standing-time", "state-over-budget", "growing-state"})
 _RENEWED: frozenset[Kind] = frozenset({"standing-time", "growing-state"})
 """Their texts change while they stand."""
 
@@ -168,6 +170,7 @@ def _findings(look: _Look) -> Iterator[DataWarning]:
     yield from (_standing(each) for each in look.waiting if each.source not in held)
     for node, sources in (look.plan.windows or {}).items():
         yield from _late_rows(look, node, sources)
+        yield from _over_budget(look, node)
     for node in look.plan.filters:
         yield from _filter(look, node)
     states = look.figures.states() if look.plan.growing else {}
@@ -296,6 +299,17 @@ def _standing(waiting: Waiting) -> DataWarning:
         f"{moment_text(waiting.next_end)} waits for {waiting.on}; {waiting.remedy}"
     )
     return DataWarning(waiting.node, "standing-time", text, waiting.since_ms)
+
+
+def _over_budget(look: _Look, node: str) -> Iterator[DataWarning]:
+    state = look.figures.state()
+    if state.pressed:
+        text = (
+            f"{node}: the job's slots hold {state.memory_bytes:,} bytes of state in memory, more than state.memory"
+            " allows although what can has moved to local files: partitions of its sources pause, but for those that"
+            " time waits for; raise state.memory, use a higher parallelism, or see what holds time back"
+        )
+        yield DataWarning(node, "state-over-budget", text, look.now_ms)
 
 
 def _late_rows(look: _Look, node: str, sources: Iterable[str]) -> Iterator[DataWarning]:

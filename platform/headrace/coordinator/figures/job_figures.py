@@ -113,7 +113,9 @@ class JobFigures:
         """The bytes of the state of all slots, by place, as of their last reports."""
         found = [series.figures.state for series in self._series.values() if series.figures is not None]
         return StateFigures(
-            memory_bytes=sum(each.memory_bytes for each in found), disk_bytes=sum(each.disk_bytes for each in found)
+            memory_bytes=sum(each.memory_bytes for each in found),
+            disk_bytes=sum(each.disk_bytes for each in found),
+            pressed=any(each.pressed for each in found),
         )
 
     def states(self) -> dict[Owner, StateFigures]:

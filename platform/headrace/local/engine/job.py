@@ -33,7 +33,7 @@ from headrace.exchange.mailbox import ChannelBounds, TaskCancelledError
 from headrace.exchange.output import Channel
 from headrace.execution.connectors import JobConnectors
 from headrace.execution.discovered import DiscoveredSource
-from headrace.execution.drift_limits import drift_limits
+from headrace.execution.drift_limits import drift_limits, lesser, pressure_limits
 from headrace.execution.epochs import Pending, Stage
 from headrace.execution.idle_times import relayed_heights
 from headrace.execution.split_assignment import assign_splits
@@ -126,6 +126,7 @@ class LocalJob:
         self._clock = clock or SystemClock()
         self._reports = Reports()
         self._slices = slices_of(plan, self._options.slices(), self._reports, self._clock)
+        self._meetings = tuple(plan.windowed().values())
         self._connectors = JobConnectors()
         self._discovery = Discovery(self._connectors, self._slices, self._reports.wake)
         self._epochs: SubtaskEpochs | None = None
@@ -222,6 +223,9 @@ class LocalJob:
                     reached[name].append(status.reached)
         drifts = {name: time.max_drift_ms for name, time in times.items() if time.max_drift_ms is not None}
         heights, limits = relayed_heights(active, reached), drift_limits(active, drifts)
+        if self._slices and self._slices[0].place.budget.is_pressed():
+            limits = lesser(limits, pressure_limits(active, self._meetings))
+        limits = dict.fromkeys(times) | limits
         for part in self._slices:
             part.tell({name: Relay(height) for name, height in heights.items()})
             part.tell({name: Limit(limit) for name, limit in limits.items()})

@@ -64,6 +64,7 @@ class StatusReport:
         self._times: dict[str, _Times] = {}
         self._reports = DueReports(report_interval_ms(running.plan))
         self._figures_due_ms = now_ms
+        self._pressed = False
 
     def begin(self, now_ms: int) -> None:
         """The subtasks begin to run: figures count from here on."""
@@ -74,6 +75,7 @@ class StatusReport:
 
         `now_ms`: monotonic; `ended`: tasks whose input has ended."""
         sources = tuple(_source(each) for each in self._running.subtasks if each.source is not None)
+        self._pressed = self._running.place.budget.is_pressed()
         if due and not self._reports.is_news(sources, now_ms):
             return None
         self._reports.made(sources, now_ms)
@@ -86,6 +88,7 @@ class StatusReport:
             sources=sources,
             # a report that is not due tells of an end: its figures may be the last ones
             figures=None if due and now_ms < self._figures_due_ms else reported("figures", None, self._figures, now_ms),
+            pressed=self._pressed,
         )
 
     def _subtask(self, opened: OpenSubtask, past_ms: int, *, ended: bool) -> SubtaskStatus:
@@ -132,7 +135,7 @@ class StatusReport:
             keys=tuple(figures for each in opened for figures in key_figures(each)),
             late=tuple(figures for each in opened for figures in late_figures(each)),
             windows=tuple(figures for each in opened for figures in window_figures(each)),
-            state=StateFigures(memory_bytes=budget.memory_bytes, disk_bytes=budget.file_bytes),
+            state=StateFigures(memory_bytes=budget.memory_bytes, disk_bytes=budget.file_bytes, pressed=self._pressed),
             states=tuple(state_figures(budget)),
         )
 
