@@ -46,7 +46,8 @@ class RunningAggregate:
         self._failures = RowFailures(errors, shape.aggregates, timed=False)
         self._results = Results(shape, self._layout, errors, [], pl.lit(0))
         self._saved = SavedStates(shape.node, shape.keys, self._layout, GROUPS, NO_WINDOW)
-        self._tables = [Table.merging(self._keys, partial(part.merge, by=self._keys), place) for part in self._layout.parts]
+        merges = [partial(part.merge, by=self._keys) for part in self._layout.parts]
+        self._tables = [Table.merging(self._keys, merge, place) for merge in merges]
         # with values a key has many rows, and its totals are more than a merge of them
         cached = self._keys if len(self._tables) == 1 else ()
         self._totals = Totals(cached, self._tables[0].get_sealed, place.budget.cache_bytes(TOTALS_BYTES_MAX))
