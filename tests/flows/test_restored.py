@@ -138,7 +138,7 @@ def kept_in(backend: str, folder: Path) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patched:
         if backend == "disk":
             patched.setattr(slot_slice, "opened_place", all_in_files)
-            patched.setattr(table, "MOVED_BYTES_MIN", 0)
+            patched.setattr(runs, "MOVED_BYTES_MIN", 0)
             patched.setattr(table, "ROWS_RECENT_MAX", 5)
             patched.setattr(runs, "_SAMPLED_ROWS", 1)
             for module in (table, runs, window_state):
