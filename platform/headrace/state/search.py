@@ -16,7 +16,7 @@ import polars as pl
 from headrace.kernels.state import runs as kernel
 from headrace.kernels.state.key_index import sorted_order
 from headrace.state.combine import ASKED, KIND, Kind
-from headrace.state.row_groups import KeyOrder, Places
+from headrace.state.row_groups import KeyOrder
 from headrace.state.runs import Part
 
 AGE = "__age"
@@ -34,7 +34,7 @@ def rows_of(parts: Sequence[Part], asked: pl.DataFrame, order: KeyOrder | None) 
             for part in parts
             if part.columns is None
         ]
-        for match in _searched(parts, _Asked.of(asked, order), kernel.find_all):
+        for match in _searched(parts, _asked(asked, order), kernel.find_all):
             found.append(match.rows())
     return [frame for frame in found if frame.height]
 
@@ -56,7 +56,7 @@ def numbered_rows(
             rows = part.frame.join(numbered, on=list(order.keys), nulls_equal=True, maintain_order="left_right")
             rows = rows.with_columns(pl.lit(age, pl.UInt32).alias(AGE))
             found.append(rows if near is None else rows.filter(near.mask(rows)))
-    for match in _searched(parts, _Asked.of(asked, order), kernel.find_all):
+    for match in _searched(parts, _asked(asked, order), kernel.find_all):
         # only rows that are near are gathered
         is_near = None if near is None else near.mask(match.rows(match.known(names), numbered=True))
         found.append((match if is_near is None else match.filtered(is_near.to_numpy())).rows(numbered=True))
@@ -72,7 +72,7 @@ def newest_rows(parts: Sequence[Part], asked: pl.DataFrame, order: KeyOrder) -> 
     if not parts or not asked.height:
         return []
     newest = np.full(asked.height, -1, np.int64)
-    matches = list(_searched(parts, _Asked.of(asked, order), _find_newest))
+    matches = list(_searched(parts, _asked(asked, order), _find_newest))
     if len(matches) == 1:
         return [matches[0].rows(numbered=True, aged=False)]
     for match in matches:
@@ -108,19 +108,10 @@ class Near:
         return kept
 
 
-@dataclass(frozen=True, slots=True)
-class _Asked:
-    """Keys in the order of their places, which the kernel searches with fewer parts. numbers: of each key."""
-
-    keys: pl.DataFrame
-    places: Places
-    numbers: kernel.Rows
-
-    @staticmethod
-    def of(asked: pl.DataFrame, order: KeyOrder) -> _Asked:
-        places = order.places(asked)
-        numbers = sorted_order(places)
-        return _Asked(asked[pl.Series(numbers)], places[numbers], numbers)
+def _asked(keys: pl.DataFrame, order: KeyOrder) -> kernel.AskedKeys:
+    places = order.places(keys)
+    rows = sorted_order(places)
+    return kernel.AskedKeys(places[rows], keys, rows)
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,21 +141,19 @@ class _Matches:
         return frame
 
 
-_Find = Callable[
-    [Sequence[kernel.RunColumns], kernel.Words, pl.DataFrame], tuple[kernel.Rows, kernel.RunNumbers, kernel.Rows]
-]
+_Found = tuple[kernel.Rows, kernel.RunNumbers, kernel.Rows]
+_Find = Callable[[Sequence[kernel.RunColumns], kernel.AskedKeys], _Found]
 
 
-def _find_newest(
-    runs: Sequence[kernel.RunColumns], words: kernel.Words, asked: pl.DataFrame
-) -> tuple[kernel.Rows, kernel.RunNumbers, kernel.Rows]:
+def _find_newest(runs: Sequence[kernel.RunColumns], asked: kernel.AskedKeys) -> _Found:
     """As `find_all`, but only the row of the last run."""
-    run, row = kernel.find(runs[::-1], words, asked)
+    run, row = kernel.find(runs[::-1], asked)
     (found,) = np.nonzero(run >= 0)
-    return found.astype(np.uint32), np.int32(len(runs) - 1) - run[found], row[found]
+    numbers = found.astype(np.uint32) if asked.order is None else asked.order[found]
+    return numbers, np.int32(len(runs) - 1) - run[found], row[found]
 
 
-def _searched(parts: Sequence[Part], asked: _Asked, find: _Find) -> Iterator[_Matches]:
+def _searched(parts: Sequence[Part], asked: kernel.AskedKeys, find: _Find) -> Iterator[_Matches]:
     """What the kernel finds: parts with the same columns are searched and gathered at once."""
     alike: dict[tuple[str, ...], tuple[list[int], list[kernel.RunColumns]]] = {}
     for age, part in enumerate(parts):
@@ -173,6 +162,6 @@ def _searched(parts: Sequence[Part], asked: _Asked, find: _Find) -> Iterator[_Ma
             ages.append(age)
             runs.append(part.columns)
     for names, (ages, runs) in alike.items():
-        place, run, row = find(runs, asked.places, asked.keys)
+        numbers, run, row = find(runs, asked)
         if run.size:
-            yield _Matches(runs, names, asked.numbers[place], np.array(ages)[run], run, row)
+            yield _Matches(runs, names, numbers, np.array(ages)[run], run, row)

@@ -355,8 +355,8 @@ class Table:
 
     def chunks(self) -> list[Chunk]:
         """All rows, as immutable frames with their numbers."""
-        if self._config.is_ordered:
-            # what was written later is told by run
+        if self._config.is_ordered or self._config.bucket is not None:
+            # a chunk has one version, and one bucket
             self.seal()
         return [part.chunk for part in (*self._parts(), *self._recent)]
 

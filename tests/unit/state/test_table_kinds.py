@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import polars as pl
 import pytest
 
 from headrace.state import table
-from headrace.state.combine import ASKED, KIND, Append, Last, TableConfig
+from headrace.state.combine import ASKED, KIND, Append, Last, Merged, TableConfig
 from headrace.state.restoring import restore
 from headrace.state.snapshot import RestoredFrame
 from headrace.state.table import Table
@@ -102,6 +104,20 @@ def test_due_rows_come_by_bucket_and_dropped_buckets_are_not_read(monkeypatch: p
     assert [sorted(frame.get_column("v")) for frame in kept.due(9)] == [[21, 25]]
     kept.add(rows((1, 2, 0, 99), names="k at slot v"))
     assert kept.read(keys(1)).get_column("v").to_list() == [99, 21, 25]
+
+
+def test_a_chunk_has_rows_of_one_bucket() -> None:
+    def merge(frames: Sequence[pl.DataFrame]) -> pl.DataFrame:
+        return pl.concat(frames).group_by("k", "slot").agg(pl.col("v").sum())
+
+    config = TableConfig(("k", "slot"), Merged(merge), bucket="slot")
+    kept, again = Table(config), Table(config)
+    for _ in range(2):
+        kept.add(rows((1, 0, 5), (1, 1, 6), names="k slot v"))
+    restore(again, RestoredFrame(chunk.frame) for chunk in kept.chunks())
+    assert [frame.rows() for frame in again.due(0)] == [[(1, 0, 10)]]
+    again.drop(0)
+    assert [frame.rows() for frame in again.scan()] == [[(1, 1, 12)]]
 
 
 def test_rows_are_hidden_at_the_time_of_their_access() -> None:

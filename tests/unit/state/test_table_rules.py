@@ -61,7 +61,7 @@ class Row(NamedTuple):
 
 def sums(frames: Sequence[pl.DataFrame]) -> pl.DataFrame:
     whole = pl.concat(frames, how="diagonal")
-    return whole.group_by(*KEYS, "slot").agg(pl.col("at").sum(), pl.col("written").max())
+    return whole.group_by(*KEYS, "slot", maintain_order=True).agg(pl.col("at").sum(), pl.col("written").max())
 
 
 def config(combine: Combine, *order: str, bucket: str | None = None, keys: Sequence[str] = KEYS) -> TableConfig:

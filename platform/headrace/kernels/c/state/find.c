@@ -7,15 +7,17 @@
 #define SCAN_ROWS_MAX 16
 
 EXPORT int64_t headrace_run_find(const run_t *const *runs, int64_t run_count, const uint64_t *words,
-                                 arrow_stream_t *stream, const int64_t *places, int64_t count, int32_t *run_numbers,
-                                 uint32_t *rows);
+                                 const uint32_t *order, arrow_stream_t *stream, const int64_t *places, int64_t count,
+                                 int32_t *run_numbers, uint32_t *rows);
 EXPORT int64_t headrace_run_find_all(const run_t *const *runs, int64_t run_count, const uint64_t *words,
-                                     arrow_stream_t *stream, const int64_t *places, int64_t count, int64_t capacity,
-                                     uint32_t *asked_rows, int32_t *run_numbers, uint32_t *rows);
+                                     const uint32_t *order, arrow_stream_t *stream, const int64_t *places,
+                                     int64_t count, int64_t capacity, uint32_t *asked_rows, int32_t *run_numbers,
+                                     uint32_t *rows);
 
-/* The keys asked for. */
+/* The keys asked for. Key `index` has the word `words[index]`, and is row `order[index]`, or `index` without an order. */
 typedef struct {
     const uint64_t *words;
+    const uint32_t *order;
     int64_t count;
     key_columns_t keys;
     arrow_array_t array;
@@ -98,9 +100,14 @@ static void prefetch_texts(const run_t *run, int64_t count, const uint32_t *rows
     }
 }
 
-/* The first row from `row` on that has the key of an asked row; NO_ROW if there is none. */
-ALWAYS_INLINE uint32_t next_match(const run_t *run, uint32_t row, const asked_t *asked, int64_t asked_row) {
-    uint64_t word = asked->words[asked_row];
+ALWAYS_INLINE int64_t asked_row_of(const asked_t *asked, int64_t index) {
+    return asked->order == NULL ? index : asked->order[index];
+}
+
+/* The first row from `row` on that has the key `index`; NO_ROW if there is none. */
+ALWAYS_INLINE uint32_t next_match(const run_t *run, uint32_t row, const asked_t *asked, int64_t index) {
+    uint64_t word = asked->words[index];
+    int64_t asked_row = asked_row_of(asked, index);
     for (; row < run->rows && run->words[row] == word; row++)
         if (same_row_key(&run->keys, row, &asked->keys, asked_row)) return row;
     return NO_ROW;
@@ -114,7 +121,10 @@ static int open_asked(asked_t *asked, arrow_stream_t *stream, const int64_t *pla
     arrow_schema_t schema;
     asked->array.release = NULL;
     if (run_count < 1 || stream->get_schema(stream, &schema)) return 0;
-    int is_fit = read_key_forms(&asked->keys, &schema, places, runs[0]->keys.count);
+    int is_inside = 1;
+    for (int64_t index = 0; index < asked->count && asked->order != NULL; index++)
+        is_inside &= asked->order[index] < asked->count;
+    int is_fit = is_inside && read_key_forms(&asked->keys, &schema, places, runs[0]->keys.count);
     if (schema.release != NULL) schema.release(&schema);
     for (int64_t index = 0; index < run_count && is_fit; index++)
         is_fit = same_forms(&asked->keys, &runs[index]->keys) && (runs[index]->words != NULL || !runs[index]->rows);
@@ -131,11 +141,12 @@ static void close_asked(asked_t *asked) {
 }
 
 /* Writes the first run that has each asked key, and its row there; -1 and 0 where no run has it. Returns the number of
- * keys that were found; -1 if the keys do not have the types of the runs, or a run has no words. */
+ * keys that were found; -1 if the keys do not have the types of the runs, or an order leads out of them, or a run has no
+ * words. */
 EXPORT int64_t headrace_run_find(const run_t *const *runs, int64_t run_count, const uint64_t *words,
-                                 arrow_stream_t *stream, const int64_t *places, int64_t count, int32_t *run_numbers,
-                                 uint32_t *rows) {
-    asked_t asked = {.words = words, .count = count};
+                                 const uint32_t *order, arrow_stream_t *stream, const int64_t *places, int64_t count,
+                                 int32_t *run_numbers, uint32_t *rows) {
+    asked_t asked = {.words = words, .order = order, .count = count};
     uint32_t located[BLOCK_KEYS];
     int64_t found = open_asked(&asked, stream, places, runs, run_count) ? 0 : -1;
     for (int64_t begin = 0; begin < count && found >= 0; begin += BLOCK_KEYS) {
@@ -166,9 +177,10 @@ EXPORT int64_t headrace_run_find(const run_t *const *runs, int64_t run_count, co
 /* Writes all rows of all runs that have the asked keys, as (asked row, run, row), in this order; as many as there is
  * room for. Returns their number; -1 as `headrace_run_find` does, -2 if there is no memory. */
 EXPORT int64_t headrace_run_find_all(const run_t *const *runs, int64_t run_count, const uint64_t *words,
-                                     arrow_stream_t *stream, const int64_t *places, int64_t count, int64_t capacity,
-                                     uint32_t *asked_rows, int32_t *run_numbers, uint32_t *rows) {
-    asked_t asked = {.words = words, .count = count};
+                                     const uint32_t *order, arrow_stream_t *stream, const int64_t *places,
+                                     int64_t count, int64_t capacity, uint32_t *asked_rows, int32_t *run_numbers,
+                                     uint32_t *rows) {
+    asked_t asked = {.words = words, .order = order, .count = count};
     int64_t found = open_asked(&asked, stream, places, runs, run_count) ? 0 : -1;
     uint32_t *located = found < 0 ? NULL : malloc((size_t)run_count * BLOCK_KEYS * sizeof *located);
     int64_t *met = found < 0 ? NULL : malloc((size_t)run_count * sizeof *met);
@@ -191,7 +203,7 @@ EXPORT int64_t headrace_run_find_all(const run_t *const *runs, int64_t run_count
                 if (row == NO_ROW) continue;
                 for (; (row = next_match(runs[index], row, &asked, begin + place)) != NO_ROW; row++, found++) {
                     if (found >= capacity) continue;
-                    asked_rows[found] = (uint32_t)(begin + place);
+                    asked_rows[found] = (uint32_t)asked_row_of(&asked, begin + place);
                     run_numbers[found] = (int32_t)index;
                     rows[found] = row;
                 }
