@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from headrace.connect.sink import TransactionsWriter
@@ -26,7 +26,7 @@ from headrace.rpc.figures import (
     WindowFigures,
 )
 from headrace.rpc.status import SlotStatus, SourceSubtaskStatus, SubtaskStatus
-from headrace.state.place import Budget
+from headrace.state.place import StatePlace
 from headrace.worker.control import PartitionStatus
 from headrace.worker.slot.attempt.due_reports import INTERVAL_MS, TIMED_INTERVAL_MS, DueReports
 from headrace.worker.slot.slice import OpenSubtask, Slice
@@ -131,7 +131,7 @@ class StatusReport:
             late=tuple(figures for each in opened for figures in late_figures(each)),
             windows=tuple(figures for each in opened for figures in window_figures(each)),
             state=StateFigures(memory_bytes=budget.memory_bytes, disk_bytes=budget.file_bytes),
-            states=tuple(state_figures(budget)),
+            states=tuple(figures for each in opened for figures in state_figures(each.places)),
         )
 
     def _worked_ms(self, opened: OpenSubtask) -> float:
@@ -217,11 +217,12 @@ def window_figures(opened: OpenSubtask) -> Iterator[WindowFigures]:
             yield WindowFigures(node=node, watermark=None if time == TIME_MIN else time, next_end=next_end)
 
 
-def state_figures(budget: Budget) -> Iterator[NodeStateFigures]:
-    """Where each state of the slot lies, by node and state."""
-    for (node, state), (memory, files) in sorted(budget.by_owner().items()):
-        if node and (memory or files):
-            yield NodeStateFigures(node=node, state=state, memory_bytes=memory, disk_bytes=files)
+def state_figures(places: Mapping[str, StatePlace]) -> Iterator[NodeStateFigures]:
+    """Where each state of a subtask lies, of those with rows. places: those of its steps by node."""
+    for node, place in places.items():
+        for state, (memory, files) in sorted(place.by_state().items()):
+            if memory or files:
+                yield NodeStateFigures(node=node, state=state, memory_bytes=memory, disk_bytes=files)
 
 
 def key_figures(opened: OpenSubtask) -> Iterator[KeyFigures]:
