@@ -49,17 +49,12 @@ class Living(Generic[Item]):
         return [item for each in list(self._refs.values()) if (item := each()) is not None]
 
 
-Owner = tuple[str, str]
-"""(node, state)."""
-NOBODY: Owner = ("", "")
-
-
 class Account:
-    """Bytes that a step holds: in memory and in local files. owner: whose they are, for figures only."""
+    """Bytes that a step holds: in memory and in local files. state: the state that they are of, for figures only."""
 
-    def __init__(self, budget: Budget, owner: Owner = NOBODY) -> None:
+    def __init__(self, budget: Budget, state: str = "") -> None:
         self._budget = budget
-        self.owner = owner
+        self.state = state
         self.memory_bytes = 0
         self.file_bytes = 0
 
@@ -77,19 +72,11 @@ class Budget:
         self._accounts: Living[Account] = Living()
         self._is_pressed = False
 
-    def account(self, owner: Owner = NOBODY) -> Account:
+    def account(self, state: str = "") -> Account:
         """One more account. It counts as long as somebody has it."""
-        made = Account(self, owner)
+        made = Account(self, state)
         self._accounts.add(made)
         return made
-
-    def by_owner(self) -> dict[Owner, tuple[int, int]]:
-        """Owner -> its bytes in memory, and in local files."""
-        found: dict[Owner, tuple[int, int]] = {}
-        for each in self._accounts.all():
-            memory, files = found.get(each.owner, (0, 0))
-            found[each.owner] = (memory + each.memory_bytes, files + each.file_bytes)
-        return found
 
     @property
     def memory_bytes(self) -> int:
@@ -215,26 +202,38 @@ class StatePlace:
 
     max_parallelism   the number of key groups: rows are kept in their order
     files             where rows go beyond the budget; None: nowhere, and more than the budget fails the job
-    owner             the node and the state that it is given to
+    state             the state whose rows come to it
+    accounts          those of the step that it is given to
     """
 
     max_parallelism: int = MAX_PARALLELISM
     budget: Budget = field(default_factory=Budget)
     merges: Merges = field(default_factory=ImmediateMerges)
     files: RowFiles | None = None
-    owner: Owner = NOBODY
+    state: str = ""
+    accounts: Living[Account] = field(default_factory=Living)
 
-    def of_node(self, node: str) -> StatePlace:
-        """The same place, for a node's states."""
-        return replace(self, owner=(node, ""))
+    def of_step(self) -> StatePlace:
+        """The same place, with the accounts of one step of one subtask."""
+        return replace(self, accounts=Living())
 
     def of_state(self, state: str) -> StatePlace:
-        """The same place, for a state of its node."""
-        return replace(self, owner=(self.owner[0], state))
+        """The same place, for one state of its step."""
+        return replace(self, state=state)
 
     def account(self) -> Account:
-        """One more account, of the place's owner."""
-        return self.budget.account(self.owner)
+        """One more account, of the place's state."""
+        made = self.budget.account(self.state)
+        self.accounts.add(made)
+        return made
+
+    def by_state(self) -> dict[str, tuple[int, int]]:
+        """State -> its bytes in memory, and in local files. Any thread asks."""
+        found: dict[str, tuple[int, int]] = {}
+        for each in self.accounts.all():
+            memory, files = found.get(each.state, (0, 0))
+            found[each.state] = (memory + each.memory_bytes, files + each.file_bytes)
+        return found
 
     def release_pages(self) -> None:
         """Keeps the pages of local files that count for this process to those touched since the last call."""

@@ -114,7 +114,7 @@ def test_a_chunk_has_rows_of_one_bucket() -> None:
     kept, again = Table(config), Table(config)
     for _ in range(2):
         kept.add(rows((1, 0, 5), (1, 1, 6), names="k slot v"))
-    restore(again, RestoredFrame(chunk.frame) for chunk in kept.chunks())
+    restore(again, (RestoredFrame(chunk.frame) for chunk in kept.chunks()))
     assert [frame.rows() for frame in again.due(0)] == [[(1, 0, 10)]]
     again.drop(0)
     assert [frame.rows() for frame in again.scan()] == [[(1, 1, 12)]]

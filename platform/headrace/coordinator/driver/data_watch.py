@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING
 from headrace.checkpoint.manifest import Manifest
 from headrace.coordinator.figures.data_warnings import DataWarning, DataWarnings
 from headrace.coordinator.figures.job_figures import JobFigures
+from headrace.coordinator.figures.slot_series import StateKey
 from headrace.coordinator.figures.standing_time import Waiting
 from headrace.coordinator.figures.state_growth import StateGrowth
 from headrace.coordinator.figures.watched_plan import WatchedPlan, watched_plan
 from headrace.core.clock import Clock
 from headrace.rpc.status import SlotStatus
-from headrace.state.place import Owner
 
 if TYPE_CHECKING:
     from headrace.execution.planning import JobPlans
@@ -56,7 +56,7 @@ class DataWatch:
         return self._warnings.growth
 
     @property
-    def growing(self) -> tuple[Owner, ...]:
+    def growing(self) -> tuple[StateKey, ...]:
         """The states that nothing drops."""
         return self._plan.growing
 

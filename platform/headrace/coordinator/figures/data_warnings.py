@@ -14,6 +14,7 @@ from typing import Literal
 from headrace.checkpoint.manifest import Manifest
 from headrace.coordinator.figures.job_figures import NO_STATE, JobFigures, stored_states
 from headrace.coordinator.figures.quiet_partitions import QuietPartition, quiet_partitions
+from headrace.coordinator.figures.slot_series import StateKey
 from headrace.coordinator.figures.standing_time import StandingTime, Waiting
 from headrace.coordinator.figures.state_growth import StateGrowth
 from headrace.coordinator.figures.watched_plan import WatchedPlan, WatchedSource
@@ -24,7 +25,6 @@ from headrace.core.text.span_text import moment_text, span_text
 from headrace.core.types import UNIT_WORDS, TimestampUnit
 from headrace.rpc.figures import FIRST_ROWS_MAX, FirstRows, StateFigures
 from headrace.rpc.status import SlotStatus
-from headrace.state.place import Owner
 
 FIRST_MS = 60_000
 """The first rows are judged after this time, if they are fewer than `FIRST_ROWS_MAX`; earlier if the input ends."""
@@ -174,8 +174,8 @@ def _findings(look: _Look) -> Iterator[DataWarning]:
     for node in look.plan.filters:
         yield from _filter(look, node)
     states = look.figures.states() if look.plan.growing else {}
-    for owner in look.plan.growing:
-        yield from _growing(look, owner, states.get(owner, NO_STATE))
+    for key in look.plan.growing:
+        yield from _growing(look, key, states.get(key, NO_STATE))
 
 
 def _remarks(look: _Look, source: WatchedSource) -> Iterator[DataWarning]:
@@ -346,13 +346,13 @@ def _filter(look: _Look, node: str) -> Iterator[DataWarning]:
         yield DataWarning(node, "filter-passes-nothing", text, look.now_ms)
 
 
-def _growing(look: _Look, owner: Owner, held: StateFigures) -> Iterator[DataWarning]:
+def _growing(look: _Look, key: StateKey, held: StateFigures) -> Iterator[DataWarning]:
     """A state that nothing drops, and that keeps growing."""
-    node, state = owner
-    size, growth = held.memory_bytes + held.disk_bytes, look.growth.per_hour(owner)
-    if size < STATE_BYTES_MIN or growth is None or growth < GROWTH_BYTES_MIN or not look.growth.lasts(owner):
+    node, state = key
+    size, growth = held.memory_bytes + held.disk_bytes, look.growth.per_hour(key)
+    if size < STATE_BYTES_MIN or growth is None or growth < GROWTH_BYTES_MIN or not look.growth.lasts(key):
         return
-    stored = stored_states(look.manifest).get(owner)
+    stored = stored_states(look.manifest).get(key)
     rows = "" if stored is None else f"{stored.rows:,} rows, "
     text = (
         f"{node}: nothing drops its state {state}, and it keeps growing: {rows}{bytes_text(size)}, by "

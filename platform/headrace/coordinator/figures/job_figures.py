@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from headrace.checkpoint.manifest import Manifest
-from headrace.coordinator.figures.slot_series import NodeTotals, Rate, SlotSeries
+from headrace.coordinator.figures.slot_series import NodeTotals, Rate, SlotSeries, StateKey
 from headrace.rpc.figures import (
     LateFigures,
     SourceFigures,
@@ -16,7 +16,6 @@ from headrace.rpc.figures import (
     WindowFigures,
 )
 from headrace.rpc.status import SlotStatus
-from headrace.state.place import Owner
 from headrace.state.snapshot import StateKind
 
 NO_RATE = Rate()
@@ -118,9 +117,9 @@ class JobFigures:
             pressed=any(each.pressed for each in found),
         )
 
-    def states(self) -> dict[Owner, StateFigures]:
+    def states(self) -> dict[StateKey, StateFigures]:
         """(node, state) -> its bytes by place, over all slots, as of their last reports."""
-        found: dict[Owner, StateFigures] = {}
+        found: dict[StateKey, StateFigures] = {}
         for series in self._series.values():
             for each in series.figures.states if series.figures is not None else ():
                 known = found.get((each.node, each.state), NO_STATE)
@@ -156,9 +155,9 @@ def state_sizes(manifest: Manifest | None, attempt: int) -> dict[str, dict[int |
     return sizes
 
 
-def stored_states(manifest: Manifest | None) -> dict[Owner, StateSize]:
+def stored_states(manifest: Manifest | None) -> dict[StateKey, StateSize]:
     """(node, state) -> its size in a checkpoint, of states with rows of the data: without the time of each subtask."""
-    sizes: dict[Owner, StateSize] = {}
+    sizes: dict[StateKey, StateSize] = {}
     for handle in () if manifest is None else manifest.states:
         if handle.kind != StateKind.UNION:
             size = sum({part.path: part.bytes for part in handle.files}.values())

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from headrace.coordinator.figures.job_figures import JobFigures
-from headrace.state.place import Owner
+from headrace.coordinator.figures.slot_series import StateKey
 
 HOUR_MS = 3_600_000
 SAMPLES_MAX = 60
@@ -32,13 +32,11 @@ class _Sample:
     """The least size of each state since `at_ms`, by the slots' clocks."""
 
     at_ms: int
-    least: dict[Owner, int]
+    least: dict[StateKey, int]
 
-    def add(self, sizes: Mapping[Owner, int]) -> None:
+    def add(self, sizes: Mapping[StateKey, int]) -> None:
         # a state that is not in both was empty for a while
-        self.least = {
-            owner: min(self.least.get(owner, 0), sizes.get(owner, 0)) for owner in self.least.keys() | sizes.keys()
-        }
+        self.least = {key: min(self.least.get(key, 0), sizes.get(key, 0)) for key in self.least.keys() | sizes.keys()}
 
 
 class StateGrowth:
@@ -55,7 +53,7 @@ class StateGrowth:
         if now_ms < BEGIN_MS or now_ms <= self._now_ms:
             return
         self._now_ms = now_ms
-        sizes = {owner: each.memory_bytes + each.disk_bytes for owner, each in figures.states().items()}
+        sizes = {key: each.memory_bytes + each.disk_bytes for key, each in figures.states().items()}
         if self._samples and now_ms < self._samples[-1].at_ms + self._sample_ms:
             self._samples[-1].add(sizes)
             return
@@ -72,27 +70,27 @@ class StateGrowth:
             first.add(second.least)
         self._samples = self._samples[::2]
 
-    def per_hour(self, owner: Owner) -> int | None:
+    def per_hour(self, key: StateKey) -> int | None:
         """Bytes by which a state grows in an hour, less than 0 where it shrinks; None: not known yet."""
         span_ms = self._now_ms - self._samples[0].at_ms if self._samples else 0
         if span_ms < KNOWN_MS:
             return None
-        first, second = self._least(owner, 2)
+        first, second = self._least(key, 2)
         return round((second - first) * HOUR_MS / (span_ms / 2))
 
-    def lasts(self, owner: Owner) -> bool:
+    def lasts(self, key: StateKey) -> bool:
         """Whether a state has grown for all of `STEADY_MS` or longer, and does not fill up."""
         span_ms = self._now_ms - self._samples[0].at_ms if self._samples else 0
         if span_ms < STEADY_MS:
             return False
-        steps = [after - before for before, after in pairwise(self._least(owner, 3))]
+        steps = [after - before for before, after in pairwise(self._least(key, 3))]
         return min(steps) > 0 and steps[-1] * SLOWING >= steps[0]
 
-    def _least(self, owner: Owner, parts: int) -> list[int]:
+    def _least(self, key: StateKey, parts: int) -> list[int]:
         """The least size in each of so many spans of equal length."""
         first_ms = self._samples[0].at_ms
         length_ms = (self._now_ms - first_ms + 1) / parts
         found: list[list[int]] = [[] for _ in range(parts)]
         for each in self._samples:
-            found[int((each.at_ms - first_ms) / length_ms)].append(each.least.get(owner, 0))
+            found[int((each.at_ms - first_ms) / length_ms)].append(each.least.get(key, 0))
         return [min(sizes) for sizes in found]

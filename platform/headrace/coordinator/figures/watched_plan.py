@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from headrace.coordinator.figures.slot_series import StateKey
 from headrace.core.types import TimestampUnit
-from headrace.state.place import Owner
 
 if TYPE_CHECKING:
     from headrace.plan.physical import PhysicalPlan, SourceSpec
@@ -45,7 +45,7 @@ class WatchedPlan:
     filters: tuple[str, ...] = ()
     windows: Mapping[str, tuple[str, ...]] | None = None
     gates: Mapping[str, str] = field(default_factory=dict)
-    growing: tuple[Owner, ...] = ()
+    growing: tuple[StateKey, ...] = ()
 
 
 def watched_plan(plan: PhysicalPlan) -> WatchedPlan:

@@ -62,6 +62,7 @@ class OpenSubtask:
 
     traffic, times   node -> its bytes, its time
     links, sinks     its steps and sinks by node
+    places           where its steps keep their rows, by node
     """
 
     task: Task
@@ -76,6 +77,7 @@ class OpenSubtask:
     times: dict[str, NodeTime] = field(default_factory=dict)
     links: dict[str, Link] = field(default_factory=dict)
     sinks: dict[str, SinkTask] = field(default_factory=dict)
+    places: dict[str, StatePlace] = field(default_factory=dict)
 
     @property
     def waited_ms(self) -> float:
@@ -197,7 +199,7 @@ class Slice:
         thread.run = loop.run
         edges = tuple(end for receivers in ends.values() for end in receivers if isinstance(end, EdgeOutput))
         source = head.node if isinstance(head, SourceSpec) else None
-        parts = (counters, edges, loop, mailbox, source, traffic, times, builder.links, builder.sinks)
+        parts = (counters, edges, loop, mailbox, source, traffic, times, builder.links, builder.sinks, builder.places)
         self.subtasks.append(OpenSubtask(task, options.index, thread, *parts))
 
     def _key_sample(self, task: Task) -> KeySample | None:

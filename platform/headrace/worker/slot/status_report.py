@@ -5,7 +5,7 @@ is due ten times a second, so that time advances; `DueReports` leaves out those 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from headrace.connect.sink import TransactionsWriter
@@ -29,7 +29,7 @@ from headrace.rpc.figures import (
     WindowFigures,
 )
 from headrace.rpc.status import SlotStatus, SourceSubtaskStatus, SubtaskStatus
-from headrace.state.place import Budget
+from headrace.state.place import StatePlace
 from headrace.worker.control import PartitionStatus
 from headrace.worker.slot.slice import OpenSubtask, Slice
 from headrace.worker.task.source_task import SourceTask
@@ -136,7 +136,7 @@ class StatusReport:
             late=tuple(figures for each in opened for figures in late_figures(each)),
             windows=tuple(figures for each in opened for figures in window_figures(each)),
             state=StateFigures(memory_bytes=budget.memory_bytes, disk_bytes=budget.file_bytes, pressed=self._pressed),
-            states=tuple(state_figures(budget)),
+            states=tuple(figures for each in opened for figures in state_figures(each.places)),
         )
 
     def _worked_ms(self, opened: OpenSubtask) -> float:
@@ -222,11 +222,12 @@ def window_figures(opened: OpenSubtask) -> Iterator[WindowFigures]:
             yield WindowFigures(node=node, watermark=None if time == TIME_MIN else time, next_end=next_end)
 
 
-def state_figures(budget: Budget) -> Iterator[NodeStateFigures]:
-    """Where each state of the slot lies, by node and state."""
-    for (node, state), (memory, files) in sorted(budget.by_owner().items()):
-        if node and (memory or files):
-            yield NodeStateFigures(node=node, state=state, memory_bytes=memory, disk_bytes=files)
+def state_figures(places: Mapping[str, StatePlace]) -> Iterator[NodeStateFigures]:
+    """Where each state of a subtask lies, of those with rows. places: those of its steps by node."""
+    for node, place in places.items():
+        for state, (memory, files) in sorted(place.by_state().items()):
+            if memory or files:
+                yield NodeStateFigures(node=node, state=state, memory_bytes=memory, disk_bytes=files)
 
 
 def key_figures(opened: OpenSubtask) -> Iterator[KeyFigures]:

@@ -15,17 +15,18 @@ def partition(number: int, lag: int | None, watermark: int | None = 0) -> Partit
 
 def test_each_state_of_each_node_is_shown_where_it_lies() -> None:
     place = StatePlace()
-    of_groups = place.of_node("totals").of_state("groups")
+    totals, hourly, another_slots = (place.of_step() for _ in range(3))
+    groups, windows = totals.of_state("groups"), hourly.of_state("windows")
     # the numbers of bytes tell the accounts apart
-    accounts = [of_groups.account(), of_groups.account(), place.of_node("hourly").of_state("windows").account()]
+    accounts = [groups.account(), groups.account(), windows.account(), another_slots.of_state("groups").account()]
     for number, account in enumerate(accounts, 1):
         account.memory_bytes, account.file_bytes = number, 10 * number
-    nobodys, empty = place.account(), of_groups.of_state("distinct_x").account()
-    nobodys.memory_bytes = 1_000
+    empty = totals.of_state("distinct_x").account()
 
-    found = [(each.node, each.state, each.memory_bytes, each.disk_bytes) for each in state_figures(place.budget)]
-    assert found == [("hourly", "windows", 3, 30), ("totals", "groups", 3, 30)]
-    assert place.budget.memory_bytes == 1_006
+    shown = state_figures({"totals": totals, "hourly": hourly})
+    found = [(each.node, each.state, each.memory_bytes, each.disk_bytes) for each in shown]
+    assert found == [("totals", "groups", 3, 30), ("hourly", "windows", 3, 30)]
+    assert place.budget.memory_bytes == 10, "slots of one process share a budget"
     del empty
 
 
