@@ -50,8 +50,6 @@ POLL_MS = 100
 MERGE_BYTES = 512 * 1024
 """Smaller blobs are merged up to about this size, tens of thousands of narrow rows: each call of a chain has its
 cost."""
-RELEASE_BYTES = 32 * 1024 * 1024
-"""Bytes of rows after which a task gives back the pages of its local files, which count as its memory."""
 Channel = tuple[int, int]
 """Edge and sender."""
 
@@ -254,7 +252,6 @@ class _Rows:
         self.head = self._inputs[0]
         self._parts: dict[int, list[bytes]] = {}
         self._bytes: Counter[int] = Counter()
-        self._passed_bytes = 0
 
     def add(self, number: int, payload: bytes) -> None:
         """Adds a batch of the input with this number."""
@@ -268,7 +265,6 @@ class _Rows:
         operator = self._task.chain.steps[self._task.task.nodes[0].node]
         assert isinstance(operator, CombiningOperator), "only a step with a combiner receives partial aggregates"
         operator.take_partials(decode_partials(payload))
-        self._passed(len(payload))
 
     def pass_on(self) -> None:
         """Passes the merged batches of every input."""
@@ -277,11 +273,5 @@ class _Rows:
 
     def _pass(self, number: int) -> None:
         batches = [decode_rows(part) for part in self._parts.pop(number)]
+        del self._bytes[number]
         self._inputs[number].on_batch(concat_batches(batches))
-        self._passed(self._bytes.pop(number))
-
-    def _passed(self, size: int) -> None:
-        self._passed_bytes += size
-        if self._passed_bytes >= RELEASE_BYTES:
-            self._passed_bytes = 0
-            self._task.place.release_pages()

@@ -15,6 +15,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import gettempdir
 
+import polars as pl
+
 from headrace.checkpoint.manifest import FilePart, StateHandle, SubtaskDocument
 from headrace.checkpoint.part_reader import ReadRange
 from headrace.checkpoint.paths import state_path
@@ -38,7 +40,7 @@ from headrace.spark.task.output.staging_end import CheckedSink, StagedSink, open
 from headrace.state.place import Budget, StatePlace
 from headrace.state.snapshot import RestoredFrame, RestoredStates, StateSnapshot
 from headrace.worker.control import SubtaskSnapshot
-from headrace.worker.state.local_files import LocalFiles
+from headrace.worker.state.local_files import LocalFiles, MappedRows
 from headrace.worker.state.restore import NodeStates, checked_rows, restored_states
 from headrace.worker.state.snapshots import SubtaskSnapshots
 from headrace.worker.state.state_files import write_whole
@@ -76,8 +78,9 @@ class TaskStates:
     form one unit without a place.
     """
 
-    def __init__(self, order: JobOrder, plan: PhysicalPlan, task: Task, index: int) -> None:
+    def __init__(self, order: JobOrder, plan: PhysicalPlan, task: Task, index: int, place: StatePlace) -> None:
         self._order = order
+        self._place = place
         self._task = task
         self._index = index
         # a source task with state has one partition, however many splits it reads
@@ -157,6 +160,7 @@ class TaskStates:
         def write(data: bytes) -> str:
             path = state_path(order.attempt, order.epoch, self._task.name, self._index, unique_part())
             into.write(path, data)
+            self._place.release_pages()
             return path
 
         files, columns = write_whole(state, self._max_parallelism, write=write)
@@ -299,7 +303,7 @@ class OpenTask:
 
     def __post_init__(self) -> None:
         self.snapshots = SubtaskSnapshots(self.task.name, self.index, self._taken, self.counters)
-        self._states = TaskStates(self.order, self.plan, self.task, self.index)
+        self._states = TaskStates(self.order, self.plan, self.task, self.index, self.place)
         self._outgoing = outgoing(
             self.plan, self.levels, self.task.name, self.index, ready=self.ready, counters=self.counters
         )
@@ -332,7 +336,9 @@ class OpenTask:
 
     def _open_sink(self, spec: SinkSpec, counters: Counter[str], refused: RefusedRows) -> Receiver:
         order = self.order
-        sink = StagedSink(spec, self.store, counters, attempt=order.attempt, epoch=order.epoch, subtask=self.index)
+        sink = StagedSink(
+            spec, self.store, counters, attempt=order.attempt, epoch=order.epoch, subtask=self.index, place=self.place
+        )
         self._sinks.append(sink)
         # who only looks at the rows gets all of them, but for those that leave by `on_error`
         if not order.publish and spec.on_error is OnError.FAIL and not spec.implicit:
@@ -386,11 +392,23 @@ class OpenTask:
         self.ready.close()
 
 
+class TaskFiles(LocalFiles):
+    """The local files of a task. A task has no epochs at which a slot releases pages: it does with each file."""
+
+    def kept(self, frame: pl.DataFrame) -> MappedRows:
+        """The same rows, in a file. Raises UserError if there is no space."""
+        made = super().kept(frame)
+        self.release_pages()
+        return made
+
+
 def open_task(order: JobOrder, plan: PhysicalPlan, levels: Levels, task: str, index: int) -> OpenTask:
     """Opens partition `index` of a task. Raises UserError if the local disk cannot be written."""
     folder = local_disk(index)
-    place = StatePlace(plan.max_parallelism, Budget(order.state_bytes_max), files=LocalFiles(folder))
-    return OpenTask(order, plan, levels, plan.task(task), index, open_store(order.storage), place, ReadyBlobs(folder))
+    place = StatePlace(plan.max_parallelism, Budget(order.state_bytes_max), files=TaskFiles(folder))
+    return OpenTask(
+        order, plan, levels, plan.task(task), index, open_store(order.storage), place, ReadyBlobs(folder, place)
+    )
 
 
 def local_disk(index: int) -> Path:

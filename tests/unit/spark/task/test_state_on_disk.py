@@ -134,7 +134,6 @@ def test_state_on_disk_comes_to_the_same(
 ) -> None:
     monkeypatch.setattr(outlets, "BLOB_ROWS", 40)
     monkeypatch.setattr(level_run, "MERGE_BYTES", 320)
-    monkeypatch.setattr(level_run, "RELEASE_BYTES", 2_000)
     monkeypatch.setattr(ready, "READY_BYTES_MAX", 2_000)
     whole = run(tmp_path / "whole", Bounded(1 << 30))
     assert not kept

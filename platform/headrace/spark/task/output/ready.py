@@ -14,6 +14,7 @@ from typing import BinaryIO
 
 from headrace.core.errors import ExternalError
 from headrace.spark.levels.envelope import Envelope
+from headrace.state.place import StatePlace
 
 READY_BYTES_MAX = 64 * 1024 * 1024
 """Bytes of the blobs in memory."""
@@ -21,16 +22,22 @@ _LENGTH_BYTES = 8
 
 
 class ReadyBlobs:
-    """A queue of blobs. Used by one thread. folder: of its file, which has no name and is freed with the queue."""
+    """A queue of blobs. Used by one thread.
 
-    def __init__(self, folder: Path) -> None:
+    folder   of its file, which has no name and is freed with the queue
+    place    of the task's state: with each blob the pages are released that were read to make it
+    """
+
+    def __init__(self, folder: Path, place: StatePlace) -> None:
         self._folder = folder
+        self._place = place
         self._first: deque[Envelope] = deque()
         self._bytes = 0
         self._file: BinaryIO | None = None
 
     def append(self, blob: Envelope) -> None:
         """Adds a blob. Raises ExternalError if the local disk refuses it."""
+        self._place.release_pages()
         if self._file is None and self._bytes < READY_BYTES_MAX:
             self._first.append(blob)
             self._bytes += len(blob.payload)
