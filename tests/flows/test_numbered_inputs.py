@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -25,8 +24,7 @@ from headrace.local.engine.subtask_epochs import Reports
 from headrace.plan.explain import explain_lines
 from headrace.plan.physical import PhysicalPlan
 from headrace.spark.driver.replay import Replay, ReplayWish
-from headrace.spark.task import level_run, spilling_chain
-from headrace.spark.task.order import JobOrder
+from headrace.spark.task import level_run
 from headrace.spark.task.output import outlets
 from headrace.spark.task.output.staging_end import read_staged
 from headrace.spec.reading.read import pipeline_from_dict
@@ -88,47 +86,23 @@ def test_each_row_comes_with_the_number_of_its_input(sides: list[str]) -> None:
     assert sorted(rows.select("side", "key", "n").rows()) == expected(frames, sides)
 
 
-class Bounded(LocalExchange):
-    """Tasks may hold so many bytes."""
-
-    def __init__(self, state_bytes_max: int) -> None:
-        super().__init__(7, parallelism=2)
-        self._bytes = state_bytes_max
-
-    def _with_memory(self, order: JobOrder) -> JobOrder:
-        return replace(order, state_bytes_max=self._bytes)
-
-
-def replayed(folder: Path, sides: list[str], state_bytes_max: int) -> list[tuple[int, int, int]]:
-    """The rows of a replay on levels of tasks, which may hold so many bytes."""
+def replayed(folder: Path, sides: list[str]) -> list[tuple[int, int, int]]:
+    """The rows of a replay on levels of tasks."""
     wish = ReplayWish(job="two-inputs", storage=str(folder), parallelism=2, publish=False)
-    outcome = Replay(JobPlans(document(sides)), wish, Bounded(state_bytes_max), SystemClock()).run()
+    outcome = Replay(JobPlans(document(sides)), wish, LocalExchange(7), SystemClock()).run()
     store = open_store(outcome.storage)
     frames = [frame for share in outcome.staged for frame in read_staged(share.files, store)]
     return sorted(pl.concat(frames).select("side", "key", "n").rows())
 
 
 @pytest.mark.parametrize("sides", [["s", "s"], ["t", "s"]])
-def test_spark_reads_the_inputs_apart_and_spills_each_by_its_own_key(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sides: list[str]
-) -> None:
+def test_spark_reads_the_inputs_apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sides: list[str]) -> None:
     monkeypatch.setattr(outlets, "BLOB_ROWS", 40)
     monkeypatch.setattr(level_run, "MERGE_BYTES", 320)
-    divided: list[int] = []
-    divide = spilling_chain.SpillingChain._divide
-
-    def counted(self: spilling_chain.SpillingChain, keys: spilling_chain.Keys) -> None:
-        divided.append(self._depth)
-        divide(self, keys)
-
-    monkeypatch.setattr(spilling_chain.SpillingChain, "_divide", counted)
-    whole = replayed(tmp_path / "whole", sides, 1 << 30)
-    assert not divided
+    found = replayed(tmp_path, sides)
     # each source makes the same rows, so both sides have all of them
-    assert sorted(n for side, _, n in whole if side == 0) == sorted(n for side, _, n in whole if side == 1)
-    assert len(whole) == 2 * ROWS
-    assert replayed(tmp_path / "shared", sides, 2_000) == whole
-    assert divided
+    assert sorted(n for side, _, n in found if side == 0) == sorted(n for side, _, n in found if side == 1)
+    assert len(found) == 2 * ROWS
 
 
 # ---- what time waits for ---------------------------------------------------------------------------------------------

@@ -22,7 +22,7 @@ from headrace.spark.task.publish_shares import publish_in_task
 
 Item = TypeVar("Item")
 BATCH_ROWS = (1_000, 64, 7)
-STATE_BYTES = (STATE_BYTES_MAX, STATE_BYTES_MAX, 30_000)
+STATE_BYTES = (STATE_BYTES_MAX, STATE_BYTES_MAX, 30_000, 1)
 """Rows of a batch, and bytes that a task may hold in memory."""
 Blobs = dict[int, list[bytes]]
 """Partition of the next level -> what goes there."""

@@ -69,7 +69,8 @@ def stretch_by_stretch(flow: Flow, inputs: Path, folder: Path, engines: str, dra
     with in_memory(flow, inputs) as run, pytest.MonkeyPatch.context() as patch:
         patch.setattr("headrace.spark.task.output.outlets.BLOB_ROWS", draw.choice(BLOB_ROWS))
         patch.setattr("headrace.spark.task.level_run.MERGE_BYTES", 8 * draw.choice(BLOB_ROWS))
-        patch.setattr("headrace.spark.task.spilling_chain.MEASURE_BYTES", 10_000)
+        patch.setattr("headrace.state.table.ROWS_RECENT_MAX", draw.choice([65_536, 16]))
+        patch.setattr("headrace.state.table.MOVED_BYTES_MIN", 1)
         patch.setattr("headrace.spark.task.output.outlets.COMBINED_ROWS", draw.choice([65_536, 100, 1]))
         patch.setattr("headrace.spark.task.output.outlets.WORTH_BYTES", draw.choice([0.5, 100.0]))
         begin, cut = None, None

@@ -34,9 +34,7 @@ if TYPE_CHECKING:
 
 
 STATE_BYTES = "spark.headrace.state.bytes"
-"""Setting: bytes of state that a task holds in memory; beyond it, state goes to local disk
-(`headrace.spark.task.spilling_chain`).
-"""
+"""Setting: bytes of state that a task holds in memory; beyond it, state goes to files on local disk."""
 PARALLELISM = "8"
 """Assumed number of tasks at a time, for a cluster that does not report it."""
 _COLUMNS = "partition int, blob binary"

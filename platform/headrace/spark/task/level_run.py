@@ -29,6 +29,7 @@ from headrace.connect.source import Reader, Split
 from headrace.core.batch import concat_batches
 from headrace.core.errors import InternalError
 from headrace.core.signals import TIME_MAX, TIME_MIN, Barrier, Watermark
+from headrace.operators.aggregation.combining import CombiningOperator
 from headrace.operators.chain import MAIN
 from headrace.operators.operator import BAD
 from headrace.plan.contexts import source_context
@@ -40,7 +41,6 @@ from headrace.spark.task.failures import task_failures
 from headrace.spark.task.open_task import OpenTask, open_task
 from headrace.spark.task.order import JobOrder, SourceShare
 from headrace.spark.task.plan_cache import known_plan
-from headrace.spark.task.spilling_chain import SpillingChain
 from headrace.worker.slot.user_code import put_on_path
 from headrace.worker.task.ingest import Ingest, open_ingest
 from headrace.worker.task.source_progress import SourceProgress
@@ -103,7 +103,7 @@ def _read_source(task: OpenTask, share: SourceShare) -> Iterator[Envelope]:
     assert isinstance(spec, SourceSpec), "a source task begins with a source"
     keeps_open = task.order.keeps_open(spec.node)
     time = SourceProgress(spec.node, spec.out_of_orderness_ms, task.order.floors, hand_over=keeps_open)
-    chain = task.open_chain()
+    chain = task.chain
     rows, bad = chain.receiver(spec.node, MAIN), chain.receiver(spec.node, BAD)
     ingest = open_ingest(spec, time, rows=rows, bad=bad, counters=chain.counters(spec.node))
 
@@ -113,13 +113,13 @@ def _read_source(task: OpenTask, share: SourceShare) -> Iterator[Envelope]:
         return reader
 
     for _ in _read(share, time, ingest, open_reader):
-        yield from task.take_ready()
+        yield from task.ready.take()
     watermark = _last_watermark(time, closes=not keeps_open) if spec.time is not None else None
     if watermark is not None:
         ingest.on_signal(Watermark(watermark))
     ingest.on_signal(Barrier(task.order.epoch))
     task.keep_states()
-    yield from task.take_ready()
+    yield from task.ready.take()
     yield from task.finish((spec.node, time.snapshot()))
 
 
@@ -214,21 +214,25 @@ def run_reading(task: OpenTask, blobs: Iterable[Envelope]) -> Iterator[Envelope]
 
 
 def _read_blobs(task: OpenTask, blobs: Iterable[Envelope]) -> Iterator[Envelope]:
-    chain = SpillingChain(task)
+    rows = _Rows(task)
     inbox = Inbox(_channels(task))
     inputs = [edge.input for edge in task.plan.edges]
-    merged = _Merged(chain)
     for blob in blobs:
         for ordered in inbox.take(blob):
             # partials overtake rows that are still being merged: aggregates do not depend on that order
             if ordered.kind is Kind.PARTIALS:
-                chain.on_partials(decode_partials(ordered.payload))
+                rows.pass_partials(ordered.payload)
             else:
-                merged.add(inputs[ordered.edge], ordered.payload)
-        yield from task.take_ready()
-    merged.pass_on()
-    for _ in chain.end(inbox.watermark()):
-        yield from task.take_ready()
+                rows.add(inputs[ordered.edge], ordered.payload)
+        yield from task.ready.take()
+    rows.pass_on()
+    yield from task.ready.take()
+    watermark = inbox.watermark()
+    if watermark > TIME_MIN:
+        rows.head.on_signal(Watermark(watermark))
+        yield from task.ready.take()
+    rows.head.on_signal(Barrier(task.order.epoch))
+    task.keep_states()
     yield from task.finish()
 
 
@@ -239,11 +243,13 @@ def _channels(task: OpenTask) -> Iterator[Channel]:
                 yield index, sender
 
 
-class _Merged:
-    """Merges small batches of each input for the chain."""
+class _Rows:
+    """Passes rows and partial aggregates into a task's chain; merges the small batches of each input."""
 
-    def __init__(self, chain: SpillingChain) -> None:
-        self._chain = chain
+    def __init__(self, task: OpenTask) -> None:
+        self._task = task
+        self._inputs = task.chain.inputs()
+        self.head = self._inputs[0]
         self._parts: dict[int, list[bytes]] = {}
         self._bytes: Counter[int] = Counter()
 
@@ -254,12 +260,18 @@ class _Merged:
         if self._bytes[number] >= MERGE_BYTES:
             self._pass(number)
 
+    def pass_partials(self, payload: bytes) -> None:
+        """Passes partial aggregates to the task's first step."""
+        operator = self._task.chain.steps[self._task.task.nodes[0].node]
+        assert isinstance(operator, CombiningOperator), "only a step with a combiner receives partial aggregates"
+        operator.take_partials(decode_partials(payload))
+
     def pass_on(self) -> None:
-        """Passes the merged batches of every input to the chain."""
+        """Passes the merged batches of every input."""
         for number in sorted(self._parts):
             self._pass(number)
 
     def _pass(self, number: int) -> None:
         batches = [decode_rows(part) for part in self._parts.pop(number)]
         del self._bytes[number]
-        self._chain.on_input(number, concat_batches(batches))
+        self._inputs[number].on_batch(concat_batches(batches))

@@ -8,9 +8,14 @@ The chain is the worker's (`worker.task.build`): operators do not know which eng
 
 from __future__ import annotations
 
-from collections import Counter, deque
+import os
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
+from tempfile import gettempdir
+
+import polars as pl
 
 from headrace.checkpoint.manifest import FilePart, StateHandle, SubtaskDocument
 from headrace.checkpoint.part_reader import ReadRange
@@ -30,10 +35,12 @@ from headrace.spark.levels.envelope import Envelope, Kind
 from headrace.spark.levels.levels import Levels, reads_source
 from headrace.spark.task.order import JobOrder, StagedShare, TaskReport
 from headrace.spark.task.output.outlets import Outgoing, outgoing
+from headrace.spark.task.output.ready import ReadyBlobs
 from headrace.spark.task.output.staging_end import CheckedSink, StagedSink, open_checks
-from headrace.state.place import StatePlace
-from headrace.state.snapshot import Chunk, RestoredFrame, RestoredStates, StateSnapshot
+from headrace.state.place import Budget, StatePlace
+from headrace.state.snapshot import RestoredFrame, RestoredStates, StateSnapshot
 from headrace.worker.control import SubtaskSnapshot
+from headrace.worker.state.local_files import LocalFiles, MappedRows
 from headrace.worker.state.restore import NodeStates, checked_rows, restored_states
 from headrace.worker.state.snapshots import SubtaskSnapshots
 from headrace.worker.state.state_files import write_whole
@@ -71,8 +78,9 @@ class TaskStates:
     form one unit without a place.
     """
 
-    def __init__(self, order: JobOrder, plan: PhysicalPlan, task: Task, index: int) -> None:
+    def __init__(self, order: JobOrder, plan: PhysicalPlan, task: Task, index: int, place: StatePlace) -> None:
         self._order = order
+        self._place = place
         self._task = task
         self._index = index
         # a source task with state has one partition, however many splits it reads
@@ -124,16 +132,6 @@ class TaskStates:
 
     # ---- the end -------------------------------------------------------------------------------------------------
 
-    def with_left(self, given: Given) -> list[tuple[str, StateSnapshot]]:
-        """Returns the operators' states together with the units that they had left unread, which are read now."""
-        left = {node: earlier.take(earlier.units) for node, earlier in self._earlier.items()}
-        whole: list[tuple[str, StateSnapshot]] = []
-        for node, state in given:
-            frames = left.get(node, {}).get(state.name, ())
-            chunks = (*state.chunks, *(Chunk(-1 - number, each.frame) for number, each in enumerate(frames)))
-            whole.append((node, StateSnapshot(state.name, state.kind, state.keys, chunks)))
-        return whole
-
     def keep(self, given: Given, operators: Mapping[str, OpenedStep]) -> None:
         """Writes a chain's state. given: its states at the barrier; operators: its operators by node."""
         if self._into is None:
@@ -162,6 +160,7 @@ class TaskStates:
         def write(data: bytes) -> str:
             path = state_path(order.attempt, order.epoch, self._task.name, self._index, unique_part())
             into.write(path, data)
+            self._place.release_pages()
             return path
 
         files, columns = write_whole(state, self._max_parallelism, write=write)
@@ -284,9 +283,7 @@ class _Taken:
 
 @dataclass(slots=True)
 class OpenTask:
-    """The live parts of one partition of a task: its chain, or one chain after the other for shares of its keys.
-    `ready`: blobs to return to Spark.
-    """
+    """The live parts of one partition of a task. `ready`: blobs to return to Spark."""
 
     order: JobOrder
     plan: PhysicalPlan
@@ -294,35 +291,25 @@ class OpenTask:
     task: Task
     index: int
     store: ObjectStore
+    place: StatePlace
+    ready: ReadyBlobs
     snapshots: SubtaskSnapshots = field(init=False)
-    ready: deque[Envelope] = field(default_factory=deque)
     counters: dict[str, Counter[str]] = field(default_factory=dict)
+    chain: ChainBuilder = field(init=False)
     _taken: _Taken = field(default_factory=_Taken)
-    _chains: list[ChainBuilder] = field(default_factory=list)
     _sinks: list[StagedSink] = field(default_factory=list)
     _states: TaskStates = field(init=False)
     _outgoing: Outgoing = field(init=False)
 
     def __post_init__(self) -> None:
         self.snapshots = SubtaskSnapshots(self.task.name, self.index, self._taken, self.counters)
-        self._states = TaskStates(self.order, self.plan, self.task, self.index)
+        self._states = TaskStates(self.order, self.plan, self.task, self.index, self.place)
         self._outgoing = outgoing(
             self.plan, self.levels, self.task.name, self.index, ready=self.ready, counters=self.counters
         )
+        self.chain = ChainBuilder(self.task, self._context(), self._outgoing.ends, self._open_sink, self._states.resume)
 
-    def open_chain(self, restored: NodeStates | None = None) -> ChainBuilder:
-        """Opens the task's chain with a share's state from disk; None: with the state that the job begins with."""
-        if restored is None:
-            restored = self._states.restored()
-            resume = self._states.resume
-        else:
-            resume = None
-        context = self._context(restored)
-        chain = ChainBuilder(self.task, context, self._outgoing.ends, self._open_sink, resume)
-        self._chains.append(chain)
-        return chain
-
-    def _context(self, restored: NodeStates) -> SubtaskContext:
+    def _context(self) -> SubtaskContext:
         order = self.order
         return SubtaskContext(
             pipeline=self.plan.pipeline,
@@ -337,9 +324,9 @@ class OpenTask:
             counters=self.counters,
             terms=self.plan.checkpoint,
             attempt=order.attempt,
-            restored=restored,
+            restored=self._states.restored(),
             hand_over=order.hand_over,
-            place=StatePlace(self.plan.max_parallelism),
+            place=self.place,
         )
 
     @property
@@ -349,7 +336,9 @@ class OpenTask:
 
     def _open_sink(self, spec: SinkSpec, counters: Counter[str], refused: RefusedRows) -> Receiver:
         order = self.order
-        sink = StagedSink(spec, self.store, counters, attempt=order.attempt, epoch=order.epoch, subtask=self.index)
+        sink = StagedSink(
+            spec, self.store, counters, attempt=order.attempt, epoch=order.epoch, subtask=self.index, place=self.place
+        )
         self._sinks.append(sink)
         # who only looks at the rows gets all of them, but for those that leave by `on_error`
         if not order.publish and spec.on_error is OnError.FAIL and not spec.implicit:
@@ -359,31 +348,17 @@ class OpenTask:
         )
         return CheckedSink(spec, open_checks(spec, context), sink, refused)
 
-    def take_ready(self) -> Iterator[Envelope]:
-        """Returns the complete blobs."""
-        while self.ready:
-            yield self.ready.popleft()
-
-    def take_states(self) -> list[tuple[str, StateSnapshot]]:
-        """Returns all of the task's state after a barrier: the chain's snapshot, and the units that it had left
-        unread.
-        """
-        return self._states.with_left(self._given())
-
     def keep_states(self) -> None:
-        """Writes the states of the chain that a barrier has just passed, as part of the task's state."""
-        self._states.keep(self._given(), self._chains[-1].steps)
-
-    def _given(self) -> list[tuple[str, StateSnapshot]]:
+        """Writes the states of the chain, which a barrier has just passed."""
         self.snapshots.complete(self.order.epoch)
         assert self._taken.snapshot is not None, "the barrier has passed"
-        return list(self._taken.snapshot.states)
+        self._states.keep(list(self._taken.snapshot.states), self.chain.steps)
 
     def finish(self, source: tuple[str, SourceState] | None = None) -> Iterator[Envelope]:
         """Called after `keep_states`: returns the remaining blobs and the report. `source`: a source task's state."""
         for outlet in self._outgoing.outlets:
             outlet.finish()
-        yield from self.take_ready()
+        yield from self.ready.take()
         yield self._report(source)
 
     def _report(self, source: tuple[str, SourceState] | None) -> Envelope:
@@ -411,17 +386,32 @@ class OpenTask:
         return tuple(shares.values())
 
     def close(self) -> None:
-        """Closes readers and operators."""
-        while self._chains:
-            self.drop_chain(self._chains[0])
-
-    def drop_chain(self, chain: ChainBuilder) -> None:
-        """Closes a chain after its snapshot, and drops the references to its state."""
-        self._chains.remove(chain)
-        for part in chain.opened:
+        """Closes readers and operators, and frees local disk."""
+        for part in self.chain.opened:
             part.close()
+        self.ready.close()
+
+
+class TaskFiles(LocalFiles):
+    """The local files of a task. A task has no epochs at which a slot releases pages: it does with each file."""
+
+    def kept(self, frame: pl.DataFrame) -> MappedRows:
+        """The same rows, in a file. Raises UserError if there is no space."""
+        made = super().kept(frame)
+        self.release_pages()
+        return made
 
 
 def open_task(order: JobOrder, plan: PhysicalPlan, levels: Levels, task: str, index: int) -> OpenTask:
-    """Opens partition `index` of a task."""
-    return OpenTask(order, plan, levels, plan.task(task), index, open_store(order.storage))
+    """Opens partition `index` of a task. Raises UserError if the local disk cannot be written."""
+    folder = local_disk(index)
+    place = StatePlace(plan.max_parallelism, Budget(order.state_bytes_max), files=TaskFiles(folder))
+    return OpenTask(
+        order, plan, levels, plan.task(task), index, open_store(order.storage), place, ReadyBlobs(folder, place)
+    )
+
+
+def local_disk(index: int) -> Path:
+    """The folder on local disk of partition `index`: Spark's, one disk after the other; else the system's."""
+    named = [folder for name in os.environ.get("SPARK_LOCAL_DIRS", "").split(",") if (folder := Path(name)).is_dir()]
+    return named[index % len(named)] if named else Path(gettempdir())

@@ -35,7 +35,7 @@ class JobOrder:
     deltas            states are written to the job's folder in units, and unchanged units are not read
     publish           result rows will reach the sinks: rows that these could not write are rejected
     closed            sources that have ended permanently: despite `hand_over` no watermark waits for them
-    state_bytes_max   a task with more state continues with shares of its keys on local disk
+    state_bytes_max   more state of a task goes to files on local disk
     python_path       import path entries for the user's functions, where they exist
     """
 

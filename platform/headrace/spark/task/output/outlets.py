@@ -6,7 +6,7 @@ of a lost executor again after others have received the first one's blobs.
 
 from __future__ import annotations
 
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol
@@ -29,10 +29,18 @@ BLOB_ROWS = 65_536
 BLOB_BYTES = 8 * 1024 * 1024
 
 
+class Ready(Protocol):
+    """Receives complete blobs."""
+
+    def append(self, blob: Envelope, /) -> None:
+        """Adds a blob."""
+        ...
+
+
 class BlobOutlet:
     """The rows from one sender of an edge to one target: an Outlet. Complete blobs go to `ready`."""
 
-    def __init__(self, ready: deque[Envelope], *, edge: int, sender: int, level: int, partition: int) -> None:
+    def __init__(self, ready: Ready, *, edge: int, sender: int, level: int, partition: int) -> None:
         self._ready = ready
         self._edge = edge
         self._sender = sender
@@ -125,7 +133,7 @@ def outgoing(
     task: str,
     sender: int,
     *,
-    ready: deque[Envelope],
+    ready: Ready,
     counters: dict[str, Counter[str]],
 ) -> Outgoing:
     """Returns the sending ends of all edges that leave one partition of a task. `counters`: by node, also of the steps

@@ -31,6 +31,7 @@ from headrace.operators.chain import Receiver
 from headrace.plan.physical import SinkSpec
 from headrace.spark.task.order import StagedShare
 from headrace.state.parquet import checksum
+from headrace.state.place import StatePlace
 from headrace.worker.task.refused_rows import RefusedRows
 from headrace.worker.task.sink_task import open_encoder
 
@@ -40,13 +41,25 @@ FILE_BYTES = 64 * 1024 * 1024
 
 
 class StagedSink:
-    """Stages the rows of one sink in one task: a Receiver. `share` is complete after a barrier."""
+    """Stages the rows of one sink in one task: a Receiver. `share` is complete after a barrier.
+
+    place   of the task's state: with each file the pages are released that were read to make its rows
+    """
 
     def __init__(
-        self, spec: SinkSpec, store: ObjectStore, counters: Counter[str], *, attempt: int, epoch: int, subtask: int
+        self,
+        spec: SinkSpec,
+        store: ObjectStore,
+        counters: Counter[str],
+        *,
+        attempt: int,
+        epoch: int,
+        subtask: int,
+        place: StatePlace,
     ) -> None:
         self._spec = spec
         self._store = store
+        self._place = place
         self._attempt, self._epoch, self._subtask = attempt, epoch, subtask
         self._visible = list(spec.schema.names)
         self._parts: list[pl.DataFrame] = []
@@ -93,6 +106,7 @@ class StagedSink:
             FilePart(path=path, row_groups=(0,), rows=rows.height, bytes=len(data), checksum=checksum(data))
         )
         self._parts, self._rows, self._bytes = [], 0, 0
+        self._place.release_pages()
 
 
 def encode_staged(rows: pl.DataFrame) -> bytes:

@@ -1,4 +1,4 @@
-"""Tasks that hold more than they may go on with shares of their keys on disk: the same results and the same state."""
+"""Tasks with more state than they may hold in memory keep it in local files: the same results and the same state."""
 
 from __future__ import annotations
 
@@ -16,16 +16,17 @@ from headrace.checkpoint.stores.opening import open_store
 from headrace.core.clock import SystemClock
 from headrace.execution.planning import JobPlans
 from headrace.spark.driver.replay import Replay, ReplayOutcome, ReplayWish
-from headrace.spark.task import level_run, spilling_chain
+from headrace.spark.task import level_run
 from headrace.spark.task.order import JobOrder
-from headrace.spark.task.output import outlets
+from headrace.spark.task.output import outlets, ready
 from headrace.spark.task.output.staging_end import read_staged
 from headrace.spec.reading.load import load_text
+from headrace.worker.state.local_files import LocalFiles, MappedRows
 from support.spark.local_exchange import LocalExchange
 from support.storage.states import rows_of
 
 PIPELINE = """
-name: shares
+name: on-disk
 sources:
   orders:
     generator:
@@ -49,16 +50,22 @@ steps:
       total: sum(amount)
       seen: count(distinct id)
     allowed_lateness: 5s
+  sliding:
+    from: orders
+    key_by: [shop]
+    window: {sliding: 10m, every: 2m}
+    aggregate: {orders: count(*), least: min(amount), kinds: count(distinct id % 5)}
   running:
     from: orders
     key_by: [shop]
-    aggregate: {orders: count(*), most: max(amount)}
+    aggregate: {orders: count(*), most: max(amount), total: sum(amount), kinds: count(distinct id % 7)}
 sinks:
   windows: {from: hourly, print: {}}
+  slid: {from: sliding, print: {}}
   totals: {from: running, print: {}}
   late: {from: hourly.late, print: {}}
 """
-KEYS = {"windows": ["shop", "window_start"], "totals": ["shop"]}
+KEYS = {"windows": ["shop", "window_start"], "slid": ["shop", "window_start"], "totals": ["shop"]}
 
 
 class Bounded(LocalExchange):
@@ -74,7 +81,7 @@ class Bounded(LocalExchange):
 
 def results(outcome: ReplayOutcome) -> dict[str, pl.DataFrame]:
     """Sink -> its rows, the last of each key where they update, sorted."""
-    found: dict[str, list[pl.DataFrame]] = {"windows": [], "totals": [], "late": []}
+    found: dict[str, list[pl.DataFrame]] = {"windows": [], "slid": [], "totals": [], "late": []}
     for share in outcome.staged:
         found[share.sink] += read_staged(share.files, open_store(outcome.storage))
     last = {sink: pl.concat(rows).drop("__ts") for sink, rows in found.items()}
@@ -95,52 +102,48 @@ def states(outcome: ReplayOutcome) -> Iterator[tuple[str, pl.DataFrame]]:
 def run(folder: Path, exchange: LocalExchange) -> ReplayOutcome:
     """A replay to a savepoint, its rows left where they are staged."""
     wish = ReplayWish(
-        job="replay-shares-1",
+        job="replay-on-disk-1",
         storage=str(folder / "storage"),
         parallelism=2,
         savepoint=str(folder / "savepoints"),
         publish=False,
     )
-    document = load_text(PIPELINE, "shares.yaml", environ={}).pipeline.to_dict()
+    document = load_text(PIPELINE, "on-disk.yaml", environ={}).pipeline.to_dict()
     return Replay(JobPlans(document), wish, exchange, SystemClock()).run()
 
 
-@pytest.mark.parametrize("state_bytes_max", [20_000, 1_500])
-def test_shares_of_keys_come_to_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, state_bytes_max: int) -> None:
+@pytest.fixture(name="kept")
+def _kept(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The rows of each local file that is written. A few rows are sealed, and parts of any size go there."""
+    monkeypatch.setattr("headrace.state.table.ROWS_RECENT_MAX", 16)
+    monkeypatch.setattr("headrace.state.table.MOVED_BYTES_MIN", 1)
+    rows: list[int] = []
+    kept = LocalFiles.kept
+
+    def counted(self: LocalFiles, frame: pl.DataFrame) -> MappedRows:
+        rows.append(frame.height)
+        return kept(self, frame)
+
+    monkeypatch.setattr(LocalFiles, "kept", counted)
+    return rows
+
+
+@pytest.mark.parametrize("state_bytes_max", [20_000, 1])
+def test_state_on_disk_comes_to_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kept: list[int], state_bytes_max: int
+) -> None:
     monkeypatch.setattr(outlets, "BLOB_ROWS", 40)
     monkeypatch.setattr(level_run, "MERGE_BYTES", 320)
-    divided: list[int] = []
-    divide = spilling_chain.SpillingChain._divide
-
-    def counted(self: spilling_chain.SpillingChain, keys: spilling_chain.Keys) -> None:
-        divided.append(self._depth)
-        divide(self, keys)
-
-    monkeypatch.setattr(spilling_chain.SpillingChain, "_divide", counted)
+    monkeypatch.setattr(ready, "READY_BYTES_MAX", 2_000)
     whole = run(tmp_path / "whole", Bounded(1 << 30))
-    assert not divided
-    shared = run(tmp_path / "shared", Bounded(state_bytes_max))
-    assert 0 in divided
-    assert (1 in divided) == (state_bytes_max < 10_000)  # shares that are divided again
+    assert not kept
+    bounded = run(tmp_path / "bounded", Bounded(state_bytes_max))
+    assert len(kept) > 10
 
-    expected, found = results(whole), results(shared)
+    expected, found = results(whole), results(bounded)
     for sink, rows in expected.items():
+        assert rows.height
         assert_frame_equal(found[sink], rows)
-    for (name, before), (other, after) in zip(states(whole), states(shared), strict=True):
+    for (name, before), (other, after) in zip(states(whole), states(bounded), strict=True):
         assert name == other
         assert_frame_equal(after, before)
-
-
-def test_the_rows_of_each_input_are_divided_by_its_own_keys() -> None:
-    rows = pl.DataFrame({"a": [n % 50 for n in range(400)], "b": [n // 8 for n in range(400)]})
-    placed: dict[tuple[int, int], set[int]] = {}
-    with spilling_chain._Shares((("a",), ("b",)), 128, 0) as shares:
-        for number in range(2):
-            shares.add_rows(number, rows)
-        for share in range(spilling_chain.BUCKETS):
-            for number, own in shares.rows(share):
-                for key in own["ab"[number]]:
-                    placed.setdefault((number, key), set()).add(share)
-    assert sorted(placed) == [(number, key) for number in range(2) for key in range(50)]
-    assert all(len(places) == 1 for places in placed.values())
-    assert all(placed[0, key] == placed[1, key] for key in range(50)), "equal keys of both inputs meet in one share"
