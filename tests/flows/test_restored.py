@@ -141,7 +141,7 @@ def kept_in(backend: str, folder: Path) -> Iterator[None]:
             patched.setattr(runs, "MOVED_BYTES_MIN", 0)
             patched.setattr(table, "ROWS_RECENT_MAX", 5)
             patched.setattr(runs, "_SAMPLED_ROWS", 1)
-            for module in (table, runs, window_state):
+            for module in (runs, window_state):
                 patched.setattr(module, "PART_ROWS_MAX", 3)
         yield
 

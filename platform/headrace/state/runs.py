@@ -16,11 +16,11 @@ import numpy as np
 import polars as pl
 
 from headrace.kernels.state import runs as kernel
-from headrace.state.combine import TableConfig, living
+from headrace.state.combine import TableConfig
 from headrace.state.merging import Reduce, merged_rows
-from headrace.state.place import MOVED_BYTES_MIN, RowFile, RowFiles
+from headrace.state.place import MOVED_BYTES_MIN, Merging, RowFile, RowFiles
 from headrace.state.row_groups import KeyOrder, SortedRows
-from headrace.state.snapshot import Chunk, StoredRows
+from headrace.state.snapshot import Chunk, RestoredFrame, StoredRows
 
 PART_ROWS_MAX = 1 << 18
 """Rows of a part that a merge makes: what a merge holds in memory at once."""
@@ -29,6 +29,9 @@ _SAMPLED_ROWS = 256
 VERSION = "__version"
 """Column of chunks where it matters which rows were written later."""
 _PLACE = "__place"
+
+Bucket = int | None
+"""None: the table has none."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -137,6 +140,26 @@ class Run:
         """The number of rows."""
         return sum(part.frame.height for part in self.parts)
 
+    @property
+    def largest_bytes(self) -> int:
+        """Memory of its largest part."""
+        return max((part.memory_bytes for part in self.parts), default=0)
+
+
+@dataclass(frozen=True, slots=True)
+class MergingRuns:
+    """A merge of `count` runs of a bucket from `first` on, or the move of one to local files.
+
+    runs   those of the bucket when it began
+    """
+
+    bucket: Bucket
+    runs: list[Run]
+    first: int
+    count: int
+    merging: Merging[Run]
+    is_move: bool = False
+
 
 def part_of(
     number: int,
@@ -153,6 +176,21 @@ def part_of(
     return Part(number, rows.frame, rows, origin=origin, version=version)
 
 
+def gathered(frames: Iterable[RestoredFrame], rows_kept_min: int) -> Iterator[RestoredFrame]:
+    """The frames, those with fewer than `rows_kept_min` rows together: they are written again."""
+    small: list[pl.DataFrame] = []
+    for restored in frames:
+        if restored.frame.height >= rows_kept_min:
+            yield restored
+        elif restored.frame.height:
+            small.append(restored.frame)
+        if sum(each.height for each in small) >= PART_ROWS_MAX:
+            yield RestoredFrame(pl.concat(small, how="diagonal", rechunk=True))
+            small = []
+    if small:
+        yield RestoredFrame(pl.concat(small, how="diagonal", rechunk=True))
+
+
 def unexpired(parts: Iterable[Part], config: TableConfig, now: int, numbers: Iterator[int]) -> list[Part]:
     """The parts without those all of whose rows have expired, which are not read. numbers: of parts that lose rows."""
     return [left for part in parts if (left := _unexpired(part, config, now, numbers)) is not None]
@@ -166,7 +204,7 @@ def _unexpired(part: Part, config: TableConfig, now: int, numbers: Iterator[int]
     if span is None or span[0] > gone - config.ttl_ms:
         return part
     # rows of a long time were added together
-    lives = living(part.frame, config, now, whole=False)
+    lives = config.living(part.frame, now, whole=False)
     return part if lives is None else part.filtered(next(numbers), lives)
 
 
