@@ -5,8 +5,8 @@ their spread, in CPU time of the process, and the machine's load.
 
     get      1,000 random keys at a time, four columns, from six runs, in memory and in local files: us a key
     batch    of 1,000 rows, random keys, of a running aggregate with half as many keys, in memory and with 64 MiB: ms
-    barrier  `seal` and `chunks` after every 32,768 rows, while merges run: the longest of 60 in ms, by the clock, and
-             in CPU time of the task's thread. Rows wait for merges where these fall behind
+    barrier  `seal` and `chunks` after every 32,768 rows, while merges run, in memory and with 64 MiB: the longest of
+             60 in ms, by the clock, and in CPU time of the task's thread. Rows wait for merges where these fall behind
     restore  of state files from 2 subtasks to 3, local storage: CPU seconds of all three
     merge    of the six runs to one: ns of CPU a row
 
@@ -54,7 +54,7 @@ from headrace.worker.state.restore import restored_states
 ASKED_ROWS, ASKED_TIMES = 1_000, 200
 SHARES = (0.8, 0.05, 0.05, 0.05, 0.025, 0.025)
 EPOCHS, EPOCH_ROWS = 60, 32_768
-BATCHES, BATCH_MEMORY_BYTES = 200, 64 << 20
+BATCHES, MEMORY_BYTES = 200, 64 << 20
 PARALLELISM, RESTORED_PARALLELISM, MAX_PARALLELISM = 2, 3, 128
 KEY = "key"
 COLUMNS = (f"{SUM}n", f"{SUM}total", f"{MAX}ts")
@@ -132,7 +132,7 @@ def get(keys: int, rounds: int) -> None:
 
 def batch(keys: int, rounds: int) -> None:
     random = np.random.default_rng(1)
-    for name, place in (("memory", in_memory()), ("64 MiB", in_files(BATCH_MEMORY_BYTES))):
+    for name, place in (("memory", in_memory()), ("64 MiB", in_files(MEMORY_BYTES))):
         operator = running.filled(keys // 2, random, place)
         running.batch_ms(operator, keys // 2, BATCHES, random)
         taken = [statistics.median(running.batch_ms(operator, keys // 2, BATCHES, random)) for _ in range(rounds)]
@@ -140,7 +140,7 @@ def batch(keys: int, rounds: int) -> None:
 
 
 def barrier(keys: int, rounds: int) -> None:
-    for name, opened in (("memory", in_memory()), ("local files", in_files())):
+    for name, opened in (("memory", in_memory()), ("64 MiB", in_files(MEMORY_BYTES))):
         merges = Merges()
         table, random = restored(keys, replace(opened, merges=merges)), np.random.default_rng(3)
         clocks, thread = [], []

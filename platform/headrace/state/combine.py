@@ -98,23 +98,45 @@ class TableConfig:
         """Whether a key has one row at most: the one that was written last."""
         return isinstance(self.combine, Last) and not self.order
 
+    def reduced(self, frames: Sequence[pl.DataFrame], by: Sequence[str]) -> pl.DataFrame:
+        """The rows of frames, without what later rows replace or delete. by: the columns of a key.
 
-def reduced(frames: Sequence[pl.DataFrame], config: TableConfig, by: Sequence[str]) -> pl.DataFrame:
-    """The rows of frames, without what later rows replace or delete. by: the columns of a key.
+        frames   the earlier ones first. Each may have several rows of a key, the earlier ones first
+        """
+        match self.combine:
+            case Merged(merge):
+                return merge(frames)
+            case Append():
+                return _undeleted(_one(frames), by)
+            case Last():
+                rows = _undeleted(_one(frames), by)
+                # where all rows are tombstones of keys there are no order columns
+                return _newest(rows, [*by, *(name for name in self.order if name in rows.columns)])
+            case _:
+                assert_never(self.combine)
 
-    frames   the earlier ones first. Each may have several rows of a key, the earlier ones first
-    """
-    match config.combine:
-        case Merged(merge):
-            return merge(frames)
-        case Append():
-            return _undeleted(_one(frames), by)
-        case Last():
-            rows = _undeleted(_one(frames), by)
-            # where all rows are tombstones of keys there are no order columns
-            return _newest(rows, [*by, *(name for name in config.order if name in rows.columns)])
-        case _:
-            assert_never(config.combine)
+    def living(self, rows: pl.DataFrame, at: int | pl.Series | None, *, whole: bool) -> pl.Series | None:
+        """Which rows have not expired; None: all. whole: tombstones do not live, because no earlier rows are left.
+
+        at   the time of the access, in ms; a time for each row; None: any time
+        """
+        lives: pl.Series | None = None
+        if self.ttl_ms is not None and self.written is not None and at is not None and rows.height:
+            gone = max(TIME_MIN, at - self.ttl_ms) if isinstance(at, int) else at - self.ttl_ms
+            lives = rows.get_column(self.written) > gone
+        if whole and KIND in rows.columns:
+            is_row = rows.get_column(KIND).fill_null(Kind.ROW) == Kind.ROW
+            lives = is_row if lives is None else lives & is_row
+        return None if lives is None or lives.all() else lives
+
+    def timed(self, rows: pl.DataFrame, now: int) -> pl.DataFrame:
+        """Restored rows, of which those without a time of writing were written at `now`."""
+        name = self.written
+        if self.ttl_ms is None or name is None:
+            return rows
+        if name not in rows.columns:
+            return rows.with_columns(pl.lit(now, pl.Int64).alias(name))
+        return rows.with_columns(pl.col(name).fill_null(now)) if rows.get_column(name).null_count() else rows
 
 
 def _one(frames: Sequence[pl.DataFrame]) -> pl.DataFrame:
@@ -135,31 +157,6 @@ def _newest(rows: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
         return rows.unique(subset=list(by), keep="last", maintain_order=True)
     is_key_gone = (pl.col(KIND) == Kind.KEY_GONE).fill_null(value=False).alias(_AT)
     return rows.with_columns(is_key_gone).unique(subset=[*by, _AT], keep="last", maintain_order=True).drop(_AT)
-
-
-def living(rows: pl.DataFrame, config: TableConfig, at: int | pl.Series | None, *, whole: bool) -> pl.Series | None:
-    """Which rows have not expired; None: all. whole: tombstones do not live, because no earlier rows are left.
-
-    at   the time of the access, in ms; a time for each row; None: any time
-    """
-    lives: pl.Series | None = None
-    if config.ttl_ms is not None and at is not None and rows.height:
-        gone = max(TIME_MIN, at - config.ttl_ms) if isinstance(at, int) else at - config.ttl_ms
-        lives = rows.get_column(str(config.written)) > gone
-    if whole and KIND in rows.columns:
-        is_row = rows.get_column(KIND).fill_null(Kind.ROW) == Kind.ROW
-        lives = is_row if lives is None else lives & is_row
-    return None if lives is None or lives.all() else lives
-
-
-def timed(rows: pl.DataFrame, config: TableConfig, now: int) -> pl.DataFrame:
-    """Restored rows, of which those without a time of writing were written at `now`."""
-    name = config.written
-    if config.ttl_ms is None or name is None:
-        return rows
-    if name not in rows.columns:
-        return rows.with_columns(pl.lit(now, pl.Int64).alias(name))
-    return rows.with_columns(pl.col(name).fill_null(now)) if rows.get_column(name).null_count() else rows
 
 
 def normal(rows: pl.DataFrame, names: Sequence[str]) -> pl.DataFrame:

@@ -16,9 +16,9 @@ import numpy as np
 import polars as pl
 
 from headrace.kernels.state import runs as kernel
-from headrace.state.combine import TableConfig, living
+from headrace.state.combine import TableConfig
 from headrace.state.merging import Reduce, merged_rows
-from headrace.state.place import MOVED_BYTES_MIN, RowFile, RowFiles
+from headrace.state.place import MOVED_BYTES_MIN, Merging, RowFile, RowFiles
 from headrace.state.row_groups import KeyOrder, SortedRows
 from headrace.state.snapshot import Chunk, StoredRows
 
@@ -29,6 +29,9 @@ _SAMPLED_ROWS = 256
 VERSION = "__version"
 """Column of chunks where it matters which rows were written later."""
 _PLACE = "__place"
+
+Bucket = int | None
+"""None: the table has none."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -142,6 +145,26 @@ class Run:
         """The number of rows."""
         return sum(part.frame.height for part in self.parts)
 
+    @property
+    def largest_bytes(self) -> int:
+        """Memory of its largest part."""
+        return max((part.memory_bytes for part in self.parts), default=0)
+
+
+@dataclass(frozen=True, slots=True)
+class MergingRuns:
+    """A merge of `count` runs of a bucket from `first` on, or the move of one to local files.
+
+    runs   those of the bucket when it began
+    """
+
+    bucket: Bucket
+    runs: list[Run]
+    first: int
+    count: int
+    merging: Merging[Run]
+    is_move: bool = False
+
 
 def part_of(
     number: int,
@@ -171,7 +194,7 @@ def _unexpired(part: Part, config: TableConfig, now: int, numbers: Iterator[int]
     if span is None or span[0] > gone - config.ttl_ms:
         return part
     # rows of a long time were added together
-    lives = living(part.frame, config, now, whole=False)
+    lives = config.living(part.frame, now, whole=False)
     return part if lives is None else part.filtered(next(numbers), lives)
 
 

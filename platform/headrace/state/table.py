@@ -20,29 +20,25 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 
 import polars as pl
 
 from headrace.core.signals import TIME_MIN
-from headrace.state.combine import (
-    ASKED,
-    KIND,
-    Append,
-    Kind,
-    Last,
-    Merge,
-    Merged,
-    TableConfig,
-    living,
-    normal,
-    reduced,
-    timed,
-)
+from headrace.state.combine import ASKED, KIND, Append, Kind, Last, Merge, Merged, TableConfig, normal
 from headrace.state.merging import Reduce, merged_rows, sorted_rows
-from headrace.state.place import Account, Merging, StatePlace
+from headrace.state.place import MOVED_BYTES_MIN, Account, StatePlace
 from headrace.state.row_groups import KeyOrder, SortedRows
-from headrace.state.runs import VERSION, Part, Run, merged, moved_largest, part_of, unexpired
+from headrace.state.runs import (
+    VERSION,
+    Bucket,
+    MergingRuns,
+    Part,
+    Run,
+    merged,
+    moved_largest,
+    part_of,
+    unexpired,
+)
 from headrace.state.search import AGE, Near, newest_rows, numbered_rows, rows_of
 from headrace.state.snapshot import Chunk, RestoredFrame
 from headrace.state.tiers import RUNS_MAX, due
@@ -60,7 +56,9 @@ FRAMES_SEARCHED_MAX = 4
 FRAMES_SORTED_MAX = 16
 """Recent frames that are sealed where they are sorted, because the last row of a key counts."""
 
-Bucket = int | None
+MOVED_LATER_SHARE = 8
+"""More than this part of the budget above it is moved to local files at once, by the thread of the step."""
+
 Times = int | pl.Series | None
 """Event time of an access in ms, or of each asked key; None: rows do not expire."""
 
@@ -84,7 +82,7 @@ class Table:
         self._version = 0
         self._now = TIME_MIN
         self._is_merged = True
-        self._merging: _MergingRuns | None = None
+        self._merging: MergingRuns | None = None
         self._account = self._place.account()
         self._made = self._place.account()
         """What a merge has made so far: its thread writes it."""
@@ -176,7 +174,7 @@ class Table:
             return part_of(number, rows, self._order, origin=restored.origin)
         version = int(rows.item(0, VERSION)) if VERSION in rows.columns else 0
         rows = rows.drop(VERSION, strict=False)
-        with_times = timed(rows, self._config, self._now)
+        with_times = self._config.timed(rows, self._now)
         origin = restored.origin if with_times is rows else None
         return part_of(number, with_times, self._order, origin=origin, version=version)
 
@@ -277,7 +275,7 @@ class Table:
             return pl.DataFrame(schema={ASKED: pl.UInt32})
         rows = found[0] if len(found) == 1 else pl.concat(found, how="diagonal")
         if not self._config.is_single:
-            rows = reduced([rows.sort(ASKED, AGE, maintain_order=True)], self._config, [ASKED]).drop(AGE)
+            rows = self._config.reduced([rows.sort(ASKED, AGE, maintain_order=True)], [ASKED]).drop(AGE)
         if isinstance(at, pl.Series):
             at = at[rows.get_column(ASKED)]
         rows = self._living(rows, at)
@@ -285,18 +283,18 @@ class Table:
         return rows.sort(by, maintain_order=True)
 
     def _living(self, rows: pl.DataFrame, at: Times) -> pl.DataFrame:
-        lives = living(rows, self._config, at, whole=True)
+        lives = self._config.living(rows, at, whole=True)
         rows = rows if lives is None else rows.filter(lives)
         return rows.drop(KIND, strict=False)
 
     def due(self, bucket: int) -> Iterator[pl.DataFrame]:
-        """The rows of all buckets up to this one, by bucket, in frames of about `PART_ROWS_MAX` rows at most."""
+        """The rows of all buckets up to this one, by bucket, in frames of about `runs.PART_ROWS_MAX` rows at most."""
         self._seal()
         for each in sorted(number for number in self._buckets if number is not None and number <= bucket):
             yield from self._whole(each)
 
     def scan(self, *, at: int | None = None) -> Iterator[pl.DataFrame]:
-        """All rows, in frames of about `PART_ROWS_MAX` rows at most."""
+        """All rows, in frames of about `runs.PART_ROWS_MAX` rows at most."""
         self._seal()
         for bucket in list(self._buckets):
             yield from self._whole(bucket, at)
@@ -392,7 +390,7 @@ class Table:
         return None if stays else self._reduced
 
     def _reduced(self, frames: Sequence[pl.DataFrame]) -> pl.DataFrame:
-        return reduced(frames, self._config, self._config.keys)
+        return self._config.reduced(frames, self._config.keys)
 
     # ------------------------------------------------------------------ merges
 
@@ -413,12 +411,13 @@ class Table:
             del self._changed[bucket]
             if (first := due([run.rows for run in runs])) is not None:
                 self._start_merge(bucket, first)
+        self._start_move()
 
     def _start_merge(self, bucket: Bucket, first: int) -> None:
         own, now = self._buckets[bucket], self._now
         runs = own[first:]
         merging = self._place.merges.start(lambda: self._merged(runs, now, whole=first == 0))
-        self._merging = _MergingRuns(bucket, own, first, len(runs), merging)
+        self._merging = MergingRuns(bucket, own, first, len(runs), merging)
 
     def _merged(self, runs: Sequence[Run], now: int, *, whole: bool) -> Run:
         """In the thread of merges, which shares with the table's thread what never changes."""
@@ -435,7 +434,7 @@ class Table:
         if isinstance(rows, pl.DataFrame):
             return Part(next(self._numbers), rows)
         part = Part(next(self._numbers), rows.frame, rows, version=version)
-        lives = living(rows.frame, self._config, now, whole=whole)
+        lives = self._config.living(rows.frame, now, whole=whole)
         if lives is not None:
             part = part.filtered(part.number, lives)
         return part.without(KIND) if whole else part
@@ -451,27 +450,46 @@ class Table:
         if runs is None or runs is not merging.runs:
             return  # the bucket was dropped
         runs[merging.first : merging.first + merging.count] = [run] if run.parts else []
-        self._is_merged = self._is_merged or (merging.first == 0 and len(runs) == 1)
+        self._is_merged = self._is_merged or (merging.first == 0 and len(runs) == 1 and not merging.is_move)
         self._changed[merging.bucket] = None
         self.shrink()
 
     # ------------------------------------------------------------------ the budget
 
     def shrink(self) -> None:
-        """Counts what is in memory, and moves the largest parts to local files where that is more than the budget.
+        """Counts what is in memory, and moves the largest parts to local files where that is more than the budget: in
+        the thread of merges, if it is little more.
 
         Raises UserError for more than the budget without local files.
         """
         self._count()
-        if self._account.excess_bytes:
+        excess = self._account.excess_bytes
+        if excess:
             self._place.require_room()
-            moved = iter(moved_largest(self._parts(), self._place.files, self._account.excess_bytes))
+        if excess <= (self._place.budget.limit_bytes or 0) // MOVED_LATER_SHARE:
+            self._start_move()
+        else:
+            moved = iter(moved_largest(self._parts(), self._place.files, excess))
             for runs in self._buckets.values():
                 runs[:] = [Run(tuple(itertools.islice(moved, len(run.parts)))) for run in runs]
             self._count()
         if self._account.excess_bytes and self._recent_bytes >= SEALED_BYTES_MIN and self._place.files is not None:
             # as a run they can move, too
             self.seal()
+
+    def _start_move(self) -> None:
+        """Moves parts of the run that has the largest one in memory, unless a merge runs, or may be due."""
+        files, excess = self._place.files, self._account.excess_bytes
+        if not excess or files is None or self._merging is not None or self._changed:
+            return
+        all_runs = [(bucket, index, run) for bucket, runs in self._buckets.items() for index, run in enumerate(runs)]
+        bucket, index, run = max(all_runs, key=lambda each: each[2].largest_bytes, default=(None, 0, Run(())))
+        if run.largest_bytes < MOVED_BYTES_MIN:
+            return
+        moving = self._place.merges.start(lambda: Run(tuple(moved_largest(run.parts, files, excess))))
+        self._merging = MergingRuns(bucket, self._buckets[bucket], index, 1, moving, is_move=True)
+        if moving.done():
+            self._finish_merge()
 
     def _within_budget(self, part: Part, account: Account) -> Part:
         """A new part, in a local file if the slot has no room for it; counted in `account`."""
@@ -484,14 +502,3 @@ class Table:
         parts = self._parts()
         self._account.memory_bytes = self._recent_bytes + sum(part.memory_bytes for part in parts)
         self._account.file_bytes = sum(part.file_bytes for part in parts)
-
-
-@dataclass(frozen=True, slots=True)
-class _MergingRuns:
-    """A merge of `count` runs of a bucket from `first` on. runs: those of the bucket when it began."""
-
-    bucket: Bucket
-    runs: list[Run]
-    first: int
-    count: int
-    merging: Merging[Run]

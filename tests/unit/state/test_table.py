@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import sys
+import threading
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -161,9 +162,11 @@ class Files:
     def __init__(self, folder: Path) -> None:
         self._files = LocalFiles(folder)
         self.moved = 0
+        self.threads: set[str] = set()
 
     def kept(self, frame: pl.DataFrame) -> RowFile:
         self.moved += 1
+        self.threads.add(threading.current_thread().name)
         return self._files.kept(frame)
 
     def release_pages(self) -> None:
@@ -281,6 +284,22 @@ def test_a_step_moves_no_more_than_the_excess(folder: Path) -> None:
     assert limit // 2 < most <= limit
     assert place.budget.file_bytes > limit
     assert kept.compact().height == 400_000
+
+
+def test_a_little_more_than_the_budget_is_moved_by_the_thread_of_merges(folder: Path) -> None:
+    """A step that seals few rows does not wait for a large part to be written."""
+    files = Files(folder)
+    rows = pl.DataFrame({"k": range(60_000), "n": [1] * 60_000})
+    size = int(rows.estimated_size()) + 8 * rows.height
+    place = StatePlace(budget=Budget(size), merges=BackgroundMerges(), files=files)
+    kept = Table.merging(["k"], lambda frames: pl.concat(frames).group_by("k").agg(pl.col("n").sum()), place)
+    kept.add(rows)
+    kept.seal()
+    kept.add(rows.head(10))
+    kept.seal()
+    assert kept.compact().get_column("n").sum() == 60_010
+    assert place.budget.memory_bytes <= size
+    assert files.threads == {"merge"}
 
 
 def test_a_restored_frame_keeps_its_origin_until_it_is_merged(folder: Path) -> None:

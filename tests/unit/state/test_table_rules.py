@@ -91,7 +91,8 @@ betweens = st.tuples(st.just("between"), st.lists(st.tuples(keys, st.integers(0,
 dues = st.tuples(st.sampled_from(["due", "drop"]), st.integers(0, 5))
 ticks = st.tuples(st.just("tick"), st.integers(0, 15))
 bare = st.tuples(st.sampled_from(["seal", "scan", "chunks"]))
-restores = st.tuples(st.just("restore"), st.sampled_from([1, 2, 3]), st.sampled_from([1, 5, 8]), st.booleans())
+budgets = st.sampled_from([None, 0, 4_000])
+restores = st.tuples(st.just("restore"), st.sampled_from([1, 2, 3]), st.sampled_from([1, 5, 8]), budgets)
 steps = st.lists(
     st.one_of(adds, adds, adds, deletes, reads, betweens, dues, ticks, bare, restores), min_size=1, max_size=30
 )
@@ -100,7 +101,7 @@ steps = st.lists(
 @contextmanager
 def computed_by(way: str, bits: int) -> Iterator[None]:
     """Small bounds, with kernels or without; hashes of a few bits."""
-    small = [(table, {"ROWS_RECENT_MAX": 12, "FRAMES_SORTED_MAX": 3, "FRAMES_RECENT_MAX": 3})]
+    small = [(table, {"ROWS_RECENT_MAX": 12, "FRAMES_SORTED_MAX": 3, "FRAMES_RECENT_MAX": 3, "MOVED_BYTES_MIN": 0})]
     small += [(runs, {"PART_ROWS_MAX": 6, "_SAMPLED_ROWS": 1, "MOVED_BYTES_MIN": 0})]
     small += [(tiers, {"_ROWS_LEAST": 4, "RUNS_A_TIER": 3, "RUNS_MAX": 6})]
     with pytest.MonkeyPatch.context() as patched:
@@ -182,16 +183,16 @@ class Played:
         self.model = Model(kind)
         self._files = files
         self._background = background
-        self._tables = [self._opened(8, on_disk=False)]
+        self._tables = [self._opened(8, None)]
         self._numbers: list[dict[int, pl.DataFrame]] = [{}]
         self._max_parallelism = 8
         self._now = 0
         self.seen: list[str] = []
 
-    def _opened(self, max_parallelism: int, *, on_disk: bool) -> Table:
+    def _opened(self, max_parallelism: int, budget_bytes: int | None) -> Table:
         merges = BackgroundMerges() if self._background else ImmediateMerges()
-        files = self._files if on_disk else None
-        return Table(self.model.config, StatePlace(max_parallelism, Budget(0 if on_disk else None), merges, files))
+        files = None if budget_bytes is None else self._files
+        return Table(self.model.config, StatePlace(max_parallelism, Budget(budget_bytes), merges, files))
 
     # ---- operations
 
@@ -324,14 +325,14 @@ class Played:
                 if not self._background:
                     self.seen.append(repr((chunk.id, chunk.frame.columns, [repr(row) for row in chunk.frame.rows()])))
 
-    def _restore(self, parallelism: int, max_parallelism: int, on_disk: bool) -> None:
+    def _restore(self, parallelism: int, max_parallelism: int, budget_bytes: int | None) -> None:
         """As from state files, whose frames come in any order."""
         stored: list[pl.DataFrame] = []
         order = KeyOrder(self.model.config.keys, self._max_parallelism)
         for made in self._tables:
             files = write_chunks(made.chunks(), order)
             stored += [rows for file in files for rows in read_row_groups(file.data)]
-        self._tables = [self._opened(max_parallelism, on_disk=on_disk) for _ in range(parallelism)]
+        self._tables = [self._opened(max_parallelism, budget_bytes) for _ in range(parallelism)]
         self._numbers, self._max_parallelism = [{} for _ in range(parallelism)], max_parallelism
         for subtask, made in enumerate(self._tables):
             made.expire(self._now)
@@ -378,5 +379,5 @@ def test_texts_of_a_megabyte(files: LocalFiles, kind: str, way: str) -> None:
     asked = [(long, 0.5), (long + "b", 0.5), (long + "c", 0.5)]
     with computed_by(way, 64):
         played = Played(kind, files, background=False)
-        for step in [("add", batch), ("add", batch[1:]), ("restore", 2, 5, True), ("read", asked), ("scan",)]:
+        for step in [("add", batch), ("add", batch[1:]), ("restore", 2, 5, 0), ("read", asked), ("scan",)]:
             played.play(step)
