@@ -160,7 +160,9 @@ class Table:
 
     def get_sealed(self, keys: pl.DataFrame) -> list[pl.DataFrame]:
         """The rows of these keys in runs; for a caller that knows of all recent rows."""
-        return rows_of(self._parts(), keys, self._order)
+        found = rows_of(self._parts(), keys, self._order)
+        self._place.limit_pages()
+        return found
 
     def compact(self) -> pl.DataFrame:
         """Merges all rows; returns them. The table has rows."""
@@ -255,6 +257,7 @@ class Table:
 
     def _within_budget(self, part: Part, account: Account) -> Part:
         """A new part, in a local file if the slot has no room for it; counted in `account`."""
+        self._place.limit_pages()
         account.memory_bytes += part.memory_bytes
         (kept,) = self._moved([part], self._place.budget.excess_bytes)
         account.memory_bytes += kept.memory_bytes - part.memory_bytes
