@@ -23,6 +23,8 @@ from headrace.spec.reading.read import pipeline_from_dict
 from headrace.state import restoring, runs, table
 from headrace.state.place import Budget, StatePlace, StateTerms
 from headrace.testing import run_pipeline
+from headrace.worker.slot import runtime
+from headrace.worker.state import restore
 from headrace.worker.state.local_files import LocalFiles
 from headrace.worker.state.opened_place import BackgroundMerges
 from headrace_connectors.memory import Feed, open_collected, open_feed
@@ -137,12 +139,13 @@ def kept_in(backend: str, folder: Path) -> Iterator[None]:
 
     with pytest.MonkeyPatch.context() as patched:
         if backend == "disk":
-            patched.setattr(job, "opened_place", all_in_files)
+            for module in (job, runtime):
+                patched.setattr(module, "opened_place", all_in_files)
             patched.setattr(runs, "MOVED_BYTES_MIN", 0)
             patched.setattr(table, "ROWS_RECENT_MAX", 5)
             patched.setattr(restoring, "GATHERED_ROWS_MAX", 3)
             patched.setattr(runs, "_SAMPLED_ROWS", 1)
-            for module in (runs, window_state):
+            for module in (runs, window_state, restore):
                 patched.setattr(module, "PART_ROWS_MAX", 3)
         yield
 

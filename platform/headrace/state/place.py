@@ -44,6 +44,9 @@ class Living(Generic[Item]):
         number = id(item)
         self._refs[number] = ref(item, lambda _: self._refs.pop(number, None))
 
+    def __bool__(self) -> bool:
+        return bool(self._refs)
+
     def all(self) -> list[Item]:
         """The objects, in no order."""
         return [item for each in list(self._refs.values()) if (item := each()) is not None]
@@ -177,6 +180,10 @@ class RowFiles(Protocol):
         """Takes the pages of all files out of this process: they are read again where rows are touched."""
         ...
 
+    def limit_pages(self) -> None:
+        """Does so if more of them count for this process than their bound."""
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class StateTerms:
@@ -239,6 +246,11 @@ class StatePlace:
         """Keeps the pages of local files that count for this process to those touched since the last call."""
         if self.files is not None:
             self.files.release_pages()
+
+    def limit_pages(self) -> None:
+        """Keeps the pages of local files within their bound; to be called where rows have been read."""
+        if self.files is not None:
+            self.files.limit_pages()
 
     def require_room(self) -> None:
         """Raises UserError if the slot holds more than its budget and has no local files."""

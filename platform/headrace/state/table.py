@@ -249,7 +249,9 @@ class Table:
 
     def get_sealed(self, keys: pl.DataFrame) -> list[pl.DataFrame]:
         """The rows of these keys in runs; for a caller that knows of all recent rows."""
-        return rows_of(self._parts(), keys, self._order)
+        found = rows_of(self._parts(), keys, self._order)
+        self._place.limit_pages()
+        return found
 
     def read(self, keys: pl.DataFrame, *, at: Times = None) -> pl.DataFrame:
         """The rows of these keys that were neither replaced nor deleted nor have expired, with ASKED, the number of the
@@ -493,6 +495,7 @@ class Table:
 
     def _within_budget(self, part: Part, account: Account) -> Part:
         """A new part, in a local file if the slot has no room for it; counted in `account`."""
+        self._place.limit_pages()
         account.memory_bytes += part.memory_bytes
         (kept,) = moved_largest([part], self._place.files, self._place.budget.excess_bytes)
         account.memory_bytes += kept.memory_bytes - part.memory_bytes

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import polars as pl
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -20,8 +21,10 @@ from headrace.kernels.state import runs as kernel
 from headrace.state import row_groups, runs, table, tiers
 from headrace.state.place import Budget, RowFile, StatePlace
 from headrace.state.restoring import ROWS_KEPT_MIN, restore
+from headrace.state.row_groups import KeyOrder, SortedRows
 from headrace.state.snapshot import RestoredFrame, StoredFile, StoredRows
 from headrace.state.table import Table
+from headrace.worker.state import local_files
 from headrace.worker.state.local_files import LocalFiles
 from headrace.worker.state.opened_place import BackgroundMerges
 
@@ -172,6 +175,9 @@ class Files:
     def release_pages(self) -> None:
         self._files.release_pages()
 
+    def limit_pages(self) -> None:
+        self._files.limit_pages()
+
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -226,6 +232,31 @@ def test_rows_of_all_types_come_back_from_a_file(folder: Path) -> None:
     assert_frame_equal(found.frame, given_rows)
     files.release_pages()
     assert_frame_equal(found.frame, given_rows)
+
+
+def test_a_file_has_no_name_while_it_is_written(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    names: list[list[Path]] = []
+    inner = pa.memory_map
+
+    def looking(name: str) -> object:
+        names.append(list(folder.iterdir()))
+        return inner(name)
+
+    monkeypatch.setattr(pa, "memory_map", looking)
+    LocalFiles(folder).kept(pl.DataFrame({"n": [1]}))
+    assert names == [[]]
+
+
+def test_mapped_pages_have_a_bound(folder: Path) -> None:
+    rows = pl.DataFrame({"n": np.arange(8 << 20)})
+    room = local_files.mapped_bytes() + (32 << 20)
+    files = LocalFiles(folder, room)
+    kept = files.kept(rows)
+    assert kept.frame["n"].sum() == rows["n"].sum()
+    assert local_files.mapped_bytes() > room
+    files.limit_pages()
+    assert local_files.mapped_bytes() < room
+    assert kept.frame["n"].sum() == rows["n"].sum()
 
 
 def descriptors() -> int:
@@ -300,6 +331,51 @@ def test_a_little_more_than_the_budget_is_moved_by_the_thread_of_merges(folder: 
     assert kept.compact().get_column("n").sum() == 60_010
     assert place.budget.memory_bytes <= size
     assert files.threads == {"merge"}
+
+
+def test_recent_rows_are_sealed_early_where_there_is_no_room(folder: Path) -> None:
+    place = StatePlace(budget=Budget(1 << 20), files=LocalFiles(folder))
+    tables = [
+        Table.merging(["k"], lambda frames: pl.concat(frames).group_by("k").agg(pl.col("n").sum()), place)
+        for _ in range(4)
+    ]
+    for number in range(8):
+        for each in tables:
+            each.add(pl.DataFrame({"k": range(number * 40_000, (number + 1) * 40_000), "n": 1}))
+            each.shrink()
+    assert place.budget.memory_bytes < 5 << 20
+    assert [each.compact().height for each in tables] == [320_000] * 4
+
+
+def test_a_slot_is_pressed_until_it_is_within_its_budget() -> None:
+    budget = Budget(100)
+    account = budget.account()
+    seen = []
+    for account.memory_bytes in (100, 150, 151, 101, 100, 150):
+        seen.append(budget.is_pressed())
+    assert seen == [False, False, True, True, False, False]
+    assert not Budget().is_pressed()
+
+
+@pytest.mark.parametrize(
+    ("limit", "piece"), [(None, 64 << 20), (1 << 20, 4 << 20), (64 << 20, 8 << 20), (8 << 30, 64 << 20)]
+)
+def test_a_piece_is_a_share_of_the_budget(limit: int | None, piece: int) -> None:
+    assert Budget(limit).piece_bytes == piece
+
+
+def test_a_merge_is_cut_into_pieces_of_so_many_bytes() -> None:
+    wide = pl.DataFrame({"k": range(1000), "text": ["x" * 1000] * 1000})
+    order = KeyOrder(("k",), 128)
+    parts = [runs.part_of(number, wide.with_columns(k=pl.col("k") + 1000 * number), order) for number in range(4)]
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(runs, "_SAMPLED_ROWS", 1)
+        pieces = [
+            rows.frame for rows in runs.merged(parts, order, None, piece_bytes=1 << 20) if isinstance(rows, SortedRows)
+        ]
+    assert sum(piece.height for piece in pieces) == 4000
+    assert len(pieces) == 4
+    assert max(piece.height for piece in pieces) < 1200
 
 
 def test_a_restored_frame_keeps_its_origin_until_it_is_merged(folder: Path) -> None:

@@ -268,6 +268,7 @@ class WindowState:
             for slices in zip(*(cut(own, at) for own in parts), strict=True):
                 if slices[0]:
                     yield self._fold(slices, self._keys)
+                    self._place.limit_pages()
 
     def _fit_at_once(self, tables: Sequence[Table]) -> bool:
         rows, size = sum(table.rows for table in tables), sum(table.bytes for table in tables)

@@ -1,8 +1,8 @@
 """Local files of state: rows that the memory of a slot has no room for, mapped.
 
 A file is an Arrow IPC file, uncompressed, so that its mapped columns are those of a frame without a copy. It has no
-name once it is mapped: the system frees it with the last reference to its rows, also where the process is killed. It is
-a cache: nothing is recovered from it, for the truth is the checkpoint.
+name: the system frees it with the last reference to its rows, also where the process is killed. It is a cache: nothing
+is recovered from it, for the truth is the checkpoint.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ from __future__ import annotations
 import ctypes
 import errno
 import mmap
-import os
 import shutil
 import tempfile
 from contextlib import suppress
@@ -23,6 +22,8 @@ from headrace.core.errors import UserError
 from headrace.core.polars_types import int128_columns, with_int128, without_int128
 from headrace.state.place import Living
 
+MAPPED_BYTES_MAX = 256 << 20
+"""Bytes of mapped pages: fewer would be read from the system's cache again and again."""
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 _DONT_NEED = 4
 """MADV_DONTNEED of Linux: pages of a file are read again when they are touched."""
@@ -31,9 +32,13 @@ _DONT_NEED = 4
 class LocalFiles:
     """Writes the rows of one slot's states to files of a folder. Used by any thread."""
 
-    def __init__(self, folder: Path) -> None:
-        """Raises UserError if the folder can neither be used nor be made: a job that needs it fails at once."""
+    def __init__(self, folder: Path, mapped_bytes_max: int = MAPPED_BYTES_MAX) -> None:
+        """mapped_bytes_max: as of `limit_pages`.
+
+        Raises UserError if the folder can neither be used nor be made: a job that needs it fails at once.
+        """
         self._folder = folder
+        self._mapped_bytes_max = mapped_bytes_max
         self._kept: Living[MappedRows] = Living()
         try:
             folder.mkdir(parents=True, exist_ok=True)
@@ -61,17 +66,20 @@ class LocalFiles:
         for each in self._kept.all():
             each.release_pages()
 
+    def limit_pages(self) -> None:
+        """Does so if more pages of files than `mapped_bytes_max` count for this process."""
+        if self._kept and mapped_bytes() > self._mapped_bytes_max:
+            self.release_pages()
+
     def _written(self, table: pa.Table) -> pa.Table:
-        handle, name = tempfile.mkstemp(prefix="headrace-state-", suffix=".arrow", dir=self._folder)
-        try:
-            os.close(handle)
+        # the file has no name from the start: a slot that is killed here leaves none
+        with tempfile.TemporaryFile(dir=self._folder) as file:
+            name = f"/proc/self/fd/{file.fileno()}"
             with pa.ipc.new_file(name, table.schema) as writer:
                 writer.write_table(table)
-            # closes the file; what is mapped stays mapped
+            # what is mapped stays mapped once the file is closed
             with pa.memory_map(name) as source:
                 return pa.ipc.open_file(source).read_all()
-        finally:
-            Path(name).unlink(missing_ok=True)
 
     def _unwritten(self, error: OSError, size: int) -> UserError:
         free = "?"
@@ -98,6 +106,14 @@ class MappedRows:
         """Takes its pages out of this process."""
         for address, size in self._spans:
             _C.madvise(ctypes.c_void_p(address), ctypes.c_size_t(size), _DONT_NEED)
+
+
+def mapped_bytes() -> int:
+    """Bytes of pages of files, of its programs, too, that count for this process; 0 on a system without /proc."""
+    try:
+        return int(Path("/proc/self/statm").read_text().split()[2]) * mmap.PAGESIZE
+    except OSError:
+        return 0
 
 
 _C = ctypes.CDLL(None, use_errno=True)

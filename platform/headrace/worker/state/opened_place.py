@@ -13,7 +13,7 @@ from pathlib import Path
 
 from headrace.core.settings import SLOTS_VARIABLE
 from headrace.state.place import MEMORY, Budget, Made, StatePlace, StateTerms
-from headrace.worker.state.local_files import LocalFiles
+from headrace.worker.state.local_files import MAPPED_BYTES_MAX, LocalFiles
 
 FOLDER_VARIABLE = "HEADRACE_STATE_DIR"
 """The folder of local files, unless the pipeline names one."""
@@ -39,7 +39,7 @@ def opened_place(terms: StateTerms, max_parallelism: int) -> StatePlace:
     if limit is None:
         limit = max(BUDGET_BYTES_MIN, memory_bytes() // _MEMORY_SHARE // int(os.environ.get(SLOTS_VARIABLE, "1")))
     folder = terms.folder or os.environ.get(FOLDER_VARIABLE) or tempfile.gettempdir()
-    return StatePlace(max_parallelism, Budget(limit), merges, LocalFiles(Path(folder)))
+    return StatePlace(max_parallelism, Budget(limit), merges, LocalFiles(Path(folder), max(limit, MAPPED_BYTES_MAX)))
 
 
 class BackgroundMerges:
