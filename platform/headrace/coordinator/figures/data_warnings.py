@@ -354,9 +354,9 @@ def _growing(look: _Look, key: StateKey, held: StateFigures) -> Iterator[DataWar
         return
     stored = stored_states(look.manifest).get(key)
     rows = "" if stored is None else f"{stored.rows:,} rows, "
+    room = "give it disk and storage" if look.plan.on_disk else "give it room (`state: {backend: disk}`)"
     text = (
         f"{node}: nothing drops its state {state}, and it keeps growing: {rows}{bytes_text(size)}, by "
-        f"{bytes_text(growth)} an hour; aggregate over a window, leave out keys that are not needed, or plan for it "
-        f"(`state: {{backend: disk}}`)"
+        f"{bytes_text(growth)} an hour; aggregate over a window, leave out keys that are not needed, or {room}"
     )
     yield DataWarning(node, "growing-state", text, look.now_ms, state)

@@ -39,6 +39,7 @@ class WatchedPlan:
     windows   windowed step -> the sources that its rows come from
     gates     windowed step -> the nearest node with several inputs that its rows come through, if there is one
     growing   states whose rows become more with the data, and that nothing drops
+    on_disk   state beyond its budget lies in local files
     """
 
     sources: tuple[WatchedSource, ...] = ()
@@ -46,6 +47,7 @@ class WatchedPlan:
     windows: Mapping[str, tuple[str, ...]] | None = None
     gates: Mapping[str, str] = field(default_factory=dict)
     growing: tuple[StateKey, ...] = ()
+    on_disk: bool = False
 
 
 def watched_plan(plan: PhysicalPlan) -> WatchedPlan:
@@ -63,6 +65,7 @@ def watched_plan(plan: PhysicalPlan) -> WatchedPlan:
         windows=plan.windowed(),
         gates=dict(_gates(plan)),
         growing=tuple((node.node, each.name) for node in steps for each in node.config.states() if each.grows),
+        on_disk=plan.state.backend == "disk",
     )
 
 

@@ -304,8 +304,11 @@ def test_state_that_nothing_drops_and_that_keeps_growing_is_told_with_its_size_a
     assert (found.node, found.kind, found.subject) == ("totals", "growing-state", "groups")
     (now,) = warnings.current
     assert "nothing drops its state groups, and it keeps growing: 79.0 MB, by " in now.text
-    assert "`state: {backend: disk}`" in now.text
+    assert now.text.endswith("or give it room (`state: {backend: disk}`)")
     assert now.since_ms == found.since_ms, "since when it grows does not change with its text"
+
+    (on_disk,) = growing(DataWarnings(), steadily, range(1, 30), replace(GROWING, on_disk=True))
+    assert on_disk.text.endswith("or give it disk and storage")
 
     growing(warnings, lambda _: 79e6, range(30, 90))
     assert warnings.current == (), "it does not grow any more"
