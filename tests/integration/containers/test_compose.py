@@ -49,7 +49,10 @@ def broker(engine: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[E
 
 
 @pytest.fixture(scope="module")
-def cluster(image: str | None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ComposeCluster]:
+def cluster(
+    image: str | None, broker: EmbeddedBroker, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[ComposeCluster]:
+    # the broker, and its network, are there before and after it
     before = leftovers()
     with compose_cluster(ComposeCluster(tmp_path_factory.mktemp("c"), image)) as running:
         yield running

@@ -253,6 +253,8 @@ class Kubelet:
                 (own / item["path"]).write_text(data[item["key"]])
         else:
             assert "emptyDir" in volume, f"the stand-in has no such volume: {volume}"
+            # as a kubelet does: every user of an image may write there
+            own.chmod(0o777)
         return own
 
     def _name_hosts(self, pods: Any) -> None:
