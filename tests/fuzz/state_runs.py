@@ -13,7 +13,7 @@ import numpy as np
 
 from fuzz.command import Fuzzer, FuzzError, command
 from headrace.kernels.state.key_index import KeyIndex, sorted_order
-from headrace.kernels.state.runs import find, find_all, gather, merge_order
+from headrace.kernels.state.runs import AskedKeys, find, find_all, gather, merge_order
 from support.kernels.group_frames import Group
 from support.kernels.run_frames import (
     State,
@@ -51,6 +51,10 @@ def _check_find(state: State, *, unique: bool) -> int:
     asked_row, run, row = find_all(state.runs, state.asked_keys)
     expected = [(number, *place) for number, places in enumerate(matches) for place in places]
     _same("find_all", expected, list(zip(asked_row.tolist(), run.tolist(), row.tolist(), strict=True)))
+    order = sorted_order(state.asked_words)
+    by_word = find_all(state.runs, AskedKeys(state.asked_words[order], state.asked, order))
+    expected = [(number, *place) for number in order.tolist() for place in matches[number]]
+    _same("find_all by word", expected, list(zip(*(column.tolist() for column in by_word), strict=True)))
     return len(expected)
 
 
