@@ -31,21 +31,25 @@ Merge = Callable[[Sequence[pl.DataFrame]], pl.DataFrame]
 """Merges frames, which may differ in columns, to one with a row per key."""
 
 
-@dataclass(frozen=True, eq=False)
 class Part:
-    """Rows of a run.
+    """Rows of a run. Its table may move them to a local file while others read them: they are the same rows, in the
+    same order, wherever they lie.
 
     number   unique within the table
+    frame    the rows
     sorted   the rows in order, with their places; None: the table has no keys
     file     the local file that the rows are in; None: they are in memory
     origin   as of `Chunk`
     """
 
-    number: int
-    frame: pl.DataFrame
-    sorted: SortedRows | None = None
-    file: RowFile | None = None
-    origin: StoredRows | None = None
+    def __init__(
+        self, number: int, frame: pl.DataFrame, rows: SortedRows | None = None, origin: StoredRows | None = None
+    ) -> None:
+        self.number = number
+        self.frame = frame
+        self.sorted = rows
+        self.file: RowFile | None = None
+        self.origin = origin
 
     @cached_property
     def columns(self) -> kernel.RunColumns | None:
@@ -55,7 +59,7 @@ class Part:
             return None
         return kernel.RunColumns(self.frame, rows.order.keys, rows.places)
 
-    @cached_property
+    @property
     def memory_bytes(self) -> int:
         """Its bytes in memory, but for what the kernel adds to search it: half a byte a row."""
         if self.file is not None:
@@ -77,21 +81,50 @@ class Part:
     @property
     def chunk(self) -> Chunk:
         """The part as a snapshot holds it."""
-        return Chunk(self.number, self.frame, self.sorted, self.origin)
+        return _PartChunk(self)
 
     @property
     def file_bytes(self) -> int:
         """Its bytes in a local file."""
         return 0 if self.file is None else self.file.file_bytes
 
-    def moved(self, files: RowFiles) -> Part:
-        """The same part, in a local file. Raises UserError if there is no space."""
+    def move(self, files: RowFiles) -> None:
+        """Moves its rows to a local file, also for snapshots and merges that have the part.
+
+        Raises UserError if there is no space.
+        """
         if self.sorted is None:
             kept = files.kept(self.frame)
-            return Part(self.number, kept.frame, None, kept, self.origin)
-        kept = files.kept(self.frame.with_columns(pl.Series(_PLACE, self.sorted.places)))
-        frame, places = kept.frame.drop(_PLACE), kept.frame.get_column(_PLACE).to_numpy()
-        return Part(self.number, frame, SortedRows(self.sorted.order, frame, places), kept, self.origin)
+            self.frame = kept.frame
+        else:
+            kept = files.kept(self.frame.with_columns(pl.Series(_PLACE, self.sorted.places)))
+            frame, places = kept.frame.drop(_PLACE), kept.frame.get_column(_PLACE).to_numpy()
+            self.frame, self.sorted = frame, SortedRows(self.sorted.order, frame, places)
+        self.file = kept
+        # made of the rows in memory
+        self.__dict__.pop("columns", None)
+
+
+class _PartChunk(Chunk):
+    """A part as a snapshot holds it: when its rows move, the snapshot does not keep them in memory."""
+
+    __slots__ = ("_part",)
+    _part: Part
+
+    def __init__(self, part: Part) -> None:
+        object.__setattr__(self, "_part", part)
+        object.__setattr__(self, "id", part.number)
+        object.__setattr__(self, "origin", part.origin)
+
+    @property
+    def frame(self) -> pl.DataFrame:
+        """Its rows, where they are now."""
+        return self._part.frame
+
+    @property
+    def sorted(self) -> SortedRows | None:
+        """Its rows in order, where they are now."""
+        return self._part.sorted
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -111,7 +144,7 @@ def part_of(number: int, frame: pl.DataFrame, order: KeyOrder | None, *, origin:
     if order is None:
         return Part(number, frame, origin=origin)
     rows = order.sort(frame)
-    return Part(number, rows.frame, rows, origin=origin)
+    return Part(number, rows.frame, rows, origin)
 
 
 # ---- search ----------------------------------------------------------------------------------------------------------

@@ -248,8 +248,7 @@ class Table:
         self._count()
         if self._account.excess_bytes:
             self._place.require_room()
-            moved = iter(self._moved(self._parts(), self._account.excess_bytes))
-            self._runs = [Run(tuple(itertools.islice(moved, len(run.parts)))) for run in self._runs]
+            self._move(self._parts(), self._account.excess_bytes)
             self._count()
         if self._account.excess_bytes and self._recent_bytes >= SEALED_BYTES_MIN and self._place.files is not None:
             # as a run they can move, too
@@ -258,23 +257,24 @@ class Table:
     def _within_budget(self, part: Part, account: Account) -> Part:
         """A new part, in a local file if the slot has no room for it; counted in `account`."""
         self._place.limit_pages()
-        account.memory_bytes += part.memory_bytes
-        (kept,) = self._moved([part], self._place.budget.excess_bytes)
-        account.memory_bytes += kept.memory_bytes - part.memory_bytes
-        return kept
+        size = part.memory_bytes
+        account.memory_bytes += size
+        self._move([part], self._place.budget.excess_bytes)
+        account.memory_bytes += part.memory_bytes - size
+        return part
 
-    def _moved(self, parts: Sequence[Part], excess_bytes: int) -> list[Part]:
-        """The parts, of which the largest that together have the excess are in local files."""
-        files, chosen = self._place.files, set[int]()
+    def _move(self, parts: Sequence[Part], excess_bytes: int) -> None:
+        """Moves the largest of the parts that together have the excess to local files."""
+        files = self._place.files
         if files is None:
-            return list(parts)
+            return
         for part in sorted(parts, key=lambda each: -each.memory_bytes):
-            if excess_bytes <= 0 or part.memory_bytes < MOVED_BYTES_MIN:
+            size = part.memory_bytes
+            if excess_bytes <= 0 or size < MOVED_BYTES_MIN:
                 break
             if part.file is None:
-                chosen.add(part.number)
-                excess_bytes -= part.memory_bytes
-        return [part.moved(files) if part.number in chosen else part for part in parts]
+                part.move(files)
+                excess_bytes -= size
 
     def _count(self) -> None:
         parts = self._parts()

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import gc
 import sys
+import weakref
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -324,6 +326,23 @@ def test_recent_rows_are_sealed_early_where_there_is_no_room(folder: Path) -> No
             each.shrink()
     assert place.budget.memory_bytes < 5 << 20
     assert [each.compact().height for each in tables] == [320_000] * 4
+
+
+def test_a_snapshot_keeps_no_rows_in_memory_that_its_table_has_moved(folder: Path) -> None:
+    place = StatePlace(budget=Budget(4 << 20), files=LocalFiles(folder))
+    kept = Table(["k"], lambda frames: pl.concat(frames).group_by("k").agg(pl.col("n").sum()), place)
+    kept.add(pl.DataFrame({"k": range(200_000), "n": 1}))
+    (chunk,) = kept.chunks()
+    assert place.budget.file_bytes == 0
+    before = weakref.ref(chunk.frame)
+    rows = chunk.frame.rows()
+    kept.add(pl.DataFrame({"k": range(200_000, 300_000), "n": 1}))
+    gc.collect()
+    assert place.budget.file_bytes > 0
+    assert before() is None
+    assert chunk.frame.rows() == rows
+    assert chunk.sorted is not None
+    assert chunk.sorted.frame.rows() == rows
 
 
 def test_a_slot_is_pressed_until_it_is_within_its_budget() -> None:
