@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import errno
 import gc
+import os
 import sys
 import weakref
 from collections.abc import Iterator, Sequence
@@ -243,6 +245,18 @@ def test_a_file_has_no_name_while_it_is_written(folder: Path, monkeypatch: pytes
     monkeypatch.setattr(pa, "memory_map", looking)
     LocalFiles(folder).kept(pl.DataFrame({"n": [1]}))
     assert names == [[]]
+
+
+def test_a_full_disk_is_an_error_with_path_size_and_remedy(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    kept = Table(["k"], merge, StatePlace(budget=Budget(0), files=LocalFiles(folder)))
+    monkeypatch.setattr(pa.ipc, "new_file", full)
+    with pytest.raises(UserError, match=rf"bytes of state cannot be written to {folder} .* the disk is full") as raised:
+        kept.add(pl.DataFrame({"k": range(table.ROWS_RECENT_MAX)}))
+    assert "set state.dir to a larger disk" in str(raised.value.remedy)
+    assert list(folder.iterdir()) == []
 
 
 def test_mapped_pages_have_a_bound(folder: Path) -> None:
