@@ -46,8 +46,10 @@ def pressure_limits(
         slowest = _limit([height for source in sources for height in active.get(source, ())], 0)
         for source in sources:
             known = limits.get(source, slowest)
-            is_free = slowest is None or known is None or own[source] == slowest
-            limits[source] = None if is_free else max(known, slowest)
+            if slowest is None or known is None or own[source] == slowest:
+                limits[source] = None
+            else:
+                limits[source] = max(known, slowest)
     return limits
 
 
