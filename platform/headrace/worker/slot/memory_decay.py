@@ -1,4 +1,4 @@
-"""Returns freed memory to the system.
+"""Returns memory that polars has freed to the system, in a process that was forked.
 
 polars allocates with jemalloc, whose background threads return freed pages after half a second. A fork does not copy
 those threads. Without them jemalloc returns pages only when it is called, so a forked slot whose windows have closed
@@ -11,7 +11,6 @@ process uses memory.
 
 from __future__ import annotations
 
-import ctypes
 import os
 import threading
 import time
@@ -26,25 +25,6 @@ GROWN_BYTES_MIN = 16 << 20
 """A process that uses no more than this above its start has nothing to return."""
 _CALLS = 2_000
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
-
-
-_MMAP_THRESHOLD, _TRIM_THRESHOLD, _ARENAS_MAX = -3, -1, -8
-_LARGE_BYTES, _TRIM_BYTES, _ARENAS = 1 << 20, 16 << 20, 2
-
-
-def return_large_blocks() -> None:
-    """Makes the C library return large blocks when they are freed, and share its arenas among threads; for a process
-    whose memory is bounded. As it is set up, glibc keeps blocks of up to 32 MiB, in an arena a thread (measured: 50 MiB
-    after uploads and merges). Does nothing with other libraries.
-    """
-    set_option = getattr(ctypes.CDLL(None), "mallopt", None)
-    if set_option is not None:
-        for option, value in (
-            (_MMAP_THRESHOLD, _LARGE_BYTES),
-            (_TRIM_THRESHOLD, _TRIM_BYTES),
-            (_ARENAS_MAX, _ARENAS),
-        ):
-            set_option(option, value)
 
 
 def start_memory_decay() -> None:
