@@ -42,9 +42,9 @@ def opened_place(terms: StateTerms, max_parallelism: int) -> StatePlace:
 
 
 def _return_large_blocks() -> None:
-    """Makes glibc return large blocks when they are freed, and share its arenas among threads. As it is set up, it keeps
-    blocks of up to 32 MiB, in an arena a thread (measured: 50 MiB after uploads and merges). Does nothing with other
-    libraries."""
+    """Makes glibc return large blocks when they are freed, and share its arenas among threads. As it is set up, it
+    keeps blocks of up to 32 MiB, in an arena a thread (measured: 50 MiB after uploads and merges). Does nothing with
+    other libraries."""
     set_option = getattr(ctypes.CDLL(None), "mallopt", None)
     if set_option is not None:
         for option, value in (
