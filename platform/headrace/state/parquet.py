@@ -101,7 +101,7 @@ def write_chunks(
     """
     sets: list[_FileSet] = []
     for chunk in chunks:
-        if not chunk.frame.height:
+        if not chunk.rows:
             continue
         chosen = next((each for each in sets if each.takes(chunk)), None)
         if chosen is None:

@@ -9,7 +9,7 @@ wherever they lie. The parts of a run may overlap: a key's rows may lie in sever
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
@@ -34,24 +34,34 @@ Bucket = int | None
 """None: the table has none."""
 
 
-@dataclass(frozen=True, eq=False)
 class Part:
-    """Rows of a run.
+    """Rows of a run. They may be moved to a local file while others read them: they are the same rows, in the same
+    order, wherever they lie.
 
     number   unique within the table
+    frame    the rows
     sorted   the rows in order, with their places; None: the table has no keys, or the rows are recent ones
     file     the local file that the rows are in; None: they are in memory
     origin   as of `Chunk`
     version  where it matters which rows were written later: that of a key's later rows is greater
     """
 
-    number: int
-    frame: pl.DataFrame
-    sorted: SortedRows | None = None
-    file: RowFile | None = None
-    origin: StoredRows | None = None
-    version: int | None = None
-    _spans: dict[str, tuple[int, int] | None] = field(default_factory=dict, repr=False)
+    def __init__(
+        self,
+        number: int,
+        frame: pl.DataFrame,
+        rows: SortedRows | None = None,
+        *,
+        origin: StoredRows | None = None,
+        version: int | None = None,
+    ) -> None:
+        self.number = number
+        self.frame = frame
+        self.sorted = rows
+        self.file: RowFile | None = None
+        self.origin = origin
+        self.version = version
+        self._spans: dict[str, tuple[int, int] | None] = {}
 
     @cached_property
     def columns(self) -> kernel.RunColumns | None:
@@ -66,11 +76,13 @@ class Part:
         """The names of its columns."""
         return tuple(self.frame.columns)
 
-    @cached_property
+    @property
     def memory_bytes(self) -> int:
         """Its bytes in memory, but for what the kernel adds to search it: one to two bytes a row."""
-        if self.file is not None:
-            return 0
+        return self._size_bytes if self.file is None else 0
+
+    @cached_property
+    def _size_bytes(self) -> int:
         return int(self.frame.estimated_size()) + (0 if self.sorted is None else self.sorted.places.nbytes)
 
     def span(self, name: str) -> tuple[int, int] | None:
@@ -105,28 +117,62 @@ class Part:
     @property
     def chunk(self) -> Chunk:
         """The part as a snapshot holds it: with its version."""
-        if self.version is None:
-            return Chunk(self.number, self.frame, self.sorted, self.origin)
-        # a literal takes no memory
-        frame = self.frame.with_columns(pl.lit(self.version, pl.Int64).alias(VERSION))
-        rows = self.sorted
-        placed = None if rows is None else SortedRows(rows.order, frame, rows.places)
-        return Chunk(self.number, frame, placed, self.origin)
+        return _PartChunk(self)
 
     @property
     def file_bytes(self) -> int:
         """Its bytes in a local file."""
         return 0 if self.file is None else self.file.file_bytes
 
-    def moved(self, files: RowFiles) -> Part:
-        """The same part, in a local file. Raises UserError if there is no space."""
+    def move(self, files: RowFiles) -> None:
+        """Moves its rows to a local file, also for snapshots and merges that have the part.
+
+        Raises UserError if there is no space.
+        """
         rows = self.sorted
         if rows is None:
             kept = files.kept(self.frame)
-            return replace(self, frame=kept.frame, file=kept)
-        kept = files.kept(self.frame.with_columns(pl.Series(_PLACE, rows.places)))
-        frame, places = kept.frame.drop(_PLACE), kept.frame.get_column(_PLACE).to_numpy()
-        return replace(self, frame=frame, sorted=SortedRows(rows.order, frame, places), file=kept)
+            self.frame = kept.frame
+        else:
+            kept = files.kept(self.frame.with_columns(pl.Series(_PLACE, rows.places)))
+            frame, places = kept.frame.drop(_PLACE), kept.frame.get_column(_PLACE).to_numpy()
+            self.frame, self.sorted = frame, SortedRows(rows.order, frame, places)
+        self.file = kept
+        # made of the rows in memory
+        self.__dict__.pop("columns", None)
+
+
+class _PartChunk(Chunk):
+    """A part as a snapshot holds it: when its rows move, the snapshot does not keep them in memory."""
+
+    __slots__ = ("_part",)
+    _part: Part
+
+    def __init__(self, part: Part) -> None:
+        object.__setattr__(self, "_part", part)
+        object.__setattr__(self, "id", part.number)
+        object.__setattr__(self, "origin", part.origin)
+
+    @property
+    def rows(self) -> int:
+        """The number of rows."""
+        return self._part.frame.height
+
+    @property
+    def frame(self) -> pl.DataFrame:
+        """Its rows with their version, where they are now."""
+        return self._with_version(self._part.frame)
+
+    @property
+    def sorted(self) -> SortedRows | None:
+        """Its rows in order, where they are now."""
+        rows = self._part.sorted
+        return None if rows is None else SortedRows(rows.order, self._with_version(rows.frame), rows.places)
+
+    def _with_version(self, frame: pl.DataFrame) -> pl.DataFrame:
+        version = self._part.version
+        # a literal takes no memory
+        return frame if version is None else frame.with_columns(pl.lit(version, pl.Int64).alias(VERSION))
 
 
 def _whole(value: object) -> int:
@@ -145,15 +191,10 @@ class Run:
         """The number of rows."""
         return sum(part.frame.height for part in self.parts)
 
-    @property
-    def largest_bytes(self) -> int:
-        """Memory of its largest part."""
-        return max((part.memory_bytes for part in self.parts), default=0)
-
 
 @dataclass(frozen=True, slots=True)
 class MergingRuns:
-    """A merge of `count` runs of a bucket from `first` on, or the move of one to local files.
+    """A merge of `count` runs of a bucket from `first` on.
 
     runs   those of the bucket when it began
     """
@@ -163,7 +204,6 @@ class MergingRuns:
     first: int
     count: int
     merging: Merging[Run]
-    is_move: bool = False
 
 
 def part_of(
@@ -198,18 +238,16 @@ def _unexpired(part: Part, config: TableConfig, now: int, numbers: Iterator[int]
     return part if lives is None else part.filtered(next(numbers), lives)
 
 
-def moved_largest(parts: Sequence[Part], files: RowFiles | None, excess_bytes: int) -> list[Part]:
-    """The parts, of which the largest that together have the excess are in local files. files: None moves none."""
-    chosen = set[int]()
+def move_largest(parts: Sequence[Part], files: RowFiles | None, excess_bytes: int) -> None:
+    """Moves the largest of the parts that together have the excess to local files. files: None moves none."""
     if files is None:
-        return list(parts)
+        return
     for part in sorted(parts, key=lambda each: -each.memory_bytes):
-        if excess_bytes <= 0 or part.memory_bytes < MOVED_BYTES_MIN:
+        size = part.memory_bytes
+        if excess_bytes <= 0 or size < MOVED_BYTES_MIN:
             break
-        if part.file is None:
-            chosen.add(part.number)
-            excess_bytes -= part.memory_bytes
-    return [part.moved(files) if part.number in chosen else part for part in parts]
+        part.move(files)
+        excess_bytes -= size
 
 
 # ---- merges ----------------------------------------------------------------------------------------------------------

@@ -77,6 +77,11 @@ class Chunk:
     sorted: SortedRows | None = None
     origin: StoredRows | None = None
 
+    @property
+    def rows(self) -> int:
+        """The number of rows."""
+        return self.frame.height
+
 
 @dataclass(frozen=True, slots=True)
 class StateSnapshot:
@@ -90,7 +95,7 @@ class StateSnapshot:
     @property
     def rows(self) -> int:
         """Rows over all chunks."""
-        return sum(chunk.frame.height for chunk in self.chunks)
+        return sum(chunk.rows for chunk in self.chunks)
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,19 +26,9 @@ import polars as pl
 from headrace.core.signals import TIME_MIN
 from headrace.state.combine import ASKED, KIND, Append, Kind, Last, Merge, Merged, TableConfig, normal
 from headrace.state.merging import Reduce, merged_rows, sorted_rows
-from headrace.state.place import MOVED_BYTES_MIN, Account, StatePlace
+from headrace.state.place import MOVED_BYTES_MIN, Account, Merging, StatePlace
 from headrace.state.row_groups import KeyOrder, SortedRows
-from headrace.state.runs import (
-    VERSION,
-    Bucket,
-    MergingRuns,
-    Part,
-    Run,
-    merged,
-    moved_largest,
-    part_of,
-    unexpired,
-)
+from headrace.state.runs import VERSION, Bucket, MergingRuns, Part, Run, merged, move_largest, part_of, unexpired
 from headrace.state.search import AGE, Near, newest_rows, numbered_rows, rows_of
 from headrace.state.snapshot import Chunk, RestoredFrame
 from headrace.state.tiers import RUNS_MAX, due
@@ -83,6 +73,7 @@ class Table:
         self._now = TIME_MIN
         self._is_merged = True
         self._merging: MergingRuns | None = None
+        self._moving: Merging[None] | None = None
         self._account = self._place.account()
         self._made = self._place.account()
         """What a merge has made so far: its thread writes it."""
@@ -452,7 +443,7 @@ class Table:
         if runs is None or runs is not merging.runs:
             return  # the bucket was dropped
         runs[merging.first : merging.first + merging.count] = [run] if run.parts else []
-        self._is_merged = self._is_merged or (merging.first == 0 and len(runs) == 1 and not merging.is_move)
+        self._is_merged = self._is_merged or (merging.first == 0 and len(runs) == 1)
         self._changed[merging.bucket] = None
         self.shrink()
 
@@ -471,35 +462,35 @@ class Table:
         if excess <= (self._place.budget.limit_bytes or 0) // MOVED_LATER_SHARE:
             self._start_move()
         else:
-            moved = iter(moved_largest(self._parts(), self._place.files, excess))
-            for runs in self._buckets.values():
-                runs[:] = [Run(tuple(itertools.islice(moved, len(run.parts)))) for run in runs]
+            move_largest(self._parts(), self._place.files, excess)
             self._count()
         if self._account.excess_bytes and self._recent_bytes >= SEALED_BYTES_MIN and self._place.files is not None:
             # as a run they can move, too
             self.seal()
 
     def _start_move(self) -> None:
-        """Moves parts of the run that has the largest one in memory, unless a merge runs, or may be due."""
-        files, excess = self._place.files, self._account.excess_bytes
+        """Moves the largest parts in the thread of merges, unless a merge runs, or may be due. Raises what a move
+        raised."""
+        if self._moving is not None:
+            if not self._moving.done():
+                return
+            moving, self._moving = self._moving, None
+            moving.result()
+        parts, files, excess = self._parts(), self._place.files, self._account.excess_bytes
         if not excess or files is None or self._merging is not None or self._changed:
             return
-        all_runs = [(bucket, index, run) for bucket, runs in self._buckets.items() for index, run in enumerate(runs)]
-        bucket, index, run = max(all_runs, key=lambda each: each[2].largest_bytes, default=(None, 0, Run(())))
-        if run.largest_bytes < MOVED_BYTES_MIN:
-            return
-        moving = self._place.merges.start(lambda: Run(tuple(moved_largest(run.parts, files, excess))))
-        self._merging = MergingRuns(bucket, self._buckets[bucket], index, 1, moving, is_move=True)
-        if moving.done():
-            self._finish_merge()
+        if max((part.memory_bytes for part in parts), default=0) >= MOVED_BYTES_MIN:
+            self._moving = self._place.merges.start(lambda: move_largest(parts, files, excess))
+            self._count()
 
     def _within_budget(self, part: Part, account: Account) -> Part:
         """A new part, in a local file if the slot has no room for it; counted in `account`."""
         self._place.limit_pages()
-        account.memory_bytes += part.memory_bytes
-        (kept,) = moved_largest([part], self._place.files, self._place.budget.excess_bytes)
-        account.memory_bytes += kept.memory_bytes - part.memory_bytes
-        return kept
+        size = part.memory_bytes
+        account.memory_bytes += size
+        move_largest([part], self._place.files, self._place.budget.excess_bytes)
+        account.memory_bytes += part.memory_bytes - size
+        return part
 
     def _count(self) -> None:
         parts = self._parts()

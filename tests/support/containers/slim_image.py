@@ -23,8 +23,22 @@ from support.patience import IMAGE_SECONDS
 from support.repository import ROOT
 
 _PROGRAMS = (
-    *("basename", "bash", "cp", "cut", "date", "dirname", "getent", "grep", "head", "hostname", "install", "ln"),
-    *("mktemp", "nice", "readlink", "rm", "sed", "tail", "touch", "tr", "uname", "useradd", "wc"),
+    *(
+        "basename",
+        "bash",
+        "cp",
+        "cut",
+        "date",
+        "dirname",
+        "getent",
+        "grep",
+        "gzip",
+        "head",
+        "hostname",
+        "install",
+        "ln",
+    ),
+    *("mktemp", "nice", "readlink", "rm", "sed", "tail", "tar", "touch", "tr", "uname", "useradd", "wc"),
 )
 """Of those that every Debian has, what recipes and pyspark's scripts run."""
 _SETTINGS = frozenset({Path("/etc/login.defs")})

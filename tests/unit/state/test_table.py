@@ -1,7 +1,11 @@
 from __future__ import annotations
 
+import errno
+import gc
+import os
 import sys
 import threading
+import weakref
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -247,6 +251,18 @@ def test_a_file_has_no_name_while_it_is_written(folder: Path, monkeypatch: pytes
     assert names == [[]]
 
 
+def test_a_full_disk_is_an_error_with_path_size_and_remedy(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    kept = Table.merging(["k"], merge, StatePlace(budget=Budget(0), files=LocalFiles(folder)))
+    monkeypatch.setattr(pa.ipc, "new_file", full)
+    with pytest.raises(UserError, match=rf"bytes of state cannot be written to {folder} .* the disk is full") as raised:
+        kept.add(pl.DataFrame({"k": range(table.ROWS_RECENT_MAX)}))
+    assert "set state.dir to a larger disk" in str(raised.value.remedy)
+    assert list(folder.iterdir()) == []
+
+
 def test_mapped_pages_have_a_bound(folder: Path) -> None:
     rows = pl.DataFrame({"n": np.arange(8 << 20)})
     room = local_files.mapped_bytes() + (32 << 20)
@@ -345,6 +361,23 @@ def test_recent_rows_are_sealed_early_where_there_is_no_room(folder: Path) -> No
             each.shrink()
     assert place.budget.memory_bytes < 5 << 20
     assert [each.compact().height for each in tables] == [320_000] * 4
+
+
+def test_a_snapshot_keeps_no_rows_in_memory_that_its_table_has_moved(folder: Path) -> None:
+    place = StatePlace(budget=Budget(4 << 20), files=LocalFiles(folder))
+    kept = Table.merging(["k"], lambda frames: pl.concat(frames).group_by("k").agg(pl.col("n").sum()), place)
+    kept.add(pl.DataFrame({"k": range(200_000), "n": 1}))
+    (chunk,) = kept.chunks()
+    assert place.budget.file_bytes == 0
+    before = weakref.ref(chunk.frame)
+    rows = chunk.frame.rows()
+    kept.add(pl.DataFrame({"k": range(200_000, 300_000), "n": 1}))
+    gc.collect()
+    assert place.budget.file_bytes > 0
+    assert before() is None
+    assert chunk.frame.rows() == rows
+    assert chunk.sorted is not None
+    assert chunk.sorted.frame.rows() == rows
 
 
 def test_a_slot_is_pressed_until_it_is_within_its_budget() -> None:

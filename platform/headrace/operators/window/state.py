@@ -401,7 +401,7 @@ class WindowState:
                 left -= stores[index].tidy(left)
             chunks = mixed.chunks()
             for pane, stores in self._narrow.items():
-                chunks += [_placed_chunk(chunk, pane) for chunk in stores[index].chunks()]
+                chunks += [_PlacedChunk(chunk, pane) for chunk in stores[index].chunks()]
             made.append(chunks)
         return made
 
@@ -463,11 +463,34 @@ class WindowState:
             yield stores[index], RestoredFrame(own, rows.origin if len(by_pane) == 1 else None)
 
 
-def _placed_chunk(chunk: Chunk, pane: PaneKey) -> Chunk:
-    frame = placed(chunk.frame, pane)
-    rows = chunk.sorted
-    placed_rows = None if rows is None else SortedRows(rows.order, frame, rows.places)
-    return Chunk(chunk.id, frame, placed_rows, chunk.origin)
+class _PlacedChunk(Chunk):
+    """A chunk of a pane's table, with the columns of the pane, which are made when the rows are read."""
+
+    __slots__ = ("_chunk", "_pane")
+    _chunk: Chunk
+    _pane: PaneKey
+
+    def __init__(self, chunk: Chunk, pane: PaneKey) -> None:
+        object.__setattr__(self, "_chunk", chunk)
+        object.__setattr__(self, "_pane", pane)
+        object.__setattr__(self, "id", chunk.id)
+        object.__setattr__(self, "origin", chunk.origin)
+
+    @property
+    def rows(self) -> int:
+        """The number of rows."""
+        return self._chunk.rows
+
+    @property
+    def frame(self) -> pl.DataFrame:
+        """Its rows, with the columns of the pane."""
+        return placed(self._chunk.frame, self._pane)
+
+    @property
+    def sorted(self) -> SortedRows | None:
+        """The same in order."""
+        rows = self._chunk.sorted
+        return None if rows is None else SortedRows(rows.order, placed(rows.frame, self._pane), rows.places)
 
 
 def placed(frame: pl.DataFrame, pane: PaneKey) -> pl.DataFrame:

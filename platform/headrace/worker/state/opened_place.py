@@ -12,7 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from headrace.core.settings import SLOTS_VARIABLE
-from headrace.state.place import MEMORY, Budget, Made, StatePlace, StateTerms
+from headrace.state.place import Budget, Made, StatePlace, StateTerms
 from headrace.worker.state.local_files import MAPPED_BYTES_MAX, LocalFiles
 
 FOLDER_VARIABLE = "HEADRACE_STATE_DIR"
@@ -21,17 +21,16 @@ BUDGET_BYTES_MIN = 256 << 20
 """The least budget of a pipeline that names none."""
 _MEMORY_SHARE = 4
 """The budgets of all slots are this part of the memory."""
-_LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
-
 _MMAP_THRESHOLD, _TRIM_THRESHOLD, _ARENAS_MAX = -3, -1, -8
+"""Options of glibc's `mallopt`."""
 _LARGE_BYTES, _TRIM_BYTES, _ARENAS = 1 << 20, 16 << 20, 2
-"""Options of glibc, and what they are set to."""
+_LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
 
 
 def opened_place(terms: StateTerms, max_parallelism: int) -> StatePlace:
     """The place of a slot's state. Raises UserError if its folder cannot be used."""
     merges = BackgroundMerges()
-    if terms != MEMORY:
+    if terms.memory_bytes is not None:
         _return_large_blocks()
     if terms.backend == "memory":
         return StatePlace(max_parallelism, Budget(terms.memory_bytes), merges)
@@ -40,6 +39,20 @@ def opened_place(terms: StateTerms, max_parallelism: int) -> StatePlace:
         limit = max(BUDGET_BYTES_MIN, memory_bytes() // _MEMORY_SHARE // int(os.environ.get(SLOTS_VARIABLE, "1")))
     folder = terms.folder or os.environ.get(FOLDER_VARIABLE) or tempfile.gettempdir()
     return StatePlace(max_parallelism, Budget(limit), merges, LocalFiles(Path(folder), max(limit, MAPPED_BYTES_MAX)))
+
+
+def _return_large_blocks() -> None:
+    """Makes glibc return large blocks when they are freed, and share its arenas among threads. As it is set up, it
+    keeps blocks of up to 32 MiB, in an arena a thread (measured: 50 MiB after uploads and merges). Does nothing with
+    other libraries."""
+    set_option = getattr(ctypes.CDLL(None), "mallopt", None)
+    if set_option is not None:
+        for option, value in (
+            (_MMAP_THRESHOLD, _LARGE_BYTES),
+            (_TRIM_THRESHOLD, _TRIM_BYTES),
+            (_ARENAS_MAX, _ARENAS),
+        ):
+            set_option(option, value)
 
 
 class BackgroundMerges:
@@ -69,18 +82,3 @@ def memory_bytes() -> int:
         with suppress(OSError, ValueError):
             found = min(found, int(Path(path).read_text(encoding="ascii")))
     return found
-
-
-def _return_large_blocks() -> None:
-    """Makes the C library return large blocks when they are freed, and share its arenas among threads; for a process
-    whose memory is bounded. As it is set up, glibc keeps blocks of up to 32 MiB, in an arena a thread (measured: 50 MiB
-    after uploads and merges). Does nothing with other libraries.
-    """
-    set_option = getattr(ctypes.CDLL(None), "mallopt", None)
-    if set_option is not None:
-        for option, value in (
-            (_MMAP_THRESHOLD, _LARGE_BYTES),
-            (_TRIM_THRESHOLD, _TRIM_BYTES),
-            (_ARENAS_MAX, _ARENAS),
-        ):
-            set_option(option, value)

@@ -76,7 +76,7 @@ class StateFiles:
 
     def bring(self, snapshot: StateSnapshot, write: Write) -> None:
         """Writes the chunks of a snapshot that are not in storage yet. Snapshots must come in the order of epochs."""
-        chunks = {chunk.id: chunk for chunk in snapshot.chunks if chunk.frame.height}
+        chunks = {chunk.id: chunk for chunk in snapshot.chunks if chunk.rows}
         self._keep(chunks)
         self._enter_restored(snapshot)
         settled = {chunk for file in self._files if not file.sparse for chunk in file.alive}
@@ -110,7 +110,7 @@ class StateFiles:
             # rows that other keys have sorted would be looked for in other row groups
             if origin is None or chunk.id in known or origin.file.keys != keys:
                 continue
-            assert chunk.frame.height == origin.rows, "a chunk with an origin has its rows"
+            assert chunk.rows == origin.rows, "a chunk with an origin has its rows"
             file = files.setdefault(origin.file.path, _restored(origin))
             file.alive[chunk.id] = _Place(origin.row_groups, origin.rows)
             file.columns |= {name: str(dtype) for name, dtype in chunk.frame.schema.items()}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -153,3 +154,16 @@ def test_epochs_do_not_pile_up(tmp_path: Path, said: list[FromSlot]) -> None:
     for epoch in range(EPOCHS_MAX + 2):
         uploader.snapshotted(snapshot("a", epoch))
     assert [each.epoch for each in said if isinstance(each, Declined)] == [0, 1]
+
+
+def test_rows_are_forgotten_once_they_are_acknowledged(tmp_path: Path, said: list[FromSlot]) -> None:
+    """Not only when the next epoch comes."""
+    uploader = Uploader(UploadPlan("j", 3, {"a": 2}, 8), FileStore(str(tmp_path)), FileStore, said.append)
+    made = snapshot("a", 1, [1])
+    rows = weakref.ref(made.states[0][1].chunks[0].frame)
+    with uploading(uploader):
+        uploader.order(1, "")
+        uploader.snapshotted(made)
+        del made
+        wait_for(said, 1)
+        wait_until(lambda: rows() is None, "nobody has the rows")
