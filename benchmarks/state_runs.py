@@ -25,7 +25,7 @@ import pyarrow as pa
 
 from headrace.kernels.group.key_hash import key_hash
 from headrace.kernels.state.key_index import KeyIndex, sorted_order
-from headrace.kernels.state.runs import RunColumns, find, gather, merge_order
+from headrace.kernels.state.runs import AskedKeys, RunColumns, find, gather, merge_order
 
 ASKED_ROWS = 1_000
 ASKED_MAX = 300_000
@@ -107,11 +107,11 @@ def lookups(name: str, runs: Sequence[RunColumns], asked: list[tuple[pl.DataFram
 
     def only_find() -> None:
         for keys, words in asked:
-            find(runs, words, keys)
+            find(runs, AskedKeys(words, keys))
 
     def find_and_gather(chosen: Sequence[str]) -> None:
         for keys, words in asked:
-            run, row = find(runs, words, keys)
+            run, row = find(runs, AskedKeys(words, keys))
             assert run.min() >= 0, "every key is there"
             gather(runs, run, row, chosen)
 

@@ -23,7 +23,7 @@ from headrace.checkpoint.stores.opening import open_store
 from headrace.core.errors import HeadraceError
 from measuring.process_times import descendants, process_times
 
-SLOT = b"headrace.worker.slot.main"
+SLOT = b"headrace-slot"
 SAMPLE_S, LOOK_S, WAIT_S, WHOLE_S = 0.05, 0.05, 120.0, 600.0
 
 
@@ -96,11 +96,23 @@ class Run:
             assert time.monotonic() < deadline, "no checkpoint completed"
             time.sleep(LOOK_S)
 
+    def slots(self) -> list[int]:
+        """The pids of its slot processes."""
+        return [pid for pid in processes(self.process.pid) if SLOT in _command(pid)]
+
+    def wait_for_slot(self) -> int:
+        """Returns the pid of its only slot process once there is one."""
+        deadline = time.monotonic() + WAIT_S
+        while not (found := self.slots()):
+            assert self.process.poll() is None, "the run ended"
+            assert time.monotonic() < deadline, "no slot started"
+            time.sleep(LOOK_S)
+        assert len(found) == 1, "one slot process is expected"
+        return found[0]
+
     def kill_slot(self) -> float:
         """Kills its only slot process; returns the time (epoch ms)."""
-        slots = [pid for pid in processes(self.process.pid) if SLOT in Path(f"/proc/{pid}/cmdline").read_bytes()]
-        assert len(slots) == 1, "one slot process is expected"
-        os.kill(slots[0], signal.SIGKILL)
+        os.kill(self.wait_for_slot(), signal.SIGKILL)
         return time.time() * 1000
 
     def follow(self, count: int) -> list[CheckpointRecord]:
@@ -123,17 +135,24 @@ class Run:
         self.process.wait()
 
 
+def _command(pid: int) -> bytes:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return b""  # it has ended
+
+
 @contextmanager
 def started(
     pipeline: Mapping[str, Any], folder: Path, *arguments: str, environment: Mapping[str, str] | None = None
 ) -> Iterator[Run]:
     """Runs a pipeline in slot processes; ends it at the end of the context, also after an error. environment: variables
     beside those of this process."""
-    folder.mkdir(parents=True)
+    folder.mkdir(parents=True, exist_ok=True)
     file = folder / "pipeline.yaml"
     file.write_text(json.dumps(pipeline))  # JSON is YAML
     home = folder / "home"
-    with (folder / "run.log").open("wb") as log:
+    with (folder / "run.log").open("ab") as log:
         process = subprocess.Popen(
             [sys.executable, "-m", "headrace", "run", str(file), *arguments],
             env=os.environ | {"HEADRACE_HOME": str(home), "POLARS_MAX_THREADS": "1"} | dict(environment or {}),

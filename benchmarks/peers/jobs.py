@@ -7,7 +7,7 @@ difference is its steady cost, the second alone its cost with the start.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 PARTITIONS = 4
@@ -20,6 +20,7 @@ class Name(StrEnum):
     K = "K"
     P = "P"
     KEYS = "keys"
+    DISK = "disk"
     WIDE = "wide"
 
 
@@ -39,6 +40,7 @@ class Job:
     keys            distinct keys of the input; 0: rows are wide ones, which have none
     flink_heap_gb   of Flink's JVM, initial and maximal
     warm_ups        full runs of Flink before it is measured, the first of which is the fresh one
+    state_mb        memory of state, beyond which it lies on disk: in Flink in RocksDB; None: in memory
     """
 
     name: Name
@@ -49,6 +51,7 @@ class Job:
     small_rows: int
     flink_heap_gb: int
     warm_ups: int
+    state_mb: int | None = None
 
     def __post_init__(self) -> None:
         assert 0 < self.small_rows < self.rows, "the slope needs two sizes"
@@ -94,6 +97,17 @@ JOBS = {
             warm_ups=3,
         ),
         Job(
+            name=Name.DISK,
+            title="the same with 64 MiB for state, on disk beyond it; Flink's state is in RocksDB",
+            work=Work.WINDOW,
+            keys=1_000_000,
+            rows=3_000_000,
+            small_rows=600_000,
+            flink_heap_gb=2,
+            warm_ups=2,
+            state_mb=64,
+        ),
+        Job(
             name=Name.WIDE,
             title="filter that keeps half of the rows, all fields read and written; 640-byte JSON of 20 fields of "
             "all types, with lists, structs and decimals in a list of structs",
@@ -114,13 +128,4 @@ def sized(job: Job, scale: float) -> Job:
     def scaled(rows: int) -> int:
         return max(int(rows * scale) // PARTITIONS, 1) * PARTITIONS
 
-    return Job(
-        name=job.name,
-        title=job.title,
-        work=job.work,
-        keys=job.keys,
-        rows=scaled(job.rows),
-        small_rows=scaled(job.small_rows),
-        flink_heap_gb=job.flink_heap_gb,
-        warm_ups=job.warm_ups,
-    )
+    return replace(job, rows=scaled(job.rows), small_rows=scaled(job.small_rows))

@@ -28,8 +28,10 @@ def pipeline(job: Job, brokers: str, source: str, sink: str, *, stop: dict[int, 
         case _:
             assert_never(job.work)
     output = {"brokers": brokers, "topic": sink, "delivery": "exactly-once"}
+    state = {} if job.state_mb is None else {"state": {"backend": "disk", "memory": f"{job.state_mb}MiB"}}
     return {
         "name": f"peers-{job.name.lower()}",
+        **state,
         "checkpoint": {"interval": f"{CHECKPOINT_MS}ms"},
         "sources": {"events": events},
         "steps": steps,

@@ -18,7 +18,7 @@ from measuring.flink_build import FlinkBuild
 
 from headrace.core.errors import ExternalError
 from headrace.yarn.client import APPLICATION_TYPE, open_yarn_client
-from headrace.yarn.java import find_hadoop_client
+from headrace.yarn.jvm import find_hadoop_client
 from yarn_starts.polling import WAIT_S, wait_until
 
 ANSWER_S = 10.0

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from headrace.core.errors import ExternalError
+from headrace.kubernetes.connection import ConflictError, ForbiddenError, NotFoundError
 from headrace.kubernetes.documents import Collection, Document, Json, metadata_of, value_at
-from headrace.kubernetes.refusals import ConflictError, ForbiddenError, NotFoundError
 from headrace.leadership.elector import Elected, InDoubt, Lost
 from headrace.leadership.kubernetes_election import KubernetesElector, KubernetesLocator, LeaseAddress
 from headrace.leadership.lease_record import LEADER, OWNER_VARIABLE, LeaseRecord, OwnerOfLease, new_lease

@@ -15,14 +15,14 @@ import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
+from headrace.local.engine import job
 from headrace.local.engine.rows_run import resized
 from headrace.operators.window import state as window_state
 from headrace.spec.pipeline import Pipeline
 from headrace.spec.reading.read import pipeline_from_dict
-from headrace.state import runs, table
+from headrace.state import restoring, runs, table
 from headrace.state.place import Budget, StatePlace, StateTerms
-from headrace.testing.pipeline import run_pipeline
-from headrace.worker.slot import slice as slot_slice
+from headrace.testing import run_pipeline
 from headrace.worker.state.local_files import LocalFiles
 from headrace.worker.state.opened_place import BackgroundMerges
 from headrace_connectors.memory import Feed, open_collected, open_feed
@@ -137,11 +137,12 @@ def kept_in(backend: str, folder: Path) -> Iterator[None]:
 
     with pytest.MonkeyPatch.context() as patched:
         if backend == "disk":
-            patched.setattr(slot_slice, "opened_place", all_in_files)
-            patched.setattr(table, "MOVED_BYTES_MIN", 0)
+            patched.setattr(job, "opened_place", all_in_files)
+            patched.setattr(runs, "MOVED_BYTES_MIN", 0)
             patched.setattr(table, "ROWS_RECENT_MAX", 5)
+            patched.setattr(restoring, "GATHERED_ROWS_MAX", 3)
             patched.setattr(runs, "_SAMPLED_ROWS", 1)
-            for module in (table, runs, window_state):
+            for module in (runs, window_state):
                 patched.setattr(module, "PART_ROWS_MAX", 3)
         yield
 

@@ -47,8 +47,8 @@ def _check_find(state: State, *, unique: bool) -> int:
     matches = expected_matches(state)
     if unique:
         first = [places[0] if places else (-1, 0) for places in matches]
-        _same("find", first, places_of(*find(state.runs, state.asked_words, state.asked)))
-    asked_row, run, row = find_all(state.runs, state.asked_words, state.asked)
+        _same("find", first, places_of(*find(state.runs, state.asked_keys)))
+    asked_row, run, row = find_all(state.runs, state.asked_keys)
     expected = [(number, *place) for number, places in enumerate(matches) for place in places]
     _same("find_all", expected, list(zip(asked_row.tolist(), run.tolist(), row.tolist(), strict=True)))
     return len(expected)

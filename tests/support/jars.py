@@ -10,7 +10,7 @@ from pathlib import Path
 
 from headrace_dev.broker import BrokerConfig, EmbeddedBroker
 from headrace_dev.broker.broker import archive_path
-from headrace_dev.broker.jars import ensure_jars, jars_folder
+from headrace_dev.broker.ivy import ensure_jars, jars_folder
 from headrace_dev.broker.java import Java, find_java
 from support.hadoop import jars as hadoop_jars
 

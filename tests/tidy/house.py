@@ -294,6 +294,8 @@ def main() -> None:
             lines += [f"  {here} <-> {there}", *(f"    {way}" for way in ways)]
         lines += ["", "class tests:", *(f"  {place}" for place in config_tests())]
         lines += ["", "largest classes:", *(f"  {size} {name}" for size, name in largest_classes()[:10])]
+        most = sorted(((lines_of(module)[1], name) for name, module in modules().items()), reverse=True)
+        lines += ["", "most import lines:", *(f"  {imports} {name}" for imports, name in most[:20])]
     sys.stdout.write("\n".join(lines) + "\n")
 
 

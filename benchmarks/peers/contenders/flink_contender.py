@@ -1,6 +1,7 @@
 """Flink with expert tuning, in one JVM that is warmed up before it is measured.
 
-DataStream API, state on the heap, exactly once, a checkpoint a second, a pull parser, objects reused.
+DataStream API, state on the heap or in RocksDB with incremental checkpoints, exactly once, a checkpoint a second, a
+pull parser, objects reused.
 """
 
 from __future__ import annotations
@@ -51,7 +52,8 @@ class Flink:
             "-cp",
             self.build.classpath,
         ]
-        return [*java, "peers.JobServer", bout.job.work, bout.brokers, str(checkpoints)]
+        state = "heap" if bout.job.state_mb is None else str(bout.job.state_mb)
+        return [*java, "peers.JobServer", bout.job.work, bout.brokers, str(checkpoints), state]
 
 
 def _measured(tree: ProcessTree, bout: Bout, sink: str, rows: int) -> Phase:

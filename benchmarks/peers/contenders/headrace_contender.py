@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from peers.contenders.contender import Bout, child_environment, partition_end
 from peers.jobs import PARTITIONS
@@ -15,11 +15,14 @@ from peers.process_tree import whole_run
 
 @dataclass(frozen=True, slots=True)
 class Headrace:
-    """The Headrace of this interpreter, with its default settings."""
+    """The Headrace of this interpreter, with its default settings. in_memory: with all state in memory, too."""
 
     name: str = "Headrace"
+    in_memory: bool = False
 
     def run(self, bout: Bout) -> Measured:
+        if self.in_memory:
+            bout = replace(bout, job=replace(bout.job, state_mb=None))
         small = _run(bout, "small", bout.small_output, rows=bout.job.small_rows)
         large = _run(bout, "large", bout.large_output, rows=bout.job.rows)
         return Measured(small=small, large=large, fresh=large)

@@ -14,10 +14,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from headrace.core.errors import ExternalError
-from headrace.kubernetes.connection import Connection, open_connection
+from headrace.kubernetes.connection import Connection, ForbiddenError, NotFoundError, open_connection
 from headrace.kubernetes.documents import Collection, text_at
 from headrace.kubernetes.ownership import Claim
-from headrace.kubernetes.refusals import ForbiddenError, NotFoundError
 from headrace.leadership.kubernetes_election import LeaseAddress
 from headrace.tls.files import NamedServer
 

@@ -20,8 +20,7 @@ import httpx
 from headrace.core.errors import ExternalError, UnreachableError, UserError
 from headrace.core.network.hosts import is_loopback
 from headrace.core.retry import Backoff, Retries
-from headrace.leadership.elector import Locator
-from headrace.leadership.leader import LEADER_HEADER
+from headrace.leadership.elector import LEADER_HEADER, Locator
 from headrace.tls.checks import is_plain_answer, speaks_tls
 from headrace.tls.contexts import client_context
 from headrace.tls.files import CA_VARIABLE, NamedServer

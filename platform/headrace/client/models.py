@@ -125,6 +125,24 @@ class SubtaskState(Answer):
     rows_out_per_s_attempt: float = 0.0
 
 
+class StateOfNode(Answer):
+    """One state of a node, by place.
+
+    memory_bytes, disk_bytes   in memory and local files of the slots, as of their last reports
+    storage_bytes, rows        of the files of the newest complete checkpoint; None: it has no such state
+    growth_bytes_per_hour      of memory and local files, from the last hour; None: not known yet
+    dropped                    something drops its rows: it does not grow with the keys for ever
+    """
+
+    state: str
+    memory_bytes: int = 0
+    disk_bytes: int = 0
+    storage_bytes: int | None = None
+    rows: int | None = None
+    growth_bytes_per_hour: int | None = None
+    dropped: bool = True
+
+
 class NodeStatus(Answer):
     """A node, summed up over its subtasks. Rows are counted over the job's life; rows that were processed again after a
     failure count once.
@@ -141,6 +159,7 @@ class NodeStatus(Answer):
     state_bytes, state_rows   of the files of the newest complete checkpoint; None: it has no state there
     partitions     of a source: those of each subtask that are furthest behind; partitions_total: how many there are
     inputs         the nodes whose rows it receives; a coordinator of an earlier version does not report them
+    states         its states by place
     """
 
     node: str
@@ -169,6 +188,7 @@ class NodeStatus(Answer):
     partitions: tuple[PartitionState, ...] = ()
     partitions_total: int = 0
     inputs: tuple[str, ...] = ()
+    states: tuple[StateOfNode, ...] = ()
 
 
 class CompletedCheckpoint(Answer):
@@ -210,8 +230,8 @@ class DataWarningState(Answer):
     """Data of a job that looks wrong. node: whose; since: when that was seen, or, of a partition that holds time back,
     when its last row was, or, of time that stands still, when it moved last.
 
-    kind   input, null-column, times-in-1970, times-in-future, late-rows, quiet-partition, standing-time or
-           filter-passes-nothing
+    kind   input, null-column, times-in-1970, times-in-future, late-rows, quiet-partition, standing-time,
+           state-over-budget, filter-passes-nothing or growing-state
     """
 
     node: str

@@ -13,7 +13,7 @@ import secrets
 from pathlib import Path
 
 from headrace.core.errors import UserError
-from headrace.core.files.private_files import OTHERS, PRIVATE_FILE, make_private_folder
+from headrace.core.files.home_files import OTHERS, PRIVATE_FILE, make_private_folder
 
 TOKEN_VARIABLE, TOKEN_FILE_VARIABLE = "HEADRACE_TOKEN", "HEADRACE_TOKEN_FILE"
 _TOKEN_BYTES = 32

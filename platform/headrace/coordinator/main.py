@@ -15,12 +15,11 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from headrace.coordinator.leading.config import CoordinatorConfig
-from headrace.coordinator.leading.resources import ResourcesConfig
+from headrace.coordinator.leading.config import CoordinatorConfig, ResourcesConfig
 from headrace.coordinator.provisioning.config import ProvisioningConfig
 from headrace.coordinator.store.shared_ledger import shared_ledger
 from headrace.core.errors import ExternalError, UserError
-from headrace.core.files.private_files import make_private_folder
+from headrace.core.files.home_files import make_private_folder
 from headrace.core.network.hosts import LOOPBACK
 from headrace.resources.driver import ResourceTarget
 from headrace.tls.checks import checked_files

@@ -101,3 +101,9 @@ class Address:
 
 FileForm = Annotated[dict[str, Any], Field(repr=False)]
 """A pipeline as plain data, with secrets: a field of messages and documents hidden from `repr`."""
+
+
+class FileModel(Config):
+    """A frozen model that Python code builds by field name and `read_model` reads by file key only."""
+
+    model_config = ConfigDict(validate_by_name=True, validate_by_alias=True)

@@ -1,8 +1,9 @@
-"""The types of polars as types of a pipeline; `core.types.polars_type` is the other direction."""
+"""The types of polars as types of a pipeline; `core.types.polars_type` is the other direction. Integers of 128 bits in
+Arrow and Parquet."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 
 import polars as pl
 
@@ -35,3 +36,24 @@ def type_of(dtype: pl.DataType) -> DataType | None:
             return Struct(known) if known and len(known) == len(fields) else None
         case _:
             return next((ours for fits, ours in _PLAIN if fits(dtype)), None)
+
+
+# ---- integers of 128 bits --------------------------------------------------------------------------------------------
+
+INT128_IN_ARROW = pl.Decimal(38, 0)
+"""Arrow and Parquet have no integers of 128 bits: they are decimals of scale 0, of the same bits."""
+
+
+def int128_columns(schema: Mapping[str, pl.DataType]) -> list[str]:
+    """The names of the columns with integers of 128 bits."""
+    return [name for name, dtype in schema.items() if dtype == pl.Int128]
+
+
+def without_int128(frame: pl.DataFrame) -> pl.DataFrame:
+    """The same rows, for Arrow and Parquet."""
+    return frame.with_columns(pl.col(int128_columns(frame.schema)).cast(INT128_IN_ARROW))
+
+
+def with_int128(frame: pl.DataFrame, names: Iterable[str]) -> pl.DataFrame:
+    """The rows of `without_int128` again. names: of the columns that it has changed. Copies nothing."""
+    return frame.with_columns(pl.col(name).to_physical() for name in names)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TypeVar
 
+from headrace.core.config import FileModel
 from headrace.core.errors import Problem, UserError
 from headrace.spec.findings import FindingsError
-from headrace.spec.model import FileModel
 from headrace.spec.wording import read_model
 
 BYTES_MAX = 1 << 20

@@ -18,6 +18,7 @@ class PlanFacts:
     parallelism        node -> subtasks
     timed              sources with event time; idle: those of them whose partitions may be idle
     drift              source -> `max_drift` in ms, if it has one
+    meetings           for each step that waits for time, the sources of its rows
     commit_within_ms   how long prepared output may wait for its commit before its transaction expires; None: forever
     definitions        step -> what it computes from its state
     """
@@ -31,6 +32,7 @@ class PlanFacts:
     timed: frozenset[str] = frozenset()
     idle: frozenset[str] = frozenset()
     drift: Mapping[str, int] = field(default_factory=dict)
+    meetings: tuple[tuple[str, ...], ...] = ()
     commit_within_ms: int | None = None
     definitions: Mapping[str, StepDefinition] = field(default_factory=dict)
 

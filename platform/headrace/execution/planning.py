@@ -111,6 +111,7 @@ def plan_facts(plan: PhysicalPlan) -> PlanFacts:
             for name, (_, spec) in sources.items()
             if spec.time is not None and spec.time.max_drift_ms is not None
         },
+        meetings=tuple(plan.windowed().values()),
         commit_within_ms=min(
             (within for _, sink in plan_sinks(plan) if (within := sink.config.commit_within_ms) is not None),
             default=None,

@@ -66,8 +66,20 @@ def buffer_frame(
         pa.Array.from_buffers(column.arrow, rows, held)
         for column, held in zip(columns, map(list, buffers), strict=True)
     ]
-    frame = pl.DataFrame(pa.RecordBatch.from_arrays(arrays, names=[column.name for column in columns]))
+    taken = list(zip(columns, arrays, strict=True))
+    # What polars takes over together is freed together, and gathered rows go on referring to texts: so each column of
+    # texts is taken over alone, or it would keep all other columns of rows that nobody has any more.
+    together = [(column, array) for column, array in taken if not column.is_text] or taken[:1]
+    frame = _taken(together)
+    for place, (column, array) in enumerate(taken):
+        if column.name not in frame.columns:
+            frame.insert_column(place, _taken([(column, array)]).to_series())
     for place, column in enumerate(columns):
         if column.is_whole128:
             frame.replace_column(place, frame.to_series(place).to_physical())
     return frame
+
+
+def _taken(columns: Sequence[tuple[BufferColumn, pa.Array]]) -> pl.DataFrame:
+    names = [column.name for column, _ in columns]
+    return pl.DataFrame(pa.RecordBatch.from_arrays([array for _, array in columns], names=names))

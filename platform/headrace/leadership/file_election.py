@@ -26,11 +26,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 from headrace.core.errors import ExternalError
-from headrace.core.files.private_files import PRIVATE_FILE, make_private_folder
-from headrace.core.files.replaced_file import replace_file
+from headrace.core.files.home_files import PRIVATE_FILE, make_private_folder, replace_file
 from headrace.leadership.candidacy.candidacy import LeaseWatch
-from headrace.leadership.elector import Elected, ElectorEvent, InDoubt, Lost, not_elected
-from headrace.leadership.leader import Leader
+from headrace.leadership.elector import Elected, ElectorEvent, InDoubt, Leader, Lost, not_elected
 
 LOG = logging.getLogger("headrace.leadership")
 LOCK, LEADER = "leader.lock", "leader.json"

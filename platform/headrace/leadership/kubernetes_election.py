@@ -32,19 +32,19 @@ from datetime import UTC, datetime
 from enum import Enum, auto
 
 from headrace.core.errors import ExternalError, HeadraceError, UserError
-from headrace.kubernetes.connection import Connection, open_connection
-from headrace.kubernetes.documents import Collection, Document, Json
-from headrace.kubernetes.ownership import MANAGED_BY, MANAGER, labelled
-from headrace.kubernetes.refusals import (
+from headrace.kubernetes.connection import (
     AlreadyExistsError,
     ConflictError,
+    Connection,
     ForbiddenError,
     NotFoundError,
     UnauthorizedError,
+    open_connection,
 )
+from headrace.kubernetes.documents import Collection, Document, Json
+from headrace.kubernetes.ownership import MANAGED_BY, MANAGER, labelled
 from headrace.leadership.candidacy.candidacy import LeaseWatch
-from headrace.leadership.elector import Elected, ElectorEvent, InDoubt, Lost, not_elected
-from headrace.leadership.leader import Leader
+from headrace.leadership.elector import Elected, ElectorEvent, InDoubt, Leader, Lost, not_elected
 from headrace.leadership.lease_record import API, PLURAL, LeaseRecord, OwnerOfLease, new_lease, other_owner_of_lease
 
 LOG = logging.getLogger("headrace.leadership")

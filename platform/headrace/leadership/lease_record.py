@@ -23,7 +23,7 @@ from headrace.core.errors import ExternalError, UserError
 from headrace.kubernetes.connection import Connection
 from headrace.kubernetes.documents import Collection, Document, Json, metadata_of, number_at, text_at, value_at
 from headrace.kubernetes.ownership import MANAGED_BY, MANAGER, is_ours, owner_of
-from headrace.leadership.leader import Leader
+from headrace.leadership.elector import Leader
 
 API, PLURAL, KIND = "coordination.k8s.io/v1", "leases", "Lease"
 LEADER = "headrace/leader"

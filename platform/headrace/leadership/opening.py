@@ -20,8 +20,7 @@ from urllib.parse import unquote, urlsplit
 
 from headrace.core.config import parse_duration_ms
 from headrace.core.errors import ExternalError, UserError
-from headrace.leadership.elector import Elector, Locator
-from headrace.leadership.leader import Leader
+from headrace.leadership.elector import Elector, Leader, Locator
 
 LEASE_VARIABLE = "HEADRACE_LEADER_LEASE"
 _LEASE_MS, _LEASE_MS_MIN = 10_000, 1_000

@@ -15,7 +15,7 @@ import time
 from headrace.checkpoint.stores.opening import open_store
 from headrace.checkpoint.stores.store import ObjectNotFoundError, ObjectStore
 from headrace.core.errors import ExternalError
-from headrace.leadership.leader import Leader
+from headrace.leadership.elector import Leader
 
 SCHEME = "ledger+"
 FOLDER = "leaders/"

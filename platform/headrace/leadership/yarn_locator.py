@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from headrace.core.errors import ExternalError, UserError
-from headrace.leadership.leader import Leader
+from headrace.leadership.elector import Leader
 
 if TYPE_CHECKING:
     from headrace.yarn.client import YarnClient

@@ -24,8 +24,7 @@ from enum import Enum, auto
 from typing import TYPE_CHECKING
 
 from headrace.core.errors import ExternalError, UserError
-from headrace.leadership.elector import Elected, ElectorEvent, InDoubt, Lost, not_elected
-from headrace.leadership.leader import Leader
+from headrace.leadership.elector import Elected, ElectorEvent, InDoubt, Leader, Lost, not_elected
 from headrace.leadership.zookeeper_client import ZooKeeperAddress, unreachable, zookeeper_client
 
 if TYPE_CHECKING:

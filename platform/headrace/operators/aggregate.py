@@ -17,7 +17,7 @@ from headrace.expr.compiled import CompiledAggregate, all_calls
 from headrace.expr.compiler import compile_aggregates
 from headrace.operators.aggregation.combining import Combiner
 from headrace.operators.operator import LATE, Collector, InputNeeds, OnError, Operator, OperatorConfig
-from headrace.operators.window.definitions import WINDOW_COLUMNS, Window, window_of, window_words
+from headrace.operators.window.definitions import WINDOW_COLUMNS, Tumbling, Window, window_of, window_words
 
 if TYPE_CHECKING:
     from headrace.operators.aggregation.results import StepShape
@@ -122,11 +122,35 @@ class AggregateConfig(OperatorConfig):
         latest = LATEST if self.window is None else None
         layout = Layout(self.compiled(), self.key_fields, self.order, latest=latest)
         main, window = (GROUPS, NO_WINDOW) if self.window is None else (WINDOWS, self.window.definition())
+        per = (*(("key",) if keys else ()), *self._spans())
+        dropped = self._dropped()
+        values = ((each.state, (*per, "value")) for each in layout.values)
         return (
-            StateShape(main, StateKind.KEYED, keys, layout.lanes),
-            *(StateShape(values.state, StateKind.KEYED, keys) for values in layout.values),
-            StateShape(TIME, StateKind.UNION, window=window),
+            StateShape(main, StateKind.KEYED, keys, layout.lanes, per=per, dropped=dropped),
+            *(StateShape(name, StateKind.KEYED, keys, per=each, dropped=dropped) for name, each in values),
+            StateShape(TIME, StateKind.UNION, window=window, per=("subtask",)),
         )
+
+    def waits(self) -> str:
+        """The end of each window."""
+        if self.window is None:
+            return ""
+        late = (
+            f"; rows up to {duration_text(self.allowed_lateness_ms)} late change it" if self.allowed_lateness_ms else ""
+        )
+        return f"for time: a window leaves when the watermark passes its end{late}"
+
+    def _spans(self) -> tuple[str, ...]:
+        if self.window is None:
+            return ()
+        return ("window",) if isinstance(self.window, Tumbling) else ("pane of time",)
+
+    def _dropped(self) -> str:
+        if self.window is None:
+            return ""
+        end = "its window's end" if isinstance(self.window, Tumbling) else "the end of its last window"
+        late = f" + {duration_text(self.allowed_lateness_ms)}" if self.allowed_lateness_ms else ""
+        return f"when the watermark passes {end}{late}"
 
     def given_state(self) -> GivenState:
         """A converter of supplied rows to its state."""

@@ -216,6 +216,10 @@ class OperatorConfig:
         """The states that it keeps, the main one first."""
         return ()
 
+    def waits(self) -> str:
+        """What its results wait for, as text; empty: for nothing."""
+        return ""
+
     def given_state(self) -> GivenState | None:
         """A converter of supplied rows to its state; None: it takes none."""
         return None

@@ -27,6 +27,8 @@ class StateShape:
     keys    columns of the key, in order, with their polars types as text
     lanes   ids of its lanes; empty: the state has none
     window  the window definition as text (`definitions`); only for the state `time`
+    per     what a row stands for, as words: ("key", "value"); empty: the state has one row
+    dropped    when its rows are dropped; empty: never
     """
 
     name: str
@@ -34,6 +36,13 @@ class StateShape:
     keys: tuple[tuple[str, str], ...] = ()
     lanes: frozenset[str] = frozenset()
     window: str | None = None
+    per: tuple[str, ...] = ()
+    dropped: str = ""
+
+    @property
+    def grows(self) -> bool:
+        """Whether its rows become more with the data, and nothing drops them."""
+        return self.kind is StateKind.KEYED and bool(self.per) and not self.dropped
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,17 +7,18 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import fields, is_dataclass
 from enum import Enum
 from typing import Any
 
 from pydantic import BaseModel
 
-from headrace.core.config import Config, duration_text
+from headrace.core.config import Config, duration_text, size_text
 from headrace.core.types import Schema
 from headrace.operators.chain import MAIN
 from headrace.operators.operator import OnError
+from headrace.operators.state_shape import StateShape
 from headrace.operators.window.definitions import Cumulate, Sliding, Tumbling
 from headrace.plan.logical import LogicalPlan
 from headrace.plan.nodes import LogicalNode
@@ -36,6 +37,7 @@ from headrace.plan.stream import Stream
 from headrace.spec.columns import schema_dict
 from headrace.spec.masking import masked_config
 from headrace.state.place import MEMORY, StateTerms
+from headrace.state.snapshot import StateKind
 
 # ---- canonical form --------------------------------------------------------------------------------------------------
 
@@ -79,9 +81,11 @@ def plan_dict(plan: PhysicalPlan) -> dict[str, Any]:
 
 def _state(terms: StateTerms) -> dict[str, Any]:
     """The place of the state; nothing where the pipeline says nothing, so that its hash stays the same."""
-    if terms == MEMORY:
-        return {}
-    return {"state": {"backend": terms.backend, "memory_bytes": terms.memory_bytes, "dir": terms.folder}}
+    return {} if terms == MEMORY else {"state": _terms(terms)}
+
+
+def _terms(terms: StateTerms) -> dict[str, Any]:
+    return {"backend": terms.backend, "memory_bytes": terms.memory_bytes, "dir": terms.folder}
 
 
 def _task_node(node: TaskNode) -> dict[str, Any]:
@@ -178,12 +182,13 @@ def explain_dict(logical: LogicalPlan, physical: PhysicalPlan) -> dict[str, Any]
     return {
         "pipeline": logical.pipeline,
         "replayable": logical.replayable,
-        "nodes": [_node_dict(node, read) for node in logical.nodes],
+        "state": _terms(physical.state),
+        "nodes": [_node_dict(node, read, physical.state) for node in logical.nodes],
         "physical": plan_dict(physical),
     }
 
 
-def _node_dict(node: LogicalNode, read: set[tuple[str, str]]) -> dict[str, Any]:
+def _node_dict(node: LogicalNode, read: set[tuple[str, str]], terms: StateTerms) -> dict[str, Any]:
     main = node.outputs.get(MAIN)
     shown: dict[str, Any] = {
         "name": node.name,
@@ -203,9 +208,27 @@ def _node_dict(node: LogicalNode, read: set[tuple[str, str]]) -> dict[str, Any]:
     }
     if isinstance(node.spec, SourceSpec):
         shown["time"] = time_text(node.spec.time)
+    if isinstance(node.spec, StepSpec):
+        shown["waits"] = node.spec.config.waits() or None
+        shown["state"] = [
+            {
+                "name": each.name,
+                "backend": terms.backend,
+                "keys": [name for name, _ in each.keys],
+                "row_per": list(each.per),
+                "dropped": each.dropped or None,
+                "grows": each.grows,
+            }
+            for each in _kept(node.spec)
+        ]
     if isinstance(node.spec, SinkSpec):
         shown["implicit"] = node.spec.implicit
     return shown
+
+
+def _kept(step: StepSpec) -> list[StateShape]:
+    """The states with rows of the data, without those that hold the step's time."""
+    return [each for each in step.config.states() if each.kind is StateKind.KEYED]
 
 
 def _kind(node: LogicalNode) -> str:
@@ -253,6 +276,8 @@ def explain_lines(logical: LogicalPlan, physical: PhysicalPlan) -> Iterator[str]
         f"{_count(subtasks, 'subtask')}; "
         f"{'replayable' if logical.replayable else 'not replayable'}"
     )
+    if any(_kept(node.spec) for node in logical.nodes if isinstance(node.spec, StepSpec)):
+        yield f"  state        {_place_text(physical.state)}"
     read = {each.reference for node in logical.nodes for each in node.inputs}
     for node in logical.nodes:
         yield ""
@@ -291,6 +316,8 @@ def _node_lines(
         if name != MAIN:
             fate = "" if (node.name, name) in read else " (nobody reads it)"
             yield f"  {node.name + '.' + name:<12} {_stream_text(stream)}{fate}"
+    if isinstance(node.spec, StepSpec):
+        yield from _state_lines(node, node.spec, physical.state)
     yield f"  parallelism  {node.parallelism}"
     for reason in node.not_replayable:
         yield f"  not replayable: {reason}"
@@ -305,6 +332,33 @@ def _input_lines(node: LogicalNode, logical: LogicalPlan, physical: PhysicalPlan
         kind = logical.node(edge.source).outputs[edge.output].kind
         label = "" if edge.input else "inputs"
         yield f"  {label:<12} {edge.input} {_reference(edge.source, edge.output)}: {kind}, {edge.partitioning}"
+
+
+def _place_text(terms: StateTerms) -> str:
+    """Where the state of a slot lies: `disk: 64MiB of each slot in memory, more in local files`."""
+    size = None if terms.memory_bytes is None else size_text(terms.memory_bytes)
+    if terms.backend == "memory":
+        return "memory, without a bound" if size is None else f"memory: {size} a slot; more fails the job"
+    held = f"{size} a slot" if size else "a quarter of the memory, at least 256MiB a slot,"
+    folder = "" if terms.folder is None else f" in {terms.folder}"
+    return f"disk: {held} in memory, more in local files{folder}"
+
+
+def _state_lines(node: LogicalNode, step: StepSpec, terms: StateTerms) -> Iterator[str]:
+    """What its results wait for; each state with its place, its rows, and what drops them."""
+    if waits := step.config.waits():
+        yield f"  waits        {waits}"
+    inputs = ", ".join(_reference(*each.reference) for each in node.inputs)
+    for number, state in enumerate(_kept(step)):
+        rows = f"1 row a {_and(state.per)}" if state.per else "1 row"
+        grows = f"; grows with the {_and(f'{each}s' for each in state.per)} of {inputs}" if state.grows else ""
+        label = "" if number else "state"
+        yield f"  {label:<12} {state.name} ({terms.backend}): {rows}; dropped: {state.dropped or 'never'}{grows}"
+
+
+def _and(words: Iterable[str]) -> str:
+    *most, last = words
+    return f"{', '.join(most)} and {last}" if most else last
 
 
 def _stream_text(stream: Stream) -> str:

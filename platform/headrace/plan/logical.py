@@ -12,9 +12,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
 from headrace.core.errors import Problem
+from headrace.plan.ends import dead_letter_sinks, plan_sink, plan_source
 from headrace.plan.needs import settle_needs
-from headrace.plan.node_planners.sinks import dead_letter_sinks, plan_sink
-from headrace.plan.node_planners.sources import plan_source
 from headrace.plan.nodes import LogicalNode, reference
 from headrace.plan.partitioning import Forward
 from headrace.plan.problems import Locator, Problems, UnknownInputError

@@ -182,6 +182,26 @@ class PhysicalPlan:
         """The task with this name."""
         return next(task for task in self.tasks if task.name == name)
 
+    def windowed(self) -> dict[str, tuple[str, ...]]:
+        """Step that waits for event time -> the sources from which its rows come."""
+        steps = (node for task in self.tasks for node in task.nodes if isinstance(node, StepSpec))
+        return {step.node: self._sources_of(step.node) for step in steps if step.config.windowed}
+
+    def _sources_of(self, node: str) -> tuple[str, ...]:
+        senders: dict[str, set[str]] = {}
+        for task in self.tasks:
+            for edge in task.edges:
+                senders.setdefault(edge.target, set()).add(edge.source)
+        for between in self.edges:
+            senders.setdefault(between.to_task, set()).add(between.source)
+        seen, left = {node}, [node]
+        while left:
+            for sender in senders.get(left.pop(), set()) - seen:
+                seen.add(sender)
+                left.append(sender)
+        every = [spec for task in self.tasks for spec in task.nodes]
+        return tuple(spec.node for spec in every if isinstance(spec, SourceSpec) and spec.node in seen)
+
     @property
     def definitions(self) -> Mapping[str, StepDefinition]:
         """Step -> what it computes from its state, for steps whose state has other columns than their output."""

@@ -20,12 +20,11 @@ from pathlib import Path
 from typing import NoReturn
 
 from headrace.core.errors import ExternalError
-from headrace.core.files.private_files import PRIVATE_FILE
+from headrace.core.files.home_files import PRIVATE_FILE
 from headrace.processes.forking import StartMethod, double_fork, has_one_thread, start_method, variables_at_start
 from headrace.processes.installation import import_path
 from headrace.processes.order import ProcessOrder
-from headrace.processes.template.child_reset import reset
-from headrace.processes.template.process import PROGRAM_FAILED
+from headrace.processes.template.process import PROGRAM_FAILED, reset
 
 _READY = b"\x01"
 

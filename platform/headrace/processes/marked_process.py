@@ -14,7 +14,7 @@ import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from headrace.core.files.private_files import private_opener
+from headrace.core.files.home_files import private_opener
 from headrace.processes.detached import ModuleCommand, Surroundings, can_fork_off, fork_off
 
 _LOOK_SECONDS = 0.02

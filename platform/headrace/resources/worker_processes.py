@@ -18,8 +18,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from headrace.core.errors import ExternalError, HeadraceError
-from headrace.core.files.private_files import PRIVATE_FILE, make_private_folder
-from headrace.core.files.replaced_file import replace_file
+from headrace.core.files.home_files import PRIVATE_FILE, make_private_folder, replace_file
 from headrace.core.settings import Home
 from headrace.processes.detached import ModuleCommand, Surroundings
 from headrace.processes.marked_process import MarkedProcess, start_module

@@ -15,72 +15,61 @@ from google.protobuf.message import DecodeError, Message
 
 from headrace.core.errors import ExternalError
 from headrace.rpc import messages
-from headrace.rpc.messages import (
-    CancelSlot,
-    Deploy,
-    FinishSlot,
-    FromSlot,
-    FromWorker,
-    SlotCommand,
-    SlotInfo,
-    ToSlot,
-    ToWorker,
-)
 from headrace.rpc.v1 import messages_pb2
 
 _Proto = TypeVar("_Proto", bound=Message)
 
 
-def from_worker_proto(message: FromWorker) -> messages_pb2.FromWorker:
+def from_worker_proto(message: messages.FromWorker) -> messages_pb2.FromWorker:
     """As protobuf."""
     return _union(message, messages_pb2.FromWorker())
 
 
-def from_worker(proto: messages_pb2.FromWorker) -> FromWorker:
+def from_worker(proto: messages_pb2.FromWorker) -> messages.FromWorker:
     """From protobuf. Raises ExternalError for a kind that this version does not know."""
-    return cast("FromWorker", _member(proto))
+    return cast("messages.FromWorker", _member(proto))
 
 
-def to_worker_proto(message: ToWorker) -> messages_pb2.ToWorker:
+def to_worker_proto(message: messages.ToWorker) -> messages_pb2.ToWorker:
     """As protobuf."""
     return _union(message, messages_pb2.ToWorker())
 
 
-def to_worker(proto: messages_pb2.ToWorker) -> ToWorker:
+def to_worker(proto: messages_pb2.ToWorker) -> messages.ToWorker:
     """From protobuf. Raises ExternalError for a kind that this version does not know."""
-    return cast("ToWorker", _member(proto))
+    return cast("messages.ToWorker", _member(proto))
 
 
-def slot_info_bytes(info: SlotInfo) -> bytes:
+def slot_info_bytes(info: messages.SlotInfo) -> bytes:
     """As bytes."""
     return _written(info, messages_pb2.SlotInfo()).SerializeToString()
 
 
-def slot_info(data: bytes) -> SlotInfo:
+def slot_info(data: bytes) -> messages.SlotInfo:
     """From bytes. Raises ExternalError."""
-    return cast("SlotInfo", _read(_parsed(data, messages_pb2.SlotInfo)))
+    return cast("messages.SlotInfo", _read(_parsed(data, messages_pb2.SlotInfo)))
 
 
-def slot_command(slot: str, message: ToSlot) -> SlotCommand:
+def slot_command(slot: str, message: messages.ToSlot) -> messages.SlotCommand:
     """Encodes a message for a slot, with the facts that its worker needs without decoding it."""
     payload = _union(message, messages_pb2.ToSlot()).SerializeToString()
-    leaves = isinstance(message, CancelSlot | FinishSlot)
-    return SlotCommand(slot, payload, deploys=isinstance(message, Deploy), leaves=leaves)
+    leaves = isinstance(message, messages.CancelSlot | messages.FinishSlot)
+    return messages.SlotCommand(slot, payload, deploys=isinstance(message, messages.Deploy), leaves=leaves)
 
 
-def to_slot(payload: bytes) -> ToSlot:
+def to_slot(payload: bytes) -> messages.ToSlot:
     """Decodes a message for a slot. Raises ExternalError for a kind that this version does not know."""
-    return cast("ToSlot", _member(_parsed(payload, messages_pb2.ToSlot)))
+    return cast("messages.ToSlot", _member(_parsed(payload, messages_pb2.ToSlot)))
 
 
-def from_slot_bytes(message: FromSlot) -> bytes:
+def from_slot_bytes(message: messages.FromSlot) -> bytes:
     """Encodes a slot's message."""
     return _union(message, messages_pb2.FromSlot()).SerializeToString()
 
 
-def from_slot(payload: bytes) -> FromSlot:
+def from_slot(payload: bytes) -> messages.FromSlot:
     """Decodes a slot's message. Raises ExternalError for a kind that this version does not know."""
-    return cast("FromSlot", _member(_parsed(payload, messages_pb2.FromSlot)))
+    return cast("messages.FromSlot", _member(_parsed(payload, messages_pb2.FromSlot)))
 
 
 @cache

@@ -155,11 +155,24 @@ class TransactionFigures(Document):
     prepared: bool = False
 
 
-class StateFigures(Document):
-    """The bytes of the slot's state by place: in memory, and in local files."""
+class StateBytes(Document):
+    """Bytes of state by place: in memory, and in local files."""
 
     memory_bytes: int = 0
     disk_bytes: int = 0
+
+
+class StateFigures(StateBytes):
+    """The state of a slot. pressed: as of `SlotStatus`."""
+
+    pressed: bool = False
+
+
+class NodeStateFigures(StateBytes):
+    """One state of a node."""
+
+    node: str
+    state: str
 
 
 class SlotFigures(Document):
@@ -174,6 +187,7 @@ class SlotFigures(Document):
     late: tuple[LateFigures, ...] = ()
     windows: tuple[WindowFigures, ...] = ()
     state: StateFigures = StateFigures()
+    states: tuple[NodeStateFigures, ...] = ()
 
 
 class SubtaskBarrier(Document):

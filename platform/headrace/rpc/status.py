@@ -44,10 +44,12 @@ class SourceSubtaskStatus(Document):
 class SlotStatus(Document):
     """The status of a slot. counters: node -> counter (rows_in, rows_out, late, bad, ..) -> total since deployment.
 
-    figures: None if the report before has them, at most `FIGURES_INTERVAL_MS` ago.
+    figures: None if the report before has them, at most `FIGURES_INTERVAL_MS` ago. pressed: it holds so much more state
+    than its budget that sources should pause.
     """
 
     counters: dict[str, dict[str, int]] = Field(default_factory=dict)
     subtasks: tuple[SubtaskStatus, ...] = ()
     sources: tuple[SourceSubtaskStatus, ...] = ()
     figures: SlotFigures | None = None
+    pressed: bool = False

@@ -10,11 +10,11 @@ from pydantic import BeforeValidator, Field, PlainSerializer, SerializeAsAny, Wi
 
 from headrace.connect import registry
 from headrace.connect.format import FormatConfig
+from headrace.core.config import FileModel
 from headrace.core.errors import UserError, did_you_mean
 from headrace.operators.operator import OnError
 from headrace.spec.columns import ColumnList
 from headrace.spec.findings import Finding, FindingsError, collecting, joined, wrong
-from headrace.spec.model import FileModel
 from headrace.spec.wording import kind_of, read_model, unknown_key
 
 MAX_PARALLELISM = 32_768

@@ -15,7 +15,7 @@ from pydantic import AfterValidator, Field, SerializeAsAny, model_validator
 
 from headrace.connect.sink import SinkConfig
 from headrace.connect.source import SourceConfig
-from headrace.core.config import Config, Duration
+from headrace.core.config import Config, Duration, FileModel
 from headrace.core.ids import PIPELINE_NAME
 from headrace.operators.operator import OnError
 from headrace.spec.columns import Columns, schema_dict
@@ -32,7 +32,6 @@ from headrace.spec.fields import (
 )
 from headrace.spec.findings import wrong
 from headrace.spec.masking import masked_config
-from headrace.spec.model import FileModel
 from headrace.spec.settings import Batch, Checkpoint, ExponentialDelay, RestartField, State, restart_dict
 from headrace.spec.verbs.verb import Verb
 

@@ -7,10 +7,9 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BeforeValidator, Field, PlainSerializer, WithJsonSchema, model_validator
 
-from headrace.core.config import Duration, Size, duration_text, parse_size_bytes, size_text
+from headrace.core.config import Duration, FileModel, Size, duration_text, parse_size_bytes, size_text
 from headrace.core.errors import did_you_mean
 from headrace.spec.findings import joined, wrong
-from headrace.spec.model import FileModel
 from headrace.spec.window import NOT_IN_THIS_VERSION
 from headrace.spec.wording import kind_of, read_model
 from headrace.state.place import StateTerms

@@ -11,10 +11,9 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError, available_timezones
 
 from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer, WithJsonSchema, model_validator
 
-from headrace.core.config import Duration, duration_text
+from headrace.core.config import Duration, FileModel, duration_text
 from headrace.core.errors import did_you_mean
 from headrace.spec.findings import Finding, FindingsError, joined, wrong
-from headrace.spec.model import FileModel
 from headrace.spec.wording import file_keys, kind_of, read_model, unknown_key
 
 NOT_IN_THIS_VERSION = "not in this version"

@@ -34,6 +34,7 @@ import pyarrow.parquet as pq
 from polars.datatypes import DataTypeClass
 
 from headrace.core.errors import ExternalError, InternalError
+from headrace.core.polars_types import int128_columns, with_int128, without_int128
 from headrace.state.row_groups import ROW_GROUPS, KeyOrder, RowGroup, RowGroups, SortedRows, cuts
 from headrace.state.snapshot import Chunk
 
@@ -44,10 +45,11 @@ _ROW_GROUPS, _FOOTER = b"headrace.row_groups", b"headrace.footer"
 _NO_CHECKSUM = "xxh64:0000000000000000"
 _LENGTH_BYTES = 8
 """The end of a Parquet file: the length of its footer, and a magic number."""
-_WHOLE = pl.Decimal(38, 0)
 _CHECKSUM_SEED = 0
 FILE_BYTES_MAX = 64 << 20
-"""Bytes of the rows of a file, as they lie in memory: what is held while it is written."""
+"""Bytes of the rows of a file, as they lie in memory, where the budget does not say less."""
+_CONVERTED_ROWS_MAX = 65_536
+"""Rows of a file that are converted to Arrow at once."""
 PLAIN_ROWS_MAX = 65_536
 """Rows of one batch for other engines."""
 _PLAIN_TYPES: Mapping[str, pa.DataType] = {
@@ -89,10 +91,12 @@ def checksums(parts: Sequence[bytes]) -> list[str]:
     return [f"xxh64:{value:016x}" for value in values.to_list()]
 
 
-def write_chunks(chunks: Iterable[Chunk], order: KeyOrder | None = None) -> Iterator[StateFile]:
+def write_chunks(
+    chunks: Iterable[Chunk], order: KeyOrder | None = None, *, file_bytes_max: int = FILE_BYTES_MAX
+) -> Iterator[StateFile]:
     """Files with the row groups of each chunk, of at most `ROW_GROUP_ROWS_MAX` rows; empty chunks are omitted.
 
-    A file is written when it is asked for, and is of about `FILE_BYTES_MAX` bytes at most, or of one chunk.
+    A file is written when it is asked for, and is of about `file_bytes_max` bytes of rows at most, or of one chunk.
     order: of a keyed state; its rows are sorted.
     """
     sets: list[_FileSet] = []
@@ -101,7 +105,7 @@ def write_chunks(chunks: Iterable[Chunk], order: KeyOrder | None = None) -> Iter
             continue
         chosen = next((each for each in sets if each.takes(chunk)), None)
         if chosen is None:
-            chosen = _FileSet(pl.Schema())
+            chosen = _FileSet(file_bytes_max)
             sets.append(chosen)
         chosen.add(chunk)
     for each in sets:
@@ -112,12 +116,13 @@ def write_chunks(chunks: Iterable[Chunk], order: KeyOrder | None = None) -> Iter
 class _FileSet:
     """Chunks of one file: no column has two types."""
 
-    schema: pl.Schema
+    bytes_max: int
+    schema: pl.Schema = field(default_factory=pl.Schema)
     chunks: list[Chunk] = field(default_factory=list)
     bytes: int = 0
 
     def takes(self, chunk: Chunk) -> bool:
-        fits = self.bytes + chunk.frame.estimated_size() <= FILE_BYTES_MAX
+        fits = self.bytes + chunk.frame.estimated_size() <= self.bytes_max
         return fits and _agrees(self.schema, chunk.frame.schema)
 
     def add(self, chunk: Chunk) -> None:
@@ -234,7 +239,7 @@ def _described(file: pq.ParquetFile) -> RowGroups | None:
 
 
 def _file(schema: pl.Schema, chunks: Sequence[Chunk], order: KeyOrder | None) -> StateFile:
-    wide = [name for name, dtype in schema.items() if dtype == pl.Int128]
+    wide = int128_columns(schema)
     absent = [[name for name in schema if name not in chunk.frame.schema] for chunk in chunks]
     lacking_by_group = [
         lacking for chunk, lacking in zip(chunks, absent, strict=True) for _ in cuts(chunk.frame.height)
@@ -250,8 +255,9 @@ def _file(schema: pl.Schema, chunks: Sequence[Chunk], order: KeyOrder | None) ->
     ) as writer:
         for number, (chunk, lacking) in enumerate(zip(chunks, absent, strict=True)):
             rows = None if order is None else _in_order(chunk, order)
-            table = _table(chunk.frame if rows is None else rows.frame, schema, lacking).cast(arrow)
-            written = _written(number, table, rows, writer, out)
+            frame = chunk.frame if rows is None else rows.frame
+            pieces = (_table(piece, schema, lacking).cast(arrow) for piece in frame.iter_slices(_CONVERTED_ROWS_MAX))
+            written = _written(number, pieces, rows, writer, out)
             places[chunk.id] = range(len(groups), len(groups) + len(written))
             groups += written
         described = RowGroups(None if order is None else order.max_parallelism, tuple(groups))
@@ -270,13 +276,16 @@ def _in_order(chunk: Chunk, order: KeyOrder) -> SortedRows:
 
 
 def _written(
-    chunk: int, table: pa.Table, rows: SortedRows | None, writer: pq.ParquetWriter, out: io.BytesIO
+    chunk: int, pieces: Iterable[pa.Table], rows: SortedRows | None, writer: pq.ParquetWriter, out: io.BytesIO
 ) -> list[RowGroup]:
     """Writes a chunk as row groups."""
-    spans, offsets = cuts(table.num_rows), [out.tell()]
-    for begin, count in spans:
-        writer.write_table(table.slice(begin, count), row_group_size=count)
-        offsets.append(out.tell())
+    spans, offsets = list[tuple[int, int]](), [out.tell()]
+    for table in pieces:
+        done = sum(spans[-1]) if spans else 0
+        for begin, count in cuts(table.num_rows):
+            writer.write_table(table.slice(begin, count), row_group_size=count)
+            spans.append((done + begin, count))
+            offsets.append(out.tell())
     with out.getbuffer() as data:
         verified = checksums([bytes(data[begin:end]) for begin, end in pairwise(offsets)])
     return [
@@ -319,19 +328,14 @@ def _checksum_place(footer: bytes) -> slice:
 
 def _table(frame: pl.DataFrame, schema: pl.Schema, lacking: Sequence[str]) -> pa.Table:
     missing = [pl.lit(None, dtype=schema[name]).alias(name) for name in lacking]
-    whole = [pl.col(name).cast(_WHOLE) for name, dtype in schema.items() if dtype == pl.Int128]
-    return (
-        frame.with_columns(missing)
-        .with_columns(whole)
-        .select(schema.names())
-        .to_arrow(compat_level=pl.CompatLevel.oldest())
-    )
+    whole = without_int128(frame.with_columns(missing).select(schema.names()))
+    return whole.to_arrow(compat_level=pl.CompatLevel.oldest())
 
 
 def _frame(table: pa.Table, wide: Sequence[str], lacking: Sequence[str]) -> pl.DataFrame:
     frame = pl.from_arrow(table)
     assert isinstance(frame, pl.DataFrame), "tables become frames"
-    return frame.drop(lacking).with_columns(pl.col(name).cast(pl.Int128) for name in wide if name not in lacking)
+    return with_int128(frame.drop(lacking), (name for name in wide if name not in lacking))
 
 
 # ---- types as text ---------------------------------------------------------------------------------------------------

@@ -7,7 +7,7 @@ thread and read by all.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Generic, Literal, Protocol, TypeVar
 from weakref import ref
 
@@ -26,6 +26,9 @@ MOVED_BYTES_MIN = 65_536
 """Fewer rows stay in memory: a file takes whole pages."""
 CACHE_SHARE = 4
 """What a step keeps beside its rows, to find or add them faster, is at most this part of the budget."""
+PIECE_BYTES_MIN, PIECE_BYTES_MAX = 4 << 20, 64 << 20
+_PIECE_SHARE = 8
+"""Rows that a merge, an upload or a restore works on at once are this part of the budget, within these bounds."""
 
 
 class Living(Generic[Item]):
@@ -47,10 +50,11 @@ class Living(Generic[Item]):
 
 
 class Account:
-    """Bytes that a step holds: in memory and in local files."""
+    """Bytes that a step holds: in memory and in local files. state: the state that they are of, for figures only."""
 
-    def __init__(self, budget: Budget) -> None:
+    def __init__(self, budget: Budget, state: str = "") -> None:
         self._budget = budget
+        self.state = state
         self.memory_bytes = 0
         self.file_bytes = 0
 
@@ -66,10 +70,11 @@ class Budget:
     def __init__(self, limit_bytes: int | None = None) -> None:
         self.limit_bytes = limit_bytes
         self._accounts: Living[Account] = Living()
+        self._is_pressed = False
 
-    def account(self) -> Account:
+    def account(self, state: str = "") -> Account:
         """One more account. It counts as long as somebody has it."""
-        made = Account(self)
+        made = Account(self, state)
         self._accounts.add(made)
         return made
 
@@ -87,6 +92,21 @@ class Budget:
     def excess_bytes(self) -> int:
         """Bytes in memory above the limit; 0 without a limit."""
         return 0 if self.limit_bytes is None else max(0, self.memory_bytes - self.limit_bytes)
+
+    def is_pressed(self) -> bool:
+        """Whether the slot holds so much more than its budget that sources should pause: half of it more, although what
+        can has moved to local files, and until it is within the budget again. To be called by one thread."""
+        held, limit = self.memory_bytes, self.limit_bytes
+        self._is_pressed = limit is not None and held > (limit if self._is_pressed else limit + limit // 2)
+        return self._is_pressed
+
+    @property
+    def piece_bytes(self) -> int:
+        """The bytes of rows that a merge, an upload or a restore works on at once, about. They come on top, several
+        times: as read, as computed, as written."""
+        if self.limit_bytes is None:
+            return PIECE_BYTES_MAX
+        return min(PIECE_BYTES_MAX, max(PIECE_BYTES_MIN, self.limit_bytes // _PIECE_SHARE))
 
     def cache_bytes(self, most: int) -> int:
         """The bound of a step's cache that has at most `most` bytes."""
@@ -182,12 +202,38 @@ class StatePlace:
 
     max_parallelism   the number of key groups: rows are kept in their order
     files             where rows go beyond the budget; None: nowhere, and more than the budget fails the job
+    state             the state whose rows come to it
+    accounts          those of the step that it is given to
     """
 
     max_parallelism: int = MAX_PARALLELISM
     budget: Budget = field(default_factory=Budget)
     merges: Merges = field(default_factory=ImmediateMerges)
     files: RowFiles | None = None
+    state: str = ""
+    accounts: Living[Account] = field(default_factory=Living)
+
+    def of_step(self) -> StatePlace:
+        """The same place, with the accounts of one step of one subtask."""
+        return replace(self, accounts=Living())
+
+    def of_state(self, state: str) -> StatePlace:
+        """The same place, for one state of its step."""
+        return replace(self, state=state)
+
+    def account(self) -> Account:
+        """One more account, of the place's state."""
+        made = self.budget.account(self.state)
+        self.accounts.add(made)
+        return made
+
+    def by_state(self) -> dict[str, tuple[int, int]]:
+        """State -> its bytes in memory, and in local files. Any thread asks."""
+        found: dict[str, tuple[int, int]] = {}
+        for each in self.accounts.all():
+            memory, files = found.get(each.state, (0, 0))
+            found[each.state] = (memory + each.memory_bytes, files + each.file_bytes)
+        return found
 
     def release_pages(self) -> None:
         """Keeps the pages of local files that count for this process to those touched since the last call."""

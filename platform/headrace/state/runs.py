@@ -3,32 +3,35 @@
 A run is a set of parts of bounded size. A part lies in memory or in a local file, and its number means the same rows
 wherever they lie. The parts of a run may overlap: a key's rows may lie in several.
 
-A part is searched by the kernel (`kernels.state`). Without kernels, and for key types that the kernel does not know, it
-is searched by a join: the same rows, found more slowly.
+`search` finds rows in parts, `merging` merges them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
 import polars as pl
 
 from headrace.kernels.state import runs as kernel
-from headrace.state.place import RowFile, RowFiles
+from headrace.state.combine import TableConfig
+from headrace.state.merging import Reduce, merged_rows
+from headrace.state.place import MOVED_BYTES_MIN, Merging, RowFile, RowFiles
 from headrace.state.row_groups import KeyOrder, SortedRows
 from headrace.state.snapshot import Chunk, StoredRows
 
 PART_ROWS_MAX = 1 << 18
-"""Rows of a part that a merge makes: what a merge holds in memory at once."""
+"""Rows of a part that a merge makes, unless they are large."""
 _SAMPLED_ROWS = 256
 """One row of so many is looked at to divide a merge into pieces."""
+VERSION = "__version"
+"""Column of chunks where it matters which rows were written later."""
 _PLACE = "__place"
 
-Merge = Callable[[Sequence[pl.DataFrame]], pl.DataFrame]
-"""Merges frames, which may differ in columns, to one with a row per key."""
+Bucket = int | None
+"""None: the table has none."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,9 +39,10 @@ class Part:
     """Rows of a run.
 
     number   unique within the table
-    sorted   the rows in order, with their places; None: the table has no keys
+    sorted   the rows in order, with their places; None: the table has no keys, or the rows are recent ones
     file     the local file that the rows are in; None: they are in memory
     origin   as of `Chunk`
+    version  where it matters which rows were written later: that of a key's later rows is greater
     """
 
     number: int
@@ -46,6 +50,8 @@ class Part:
     sorted: SortedRows | None = None
     file: RowFile | None = None
     origin: StoredRows | None = None
+    version: int | None = None
+    _spans: dict[str, tuple[int, int] | None] = field(default_factory=dict, repr=False)
 
     @cached_property
     def columns(self) -> kernel.RunColumns | None:
@@ -56,23 +62,56 @@ class Part:
         return kernel.RunColumns(self.frame, rows.order.keys, rows.places)
 
     @cached_property
+    def names(self) -> tuple[str, ...]:
+        """The names of its columns."""
+        return tuple(self.frame.columns)
+
+    @cached_property
     def memory_bytes(self) -> int:
-        """Its bytes in memory, but for what the kernel adds to search it: half a byte a row."""
+        """Its bytes in memory, but for what the kernel adds to search it: one to two bytes a row."""
         if self.file is not None:
             return 0
         return int(self.frame.estimated_size()) + (0 if self.sorted is None else self.sorted.places.nbytes)
 
+    def span(self, name: str) -> tuple[int, int] | None:
+        """The least and the greatest value of a column; None: it has other values than integers, or NULL."""
+        if name not in self._spans:
+            column = self.frame.get_column(name) if name in self.names else pl.Series(name, [None])
+            is_known = column.dtype.is_integer() and len(column) > 0 and not column.null_count()
+            self._spans[name] = (_whole(column.min()), _whole(column.max())) if is_known else None
+        return self._spans[name]
+
     def filtered(self, number: int, mask: pl.Series) -> Part:
         """The rows for which `mask` is true, in memory."""
         frame = self.frame.filter(mask)
-        if self.sorted is None:
-            return Part(number, frame)
-        return Part(number, frame, SortedRows(self.sorted.order, frame, self.sorted.places[mask.to_numpy()]))
+        rows = self.sorted
+        if rows is not None:
+            rows = SortedRows(rows.order, frame, rows.places[mask.to_numpy()])
+        return Part(number, frame, rows, version=self.version)
+
+    def without(self, name: str) -> Part:
+        """The same rows without a column."""
+        if name not in self.names:
+            return self
+        frame = self.frame.drop(name)
+        rows = None if self.sorted is None else SortedRows(self.sorted.order, frame, self.sorted.places)
+        return Part(self.number, frame, rows, version=self.version)
+
+    @property
+    def bytes(self) -> int:
+        """Its bytes, wherever they lie."""
+        return self.memory_bytes + self.file_bytes
 
     @property
     def chunk(self) -> Chunk:
-        """The part as a snapshot holds it."""
-        return Chunk(self.number, self.frame, self.sorted, self.origin)
+        """The part as a snapshot holds it: with its version."""
+        if self.version is None:
+            return Chunk(self.number, self.frame, self.sorted, self.origin)
+        # a literal takes no memory
+        frame = self.frame.with_columns(pl.lit(self.version, pl.Int64).alias(VERSION))
+        rows = self.sorted
+        placed = None if rows is None else SortedRows(rows.order, frame, rows.places)
+        return Chunk(self.number, frame, placed, self.origin)
 
     @property
     def file_bytes(self) -> int:
@@ -81,12 +120,18 @@ class Part:
 
     def moved(self, files: RowFiles) -> Part:
         """The same part, in a local file. Raises UserError if there is no space."""
-        if self.sorted is None:
+        rows = self.sorted
+        if rows is None:
             kept = files.kept(self.frame)
-            return Part(self.number, kept.frame, None, kept, self.origin)
-        kept = files.kept(self.frame.with_columns(pl.Series(_PLACE, self.sorted.places)))
+            return replace(self, frame=kept.frame, file=kept)
+        kept = files.kept(self.frame.with_columns(pl.Series(_PLACE, rows.places)))
         frame, places = kept.frame.drop(_PLACE), kept.frame.get_column(_PLACE).to_numpy()
-        return Part(self.number, frame, SortedRows(self.sorted.order, frame, places), kept, self.origin)
+        return replace(self, frame=frame, sorted=SortedRows(rows.order, frame, places), file=kept)
+
+
+def _whole(value: object) -> int:
+    assert isinstance(value, int), f"{value!r} is an integer"
+    return value
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -100,68 +145,101 @@ class Run:
         """The number of rows."""
         return sum(part.frame.height for part in self.parts)
 
+    @property
+    def largest_bytes(self) -> int:
+        """Memory of its largest part."""
+        return max((part.memory_bytes for part in self.parts), default=0)
 
-def part_of(number: int, frame: pl.DataFrame, order: KeyOrder | None, *, origin: StoredRows | None = None) -> Part:
-    """A part of these rows, in any order. order: None without keys; origin: as of `Part`."""
+
+@dataclass(frozen=True, slots=True)
+class MergingRuns:
+    """A merge of `count` runs of a bucket from `first` on, or the move of one to local files.
+
+    runs   those of the bucket when it began
+    """
+
+    bucket: Bucket
+    runs: list[Run]
+    first: int
+    count: int
+    merging: Merging[Run]
+    is_move: bool = False
+
+
+def part_of(
+    number: int,
+    frame: pl.DataFrame,
+    order: KeyOrder | None,
+    *,
+    origin: StoredRows | None = None,
+    version: int | None = None,
+) -> Part:
+    """A part of these rows, in any order. order: None without keys; origin, version: as of `Part`."""
     if order is None:
-        return Part(number, frame, origin=origin)
+        return Part(number, frame, origin=origin, version=version)
     rows = order.sort(frame)
-    return Part(number, rows.frame, rows, origin=origin)
+    return Part(number, rows.frame, rows, origin=origin, version=version)
 
 
-# ---- search ----------------------------------------------------------------------------------------------------------
+def unexpired(parts: Iterable[Part], config: TableConfig, now: int, numbers: Iterator[int]) -> list[Part]:
+    """The parts without those all of whose rows have expired, which are not read. numbers: of parts that lose rows."""
+    return [left for part in parts if (left := _unexpired(part, config, now, numbers)) is not None]
 
 
-def rows_of(parts: Sequence[Part], asked: pl.DataFrame, order: KeyOrder | None) -> list[pl.DataFrame]:
-    """All rows of the parts with the asked keys, as frames; frames may differ in columns. asked: distinct keys."""
-    if not parts or (order is not None and not asked.height):
-        return []
-    keys = () if order is None else order.keys
-    found = [_joined(part.frame, asked, keys) for part in parts if part.columns is None]
-    if order is not None and len(found) < len(parts):
-        found += _searched(parts, asked, order)
-    return [frame for frame in found if frame.height]
+def _unexpired(part: Part, config: TableConfig, now: int, numbers: Iterator[int]) -> Part | None:
+    assert config.ttl_ms is not None and config.written is not None, "rows expire"
+    span, gone = part.span(config.written), now - config.ttl_ms
+    if span is not None and span[1] <= gone:
+        return None
+    if span is None or span[0] > gone - config.ttl_ms:
+        return part
+    # rows of a long time were added together
+    lives = config.living(part.frame, now, whole=False)
+    return part if lives is None else part.filtered(next(numbers), lives)
 
 
-def _joined(frame: pl.DataFrame, asked: pl.DataFrame, keys: Sequence[str]) -> pl.DataFrame:
-    return frame.join(asked, on=list(keys), how="semi", nulls_equal=True) if keys else frame
-
-
-def _searched(parts: Sequence[Part], asked: pl.DataFrame, order: KeyOrder) -> list[pl.DataFrame]:
-    places = order.places(asked)
-    found: list[pl.DataFrame] = []
-    # parts with the same columns are searched and gathered at once
-    for names, alike in _alike(parts).items():
-        _, run, row = kernel.find_all(alike, places, asked)
-        if run.size:
-            found.append(kernel.gather(alike, run, row, names))
-    return found
-
-
-def _alike(parts: Sequence[Part]) -> dict[tuple[str, ...], list[kernel.RunColumns]]:
-    alike: dict[tuple[str, ...], list[kernel.RunColumns]] = {}
-    for part in parts:
-        if part.columns is not None:
-            alike.setdefault(tuple(part.frame.columns), []).append(part.columns)
-    return alike
+def moved_largest(parts: Sequence[Part], files: RowFiles | None, excess_bytes: int) -> list[Part]:
+    """The parts, of which the largest that together have the excess are in local files. files: None moves none."""
+    chosen = set[int]()
+    if files is None:
+        return list(parts)
+    for part in sorted(parts, key=lambda each: -each.memory_bytes):
+        if excess_bytes <= 0 or part.memory_bytes < MOVED_BYTES_MIN:
+            break
+        if part.file is None:
+            chosen.add(part.number)
+            excess_bytes -= part.memory_bytes
+    return [part.moved(files) if part.number in chosen else part for part in parts]
 
 
 # ---- merges ----------------------------------------------------------------------------------------------------------
 
 
-def merged(parts: Sequence[Part], merge: Merge) -> Iterator[pl.DataFrame]:
-    """The rows of all parts, merged, in pieces of about `PART_ROWS_MAX` rows before the merge; all rows of a key are in
-    one piece."""
-    for slices in cut(parts, bounds(parts)):
+def merged(
+    parts: Sequence[Part], order: KeyOrder | None, reduce: Reduce | None, *, piece_bytes: int
+) -> Iterator[SortedRows | pl.DataFrame]:
+    """The rows of all parts, the earlier ones first, merged, in pieces as of `bounds`; all rows of a key are in one
+    piece. Without an order rows are not sorted."""
+    if order is None:
+        assert reduce is not None, "rows without keys merge"
+        yield reduce([part.frame for part in parts])
+        return
+    rows = [part.sorted for part in parts if part.sorted is not None]
+    for spans in _spans(parts, bounds(parts, piece_bytes)):
+        slices = [
+            SortedRows(order, rows[index].frame.slice(begin, end - begin), rows[index].places[begin:end])
+            for index, begin, end in spans
+        ]
         if slices:
-            yield merge(slices)
+            yield merged_rows(slices, order, reduce)
 
 
-def bounds(parts: Sequence[Part]) -> list[np.uint64]:
-    """Places that divide the rows of all parts into pieces of about `PART_ROWS_MAX` rows."""
+def bounds(parts: Sequence[Part], piece_bytes: int) -> list[np.uint64]:
+    """Places that divide the rows of all parts into pieces of about `PART_ROWS_MAX` rows and `piece_bytes` at most."""
     places = [part.sorted.places for part in parts if part.sorted is not None]
-    pieces = -(-sum(len(each) for each in places) // PART_ROWS_MAX)
-    if pieces <= 1:
+    rows, size = sum(len(each) for each in places), sum(part.bytes for part in parts)
+    pieces = max(-(-rows // PART_ROWS_MAX), -(-size // piece_bytes))
+    if pieces <= 1 or not places:
         return []
     sample = np.sort(np.concatenate([each[::_SAMPLED_ROWS] for each in places]))
     chosen = [len(sample) * piece // pieces for piece in range(1, pieces)]
@@ -171,11 +249,16 @@ def bounds(parts: Sequence[Part]) -> list[np.uint64]:
 def cut(parts: Sequence[Part], at: Sequence[np.uint64]) -> Iterator[list[pl.DataFrame]]:
     """The rows before the first bound, those up to the next, .., those from the last one on: frames of those parts that
     have some. Parts without keys are not divided."""
+    for spans in _spans(parts, at):
+        yield [parts[index].frame.slice(begin, end - begin) for index, begin, end in spans]
+
+
+def _spans(parts: Sequence[Part], at: Sequence[np.uint64]) -> Iterator[list[tuple[int, int, int]]]:
+    """Between two bounds: (index of the part, first row, end) of the parts that have rows there."""
     begins = [0] * len(parts)
     for bound in [*at, None]:
         ends = [_rows_before(part, bound) for part in parts]
-        spans = zip(parts, begins, ends, strict=True)
-        yield [part.frame.slice(begin, end - begin) for part, begin, end in spans if begin < end]
+        yield [(index, begins[index], end) for index, end in enumerate(ends) if begins[index] < end]
         begins = ends
 
 

@@ -10,7 +10,7 @@ version of it wrote, or rejects it in `restore` with a UserError.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, TypeAlias
@@ -104,5 +104,6 @@ class RestoredFrame:
     origin: StoredRows | None = None
 
 
-RestoredStates: TypeAlias = "Mapping[str, Sequence[RestoredFrame]]"
-"""State name -> the frames with this subtask's rows, in any order; frames of one state may differ in columns."""
+RestoredStates: TypeAlias = "Mapping[str, Iterable[RestoredFrame]]"
+"""State name -> the frames with this subtask's rows, in any order; frames of one state may differ in columns. They may
+be read from storage one by one, so who keeps them all keeps the whole state; they can be iterated again."""

@@ -1,12 +1,17 @@
-"""A table of keyed state: rows of typed columns under a key, of which rows with equal keys merge.
+"""A table of keyed state: rows of typed columns under a key. `TableConfig` says how rows of one key combine.
 
-    add(rows)       recent rows, not merged yet
-    seal()          recent rows, merged, become a run: immutable, sorted by key (`state.runs`)
-    get(keys)       all rows of these keys, from recent rows and runs; the caller merges them
-    chunks()        everything, as immutable frames with numbers, for a snapshot
+    add(rows), delete(keys)     recent rows
+    seal()                      recent rows become runs: immutable, sorted by key (`state.runs`)
+    read(keys), between(..)     the rows of these keys, with the number of the key; get(keys): as they lie, to be merged
+    due(bucket), drop(bucket)   the rows of all buckets up to one, which lie in runs of their own
+    expire(time)                runs all of whose rows have expired go without being read
+    chunks()                    everything, as immutable frames with numbers, for a snapshot
 
-Runs are merged by tiers. Merging is associative and does not depend on order, so a key's rows may lie in any
-number of runs. A number means the same rows for the life of the table, so that a checkpoint writes only what is new.
+Runs of a bucket are merged by tiers (`state.tiers`), neighbours in time only: what was written later lies in a later
+run. A number means the same rows for the life of the table, so that a checkpoint writes only what is new.
+
+No row outlives its last write by more than twice the ttl. A merge drops the rows that have expired. So those that it
+keeps were written less than a ttl before it, and a ttl after it the whole run has expired.
 
 Beyond the slot's budget the largest parts of runs move to local files (`state.place`).
 """
@@ -15,90 +20,170 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 
 import polars as pl
 
-from headrace.state.place import MOVED_BYTES_MIN, Account, Merging, StatePlace
-from headrace.state.row_groups import KeyOrder
-from headrace.state.runs import PART_ROWS_MAX, Merge, Part, Run, merged, part_of, rows_of
+from headrace.core.signals import TIME_MIN
+from headrace.state.combine import ASKED, KIND, Append, Kind, Last, Merge, Merged, TableConfig, normal
+from headrace.state.merging import Reduce, merged_rows, sorted_rows
+from headrace.state.place import MOVED_BYTES_MIN, Account, StatePlace
+from headrace.state.row_groups import KeyOrder, SortedRows
+from headrace.state.runs import (
+    VERSION,
+    Bucket,
+    MergingRuns,
+    Part,
+    Run,
+    merged,
+    moved_largest,
+    part_of,
+    unexpired,
+)
+from headrace.state.search import AGE, Near, newest_rows, numbered_rows, rows_of
 from headrace.state.snapshot import Chunk, RestoredFrame
+from headrace.state.tiers import RUNS_MAX, due
 
 ROWS_RECENT_MAX = 65_536
 """Recent rows that are sealed."""
+SEALED_BYTES_MIN = 1 << 20
+"""Recent rows of so many bytes are sealed earlier if the slot has no room for them."""
 FRAMES_RECENT_MAX = 64
 """Recent frames that are sealed."""
-ROWS_KEPT_MIN = 8_192
-"""Rows of a restored frame that stays alone, so that checkpoints name its file again."""
 FRAMES_LOOSE_MAX = 8
 """Recent frames that a snapshot refers to; more are sealed first, if they are small."""
 FRAMES_SEARCHED_MAX = 4
 """Recent frames that are sealed where every batch searches them."""
+FRAMES_SORTED_MAX = 16
+"""Recent frames that are sealed where they are sorted, because the last row of a key counts."""
+
+MOVED_LATER_SHARE = 8
+"""More than this part of the budget above it is moved to local files at once, by the thread of the step."""
+
+Times = int | pl.Series | None
+"""Event time of an access in ms, or of each asked key; None: rows do not expire."""
 
 
 class Table:
     """The rows of one part of a step's state. Used by one thread, but for merges, which only read runs."""
 
     def __init__(
-        self,
-        keys: Sequence[str],
-        merge: Merge,
-        place: StatePlace | None = None,
-        *,
-        numbers: Iterator[int] | None = None,
+        self, config: TableConfig, place: StatePlace | None = None, *, numbers: Iterator[int] | None = None
     ) -> None:
-        """keys: the columns by which rows are found; none: all rows belong together. place: None: in memory. numbers:
-        those of its chunks; tables of one state share them."""
+        """place: None: in memory. numbers: those of its chunks; tables of one state share them."""
+        self._config = config
         self._place = StatePlace() if place is None else place
-        self._order = KeyOrder(tuple(keys), self._place.max_parallelism) if keys else None
-        self._merge = merge
+        self._order = KeyOrder(config.keys, self._place.max_parallelism) if config.keys else None
         self._numbers = itertools.count() if numbers is None else numbers
-        self._recent: list[tuple[int, pl.DataFrame]] = []
+        self._recent: list[Part] = []
         self._recent_rows = self._recent_bytes = 0
-        self._runs: list[Run] = []
+        self._buckets: dict[Bucket, list[Run]] = {}
+        self._changed: dict[Bucket, None] = {}
+        """Buckets whose runs may have to be merged."""
+        self._version = 0
+        self._now = TIME_MIN
         self._is_merged = True
-        self._merging: _MergingRuns | None = None
-        self._account = self._place.budget.account()
-        self._made = self._place.budget.account()
+        self._merging: MergingRuns | None = None
+        self._account = self._place.account()
+        self._made = self._place.account()
         """What a merge has made so far: its thread writes it."""
+
+    @staticmethod
+    def merging(
+        keys: Sequence[str], merge: Merge, place: StatePlace | None = None, *, numbers: Iterator[int] | None = None
+    ) -> Table:
+        """A table whose rows merge."""
+        return Table(TableConfig(tuple(keys), Merged(merge)), place, numbers=numbers)
 
     @property
     def rows(self) -> int:
         """Rows in recent frames and runs: a key counts as often as it has rows that are not merged yet."""
-        return self._recent_rows + sum(run.rows for run in self._runs)
+        return self._recent_rows + sum(run.rows for run in self._runs())
+
+    @property
+    def bytes(self) -> int:
+        """Bytes of its rows, wherever they lie."""
+        return self._account.memory_bytes + self._account.file_bytes
 
     @property
     def runs(self) -> int:
         """The number of runs."""
-        return len(self._runs)
+        return sum(len(runs) for runs in self._buckets.values())
+
+    # ------------------------------------------------------------------ rows in
 
     def add(self, rows: pl.DataFrame, *, frames_max: int = FRAMES_RECENT_MAX) -> None:
         """Adds rows. frames_max: recent frames beyond which they are sealed."""
-        self._recent.append((next(self._numbers), rows))
-        self._recent_rows += rows.height
-        size = int(rows.estimated_size())
-        self._recent_bytes += size
-        self._account.memory_bytes += size
+        if not rows.height:
+            return
+        config, number = self._config, next(self._numbers)
+        if not config.is_ordered:
+            self._add(Part(number, rows), frames_max)
+            return
+        self._version += 1
+        rows = normal(rows, (*config.keys, *config.order))
+        sorted_ = sorted_rows([rows], self._key_order, self._reduce([rows]))
+        part = Part(number, sorted_.frame, sorted_, version=self._version)
+        self._add(part, min(frames_max, FRAMES_SORTED_MAX))
+
+    def delete(self, keys: pl.DataFrame) -> None:
+        """Deletes rows: those with these key and order columns; all rows of a key, if `keys` has no order columns or
+        rows are appended. A table with buckets or times needs these columns too.
+        """
+        config = self._config
+        is_entry = isinstance(config.combine, Last) and all(name in keys.columns for name in config.order)
+        assert config.is_ordered and (is_entry or config.bucket is None), "a tombstone lies in the bucket of its rows"
+        names = [*config.keys, *(config.order if is_entry else ()), *filter(None, [config.written])]
+        kind = Kind.ENTRY_GONE if is_entry else Kind.KEY_GONE
+        self.add(keys.select(*names, pl.lit(int(kind), pl.Int8).alias(KIND)))
+
+    def _add(self, part: Part, frames_max: int) -> None:
+        self._recent.append(part)
+        self._recent_rows += part.frame.height
+        self._recent_bytes += part.memory_bytes
+        self._account.memory_bytes += part.memory_bytes
         if len(self._recent) >= frames_max or self._recent_rows >= ROWS_RECENT_MAX:
             self.seal()
 
-    def restore(self, frames: Iterable[RestoredFrame]) -> None:
-        """Adds rows that were written before, several of a key among them. They become one run."""
-        parts: list[Part] = []
-        for restored in _gathered(frames):
-            part = part_of(next(self._numbers), restored.frame, self._order, origin=restored.origin)
-            # what is restored may be more than memory holds
-            parts.append(self._within_budget(part, self._account))
-        if parts:
-            self._append(Run(tuple(parts)))
+    def restored(self, restored: RestoredFrame) -> Part:
+        """A part of rows that were written before, for `add_restored`: in a local file if the slot has no room."""
+        part = self._within_budget(self._restored(restored), self._account)
+        self._version = max(self._version, part.version or 0)
+        return part
+
+    def add_restored(self, parts: Iterable[Part]) -> None:
+        """Adds restored parts, several rows of a key among them, where it does not matter which of them were written
+        later. Otherwise: parts with keys that the table does not have."""
+        runs: dict[tuple[Bucket, int], list[Part]] = {}
+        for part in parts:
+            bucket = None if self._config.bucket is None else int(part.frame.item(0, self._config.bucket))
+            runs.setdefault((bucket, part.version or 0), []).append(part)
+        for (bucket, _), own in sorted(runs.items(), key=lambda item: item[0][1]):
+            self._append(bucket, Run(tuple(own)))
+        if runs:
             self._is_merged = False
             self._merge_due()
+
+    @property
+    def is_gathered(self) -> bool:
+        """Whether restored frames may be gathered: their rows are of no bucket, and none of them is the later one."""
+        return not self._config.is_ordered and self._config.bucket is None
+
+    def _restored(self, restored: RestoredFrame) -> Part:
+        rows, number = restored.frame, next(self._numbers)
+        if not self._config.is_ordered:
+            return part_of(number, rows, self._order, origin=restored.origin)
+        version = int(rows.item(0, VERSION)) if VERSION in rows.columns else 0
+        rows = rows.drop(VERSION, strict=False)
+        with_times = self._config.timed(rows, self._now)
+        origin = restored.origin if with_times is rows else None
+        return part_of(number, with_times, self._order, origin=origin, version=version)
 
     def retain(self, kept: Callable[[pl.DataFrame], pl.Series]) -> None:
         """Keeps the rows for which `kept` is true, the mask of a frame."""
         self._finish_merge()
         self._seal()
-        self._runs = [run for each in self._runs if (run := self._retained(each, kept)).parts]
+        for runs in self._buckets.values():
+            runs[:] = [run for each in runs if (run := self._retained(each, kept)).parts]
         self.shrink()
 
     def _retained(self, run: Run, kept: Callable[[pl.DataFrame], pl.Series]) -> Run:
@@ -113,7 +198,7 @@ class Table:
         )
 
     def seal(self) -> None:
-        """Makes a run of the recent rows, and merges runs that are due."""
+        """Makes runs of the recent rows, and merges runs that are due."""
         if self._recent:
             self._seal()
             self._merge_due()
@@ -121,13 +206,32 @@ class Table:
     def _seal(self) -> None:
         if not self._recent:
             return
-        rows = self._merged_recent()
-        self._recent, self._recent_rows, self._recent_bytes = [], 0, 0
-        self._append(Run((part_of(next(self._numbers), rows, self._order),)))
+        recent, self._recent = self._recent, []
+        self._recent_rows = self._recent_bytes = 0
+        sealed = self._made_part(self._merged_recent(recent), recent[-1].version, self._now, whole=False)
+        for bucket, part in self._by_bucket(sealed):
+            self._append(bucket, Run((part,)))
 
-    def _merged_recent(self) -> pl.DataFrame:
-        frames = [frame for _, frame in self._recent]
-        return frames[0] if len(frames) == 1 else self._merge(frames)
+    def _merged_recent(self, recent: Sequence[Part]) -> SortedRows | pl.DataFrame:
+        frames = [part.frame for part in recent]
+        if self._order is None:
+            return frames[0] if len(frames) == 1 else self._reduced(frames)
+        reduce = self._reduce(frames) if len(frames) > 1 else None
+        slices = [part.sorted for part in recent if part.sorted is not None]
+        if slices:
+            return merged_rows(slices, self._order, reduce)
+        return sorted_rows(frames, self._order, reduce)
+
+    def _by_bucket(self, part: Part) -> Iterator[tuple[Bucket, Part]]:
+        name = self._config.bucket
+        if name is None:
+            yield None, part
+            return
+        column = part.frame.get_column(name)
+        buckets = column.unique().to_list()
+        for bucket in buckets:
+            whole = len(buckets) == 1
+            yield bucket, part if whole else part.filtered(next(self._numbers), column == bucket)
 
     def tidy(self, rows_max: int) -> int:
         """Seals recent rows if they are in many frames and at most `rows_max`; returns how many it sealed."""
@@ -137,39 +241,126 @@ class Table:
         self.seal()
         return rows
 
+    # ------------------------------------------------------------------ rows out
+
     def get(self, keys: pl.DataFrame) -> list[pl.DataFrame]:
-        """All rows of these keys. keys: the key columns, distinct."""
-        recent = [Part(number, frame) for number, frame in self._recent]
-        return rows_of([*recent, *self._parts()], keys, self._order)
+        """All rows of these keys, which the caller merges. keys: the key columns, distinct."""
+        return rows_of([*self._parts(), *self._recent], keys, self._order)
 
     def get_sealed(self, keys: pl.DataFrame) -> list[pl.DataFrame]:
         """The rows of these keys in runs; for a caller that knows of all recent rows."""
         return rows_of(self._parts(), keys, self._order)
 
+    def read(self, keys: pl.DataFrame, *, at: Times = None) -> pl.DataFrame:
+        """The rows of these keys that were neither replaced nor deleted nor have expired, with ASKED, the number of the
+        key, by which they are sorted, then by the order columns. Rows are not merged: `get` is for these.
+
+        keys   has the key columns
+        """
+        keys = normal(keys, self._config.keys)
+        parts = [*self._parts(), *self._recent]
+        find = newest_rows if self._config.is_single else numbered_rows
+        return self._found(find(parts, keys, self._key_order), at)
+
+    def between(self, keys: pl.DataFrame, low: pl.Series, high: pl.Series, *, at: Times = None) -> pl.DataFrame:
+        """As `read`: those whose first order column has values from low to high, inclusive. low, high: of each key;
+        NULL: no row."""
+        assert self._config.order, "rows have an order"
+        near = Near(self._config.order[0], low, high)
+        parts = [part for part in (*self._parts(), *self._recent) if near.may_have(part)]
+        return self._found(numbered_rows(parts, normal(keys, self._config.keys), self._key_order, near), at)
+
+    def _found(self, found: Sequence[pl.DataFrame], at: Times) -> pl.DataFrame:
+        if not found:
+            return pl.DataFrame(schema={ASKED: pl.UInt32})
+        rows = found[0] if len(found) == 1 else pl.concat(found, how="diagonal")
+        if not self._config.is_single:
+            rows = self._config.reduced([rows.sort(ASKED, AGE, maintain_order=True)], [ASKED]).drop(AGE)
+        if isinstance(at, pl.Series):
+            at = at[rows.get_column(ASKED)]
+        rows = self._living(rows, at)
+        by = [name for name in (ASKED, *self._config.order) if name in rows.columns]
+        return rows.sort(by, maintain_order=True)
+
+    def _living(self, rows: pl.DataFrame, at: Times) -> pl.DataFrame:
+        lives = self._config.living(rows, at, whole=True)
+        rows = rows if lives is None else rows.filter(lives)
+        return rows.drop(KIND, strict=False)
+
+    def due(self, bucket: int) -> Iterator[pl.DataFrame]:
+        """The rows of all buckets up to this one, by bucket, in frames of about `runs.PART_ROWS_MAX` rows at most."""
+        self._seal()
+        for each in sorted(number for number in self._buckets if number is not None and number <= bucket):
+            yield from self._whole(each)
+
+    def scan(self, *, at: int | None = None) -> Iterator[pl.DataFrame]:
+        """All rows, in frames of about `runs.PART_ROWS_MAX` rows at most."""
+        self._seal()
+        for bucket in list(self._buckets):
+            yield from self._whole(bucket, at)
+
+    def _whole(self, bucket: Bucket, at: int | None = None) -> Iterator[pl.DataFrame]:
+        parts = [part for run in self._buckets[bucket] for part in run.parts]
+        for piece in self._pieces(parts):
+            rows = self._living(piece if isinstance(piece, pl.DataFrame) else piece.frame, at)
+            if rows.height:
+                yield rows
+
+    def drop(self, bucket: int) -> None:
+        """Drops all buckets up to this one, without reading them."""
+        self._seal()
+        for each in [number for number in self._buckets if number is not None and number <= bucket]:
+            del self._buckets[each]
+            self._changed.pop(each, None)
+        self._count()
+
+    def expire(self, time: int) -> None:
+        """Time has come to `time` ms: all later accesses are at it or after it. Parts all of whose rows have expired go
+        without being read, and no row stays that was written two ttl ago, but for those that are being merged."""
+        self._now = max(self._now, time)
+        if self._config.ttl_ms is None:
+            return
+        if self._merging is not None and self._merging.merging.done():
+            self._finish_merge()
+        self._recent = unexpired(self._recent, self._config, self._now, self._numbers)
+        self._recent_rows = sum(part.frame.height for part in self._recent)
+        self._recent_bytes = sum(part.memory_bytes for part in self._recent)
+        for bucket, runs in self._buckets.items():
+            # the place of runs that are being merged is fixed until then
+            if self._merging is None or self._merging.bucket != bucket:
+                left = [unexpired(run.parts, self._config, self._now, self._numbers) for run in runs]
+                runs[:] = [Run(tuple(parts)) for parts in left if parts]
+        self._count()
+
     def compact(self) -> pl.DataFrame:
-        """Merges all rows; returns them. The table has rows."""
-        if not self._runs:
+        """Merges all rows; returns them. The table has rows, and no buckets."""
+        if not self._buckets.get(None):
             # a few rows need no order
-            rows = self._merged_recent()
+            frames = [part.frame for part in self._recent]
+            rows = frames[0] if len(frames) == 1 else self._reduced(frames)
             if rows.height < ROWS_RECENT_MAX:
-                self._recent = [(next(self._numbers) if len(self._recent) > 1 else self._recent[0][0], rows)]
-                self._recent_rows, self._recent_bytes = rows.height, int(rows.estimated_size())
+                number = next(self._numbers) if len(self._recent) > 1 else self._recent[0].number
+                self._recent = [Part(number, rows)]
+                self._recent_rows, self._recent_bytes = rows.height, self._recent[0].memory_bytes
                 self._count()
                 return rows
         self._seal()
         self._finish_merge()
-        if len(self._runs) > 1 or not self._is_merged:
-            self._start_merge(0)
+        if len(self._buckets[None]) > 1 or not self._is_merged:
+            self._start_merge(None, 0)
             self._finish_merge()
         return pl.concat([part.frame for part in self._parts()], how="diagonal")
 
     def chunks(self) -> list[Chunk]:
         """All rows, as immutable frames with their numbers."""
-        return [*(part.chunk for part in self._parts()), *(Chunk(number, frame) for number, frame in self._recent)]
+        if self._config.is_ordered or self._config.bucket is not None:
+            # a chunk has one version, and one bucket
+            self.seal()
+        return [part.chunk for part in (*self._parts(), *self._recent)]
 
     def frames(self) -> list[pl.DataFrame]:
         """All rows, as frames."""
-        return [*(part.frame for part in self._parts()), *(frame for _, frame in self._recent)]
+        return [part.frame for part in (*self._parts(), *self._recent)]
 
     @property
     def is_merged(self) -> bool:
@@ -182,32 +373,71 @@ class Table:
         self._seal()
         return self._parts()
 
+    def _runs(self) -> Iterator[Run]:
+        return itertools.chain.from_iterable(self._buckets.values())
+
     def _parts(self) -> list[Part]:
-        return [part for run in self._runs for part in run.parts]
+        return [part for run in self._runs() for part in run.parts]
+
+    @property
+    def _key_order(self) -> KeyOrder:
+        assert self._order is not None, "rows that replace others have a key"
+        return self._order
+
+    def _reduce(self, frames: Sequence[pl.DataFrame]) -> Reduce | None:
+        """How the rows of these frames are combined; None: they stay beside each other."""
+        stays = isinstance(self._config.combine, Append) and not any(KIND in frame.columns for frame in frames)
+        return None if stays else self._reduced
+
+    def _reduced(self, frames: Sequence[pl.DataFrame]) -> pl.DataFrame:
+        return self._config.reduced(frames, self._config.keys)
 
     # ------------------------------------------------------------------ merges
 
-    def _append(self, run: Run) -> None:
-        self._runs.append(run)
+    def _append(self, bucket: Bucket, run: Run) -> None:
+        self._buckets.setdefault(bucket, []).append(run)
+        self._changed[bucket] = None
         self.shrink()
 
     def _merge_due(self) -> None:
-        while True:
-            if self._merging is not None and (self._merging.merging.done() or len(self._runs) > RUNS_MAX):
+        while self._changed:
+            bucket = next(iter(self._changed))
+            runs = self._buckets.get(bucket, [])
+            if self._merging is not None and (self._merging.merging.done() or len(runs) > RUNS_MAX):
                 self._finish_merge()
-            if self._merging is not None or (first := due([run.rows for run in self._runs])) is None:
+                runs = self._buckets.get(bucket, [])
+            if self._merging is not None:
                 return
-            self._start_merge(first)
+            del self._changed[bucket]
+            if (first := due([run.rows for run in runs])) is not None:
+                self._start_merge(bucket, first)
+        self._start_move()
 
-    def _start_merge(self, first: int) -> None:
-        runs = self._runs[first:]
-        self._merging = _MergingRuns(first, len(runs), self._place.merges.start(lambda: self._merged(runs)))
+    def _start_merge(self, bucket: Bucket, first: int) -> None:
+        own, now = self._buckets[bucket], self._now
+        runs = own[first:]
+        merging = self._place.merges.start(lambda: self._merged(runs, now, whole=first == 0))
+        self._merging = MergingRuns(bucket, own, first, len(runs), merging)
 
-    def _merged(self, runs: Sequence[Run]) -> Run:
+    def _merged(self, runs: Sequence[Run], now: int, *, whole: bool) -> Run:
         """In the thread of merges, which shares with the table's thread what never changes."""
-        pieces = merged([part for run in runs for part in run.parts], self._merge)
-        made = (part_of(next(self._numbers), rows, self._order) for rows in pieces)
-        return Run(tuple(self._within_budget(part, self._made) for part in made))
+        parts = [part for run in runs for part in run.parts]
+        latest = max((part.version for part in parts if part.version is not None), default=None)
+        made = (self._made_part(piece, latest, now, whole=whole) for piece in self._pieces(parts))
+        return Run(tuple(self._within_budget(part, self._made) for part in made if part.frame.height))
+
+    def _pieces(self, parts: Sequence[Part]) -> Iterator[SortedRows | pl.DataFrame]:
+        reduce = self._reduce([part.frame for part in parts])
+        return merged(parts, self._order, reduce, piece_bytes=self._place.budget.piece_bytes)
+
+    def _made_part(self, rows: SortedRows | pl.DataFrame, version: int | None, now: int, *, whole: bool) -> Part:
+        if isinstance(rows, pl.DataFrame):
+            return Part(next(self._numbers), rows)
+        part = Part(next(self._numbers), rows.frame, rows, version=version)
+        lives = self._config.living(rows.frame, now, whole=whole)
+        if lives is not None:
+            part = part.filtered(part.number, lives)
+        return part.without(KIND) if whole else part
 
     def _finish_merge(self) -> None:
         """Waits for the merge that runs, and takes its run. Raises what the merge raised."""
@@ -215,108 +445,60 @@ class Table:
             return
         merging, self._merging = self._merging, None
         run = merging.merging.result()
-        self._runs[merging.first : merging.first + merging.count] = [run]
         self._made.memory_bytes = 0
-        self._is_merged = self._is_merged or (merging.first == 0 and len(self._runs) == 1)
+        runs = self._buckets.get(merging.bucket)
+        if runs is None or runs is not merging.runs:
+            return  # the bucket was dropped
+        runs[merging.first : merging.first + merging.count] = [run] if run.parts else []
+        self._is_merged = self._is_merged or (merging.first == 0 and len(runs) == 1 and not merging.is_move)
+        self._changed[merging.bucket] = None
         self.shrink()
 
     # ------------------------------------------------------------------ the budget
 
     def shrink(self) -> None:
-        """Counts what is in memory, and moves the largest parts to local files where that is more than the budget.
+        """Counts what is in memory, and moves the largest parts to local files where that is more than the budget: in
+        the thread of merges, if it is little more.
 
         Raises UserError for more than the budget without local files.
         """
         self._count()
-        if self._account.excess_bytes:
+        excess = self._account.excess_bytes
+        if excess:
             self._place.require_room()
-            moved = iter(self._moved(self._parts(), self._account.excess_bytes))
-            self._runs = [Run(tuple(itertools.islice(moved, len(run.parts)))) for run in self._runs]
+        if excess <= (self._place.budget.limit_bytes or 0) // MOVED_LATER_SHARE:
+            self._start_move()
+        else:
+            moved = iter(moved_largest(self._parts(), self._place.files, excess))
+            for runs in self._buckets.values():
+                runs[:] = [Run(tuple(itertools.islice(moved, len(run.parts)))) for run in runs]
             self._count()
+        if self._account.excess_bytes and self._recent_bytes >= SEALED_BYTES_MIN and self._place.files is not None:
+            # as a run they can move, too
+            self.seal()
+
+    def _start_move(self) -> None:
+        """Moves parts of the run that has the largest one in memory, unless a merge runs, or may be due."""
+        files, excess = self._place.files, self._account.excess_bytes
+        if not excess or files is None or self._merging is not None or self._changed:
+            return
+        all_runs = [(bucket, index, run) for bucket, runs in self._buckets.items() for index, run in enumerate(runs)]
+        bucket, index, run = max(all_runs, key=lambda each: each[2].largest_bytes, default=(None, 0, Run(())))
+        if run.largest_bytes < MOVED_BYTES_MIN:
+            return
+        moving = self._place.merges.start(lambda: Run(tuple(moved_largest(run.parts, files, excess))))
+        self._merging = MergingRuns(bucket, self._buckets[bucket], index, 1, moving, is_move=True)
+        if moving.done():
+            self._finish_merge()
 
     def _within_budget(self, part: Part, account: Account) -> Part:
         """A new part, in a local file if the slot has no room for it; counted in `account`."""
         account.memory_bytes += part.memory_bytes
-        (kept,) = self._moved([part], self._place.budget.excess_bytes)
+        (kept,) = moved_largest([part], self._place.files, self._place.budget.excess_bytes)
         account.memory_bytes += kept.memory_bytes - part.memory_bytes
         return kept
-
-    def _moved(self, parts: Sequence[Part], excess_bytes: int) -> list[Part]:
-        """The parts, of which the largest that together have the excess are in local files."""
-        files, chosen = self._place.files, set[int]()
-        if files is None:
-            return list(parts)
-        for part in sorted(parts, key=lambda each: -each.memory_bytes):
-            if excess_bytes <= 0 or part.memory_bytes < MOVED_BYTES_MIN:
-                break
-            if part.file is None:
-                chosen.add(part.number)
-                excess_bytes -= part.memory_bytes
-        return [part.moved(files) if part.number in chosen else part for part in parts]
 
     def _count(self) -> None:
         parts = self._parts()
         self._account.memory_bytes = self._recent_bytes + sum(part.memory_bytes for part in parts)
         self._account.file_bytes = sum(part.file_bytes for part in parts)
-
-
-@dataclass(frozen=True, slots=True)
-class _MergingRuns:
-    """A merge of `count` runs from `first` on."""
-
-    first: int
-    count: int
-    merging: Merging[Run]
-
-
-def _gathered(frames: Iterable[RestoredFrame]) -> Iterator[RestoredFrame]:
-    """The frames, small ones together: state files have many small frames, which are written again."""
-    small: list[pl.DataFrame] = []
-    for restored in frames:
-        if restored.frame.height >= ROWS_KEPT_MIN:
-            yield restored
-        elif restored.frame.height:
-            small.append(restored.frame)
-        if sum(each.height for each in small) >= PART_ROWS_MAX:
-            yield RestoredFrame(pl.concat(small, how="diagonal", rechunk=True))
-            small = []
-    if small:
-        yield RestoredFrame(pl.concat(small, how="diagonal", rechunk=True))
-
-
-# ---- tiers -----------------------------------------------------------------------------------------------------------
-# Decides which runs of a table are merged: tiers of four, as in a log-structured merge tree. Pure.
-#
-# A tier holds runs of similar size, each tier four times as large as the one before. Four runs of a tier are merged,
-# with all smaller runs that are newer. So a row is merged once per tier, and a table of n rows has at most three runs a
-# tier. Merged are neighbours in time only, so that the order of runs stays the order in which their rows were written.
-
-RUNS_A_TIER = 4
-RUNS_MAX = 24
-"""Runs of a table beyond which all of them are merged, whatever their sizes."""
-_ROWS_LEAST = 4096
-"""Runs up to this size are in the lowest tier."""
-
-
-def due(rows: Sequence[int]) -> int | None:
-    """The index of the first run to merge, together with all later ones; None: no merge is due.
-
-    rows   the rows of each run, the newest last
-    """
-    if len(rows) > RUNS_MAX:
-        return 0
-    tiers = [_tier(count) for count in rows]
-    for tier in sorted(set(tiers), reverse=True):
-        first = len(tiers)
-        while first > 0 and tiers[first - 1] <= tier:
-            first -= 1
-        if tiers[first:].count(tier) >= RUNS_A_TIER:
-            return first
-    return None
-
-
-def _tier(rows: int) -> int:
-    tier, most = 0, _ROWS_LEAST
-    while rows > most:
-        tier, most = tier + 1, most * RUNS_A_TIER
-    return tier

@@ -49,7 +49,7 @@ class Checked:
         )
 
 
-def checked(text: str, overrides: str, parallelism: int | None) -> Checked:
+def checked(text: str, overrides: str, parallelism: int | None, *, max_parallelism: int | None = None) -> Checked:
     """Checks and plans a text. overrides: `path=value`, one a line. Takes seconds at the first call, which imports the
     planner."""
     from headrace.local.engine.compile import compile_loaded
@@ -58,7 +58,8 @@ def checked(text: str, overrides: str, parallelism: int | None) -> Checked:
     from headrace.spec.reading.load import PartlyReadError, load_text
 
     changes = [line.strip() for line in overrides.splitlines() if line.strip()]
-    changes += [] if parallelism is None else [f"parallelism={parallelism}"]
+    numbers = {"parallelism": parallelism, "max_parallelism": max_parallelism}
+    changes += [f"{name}={number}" for name, number in numbers.items() if number is not None]
     try:
         try:
             loaded = load_text(text, FILE, set_=changes, environ={})
@@ -116,8 +117,8 @@ class Verdicts:
     loses: bool = False
 
 
-def verdicts_on(compiled: Compiled, path: str) -> Verdicts:
-    """Judges a checkpoint or savepoint, which is read from this host."""
+def verdicts_on(compiled: Compiled, path: str, *, rehashes: bool = False) -> Verdicts:
+    """Judges a checkpoint or savepoint, which is read from this host. rehashes: as of `judge`."""
     from headrace.checkpoint.savepoints.savepoint import find
     from headrace.checkpoint.savepoints.verdict import Verdict, judge, loses_state
 
@@ -125,7 +126,7 @@ def verdicts_on(compiled: Compiled, path: str) -> Verdicts:
         savepoint = find(path)
     except (UserError, ExternalError) as error:
         return Verdicts(path, unread=error.message)
-    judged = judge(savepoint.manifest, compiled.physical, {})
+    judged = judge(savepoint.manifest, compiled.physical, {}, rehashes=rehashes)
     return Verdicts(
         savepoint.url,
         lines=tuple(VerdictLine(each.node, str(each.verdict), each.text) for each in judged),

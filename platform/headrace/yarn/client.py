@@ -13,8 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from headrace.yarn.conversions import items, java_credentials, java_launch, java_size, report_of
-from headrace.yarn.java import find_hadoop_client
-from headrace.yarn.jvm import Jvm, JvmConfig, settings_for
+from headrace.yarn.jvm import Jvm, JvmConfig, find_hadoop_client, settings_for
 from headrace.yarn.kerberos import KeytabLogin, log_in, login_of
 from headrace.yarn.records import LIVE_STATES, ApplicationReport, ContainerSize, Credentials, Launch
 from headrace.yarn.refusals import refusals

@@ -22,8 +22,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from headrace.core.errors import ExternalError
-from headrace.core.files.private_files import PRIVATE_FILE, make_private_folder
-from headrace.core.files.replaced_file import replace_file
+from headrace.core.files.home_files import PRIVATE_FILE, make_private_folder, replace_file
 from headrace.hdfs.login import TOKEN_FILE as HDFS_TOKEN_FILE
 from headrace.hdfs.login import has_token
 

@@ -21,12 +21,10 @@ from types import TracebackType
 from typing import IO
 
 from headrace.core.errors import ExternalError, UserError
-from headrace.core.files.private_files import PRIVATE_FILE, make_private_folder, private_opener
-from headrace.core.files.replaced_file import replace_file
+from headrace.core.files.home_files import PRIVATE_FILE, make_private_folder, private_opener, replace_file
 from headrace.core.settings import Home
 from headrace.processes.ports import free_port, is_free
-from headrace_dev.broker.ivy import FetchProgress
-from headrace_dev.broker.jars import ensure_jars, jars_folder
+from headrace_dev.broker.ivy import FetchProgress, ensure_jars, jars_folder
 from headrace_dev.broker.java import Java, find_java
 from headrace_dev.broker.process import BrokerProcess, marks, start_detached, start_leashed, umask_for
 from headrace_dev.broker.properties import HOST, LOGGING, server_properties

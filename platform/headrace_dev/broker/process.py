@@ -16,7 +16,7 @@ import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from headrace.core.files.private_files import OTHERS, is_private, private_opener
+from headrace.core.files.home_files import OTHERS, is_private, private_opener
 from headrace.processes.marked_process import MarkedProcess, spawn_detached
 
 ROLE = "headrace-broker"

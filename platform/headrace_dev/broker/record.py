@@ -15,8 +15,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from headrace.core.errors import UserError
-from headrace.core.files.private_files import PRIVATE_FILE, make_private_folder, private_opener
-from headrace.core.files.replaced_file import replace_file
+from headrace.core.files.home_files import PRIVATE_FILE, make_private_folder, private_opener, replace_file
 from headrace.core.settings import Home
 from headrace.local.topics.topics import cluster_id_of
 from headrace_dev.broker.broker import BrokerConfig, EmbeddedBroker

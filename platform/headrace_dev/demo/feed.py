@@ -1,19 +1,21 @@
 """Writes the flights to a topic from a thread of its own, at once or paced as a year in a number of seconds.
 
 Not a data path of the engine: it plays the airports, which report one flight at a time. The client's queue bounds the
-records to send.
+records to send. `fill` fills the sample topic of `headrace kafka up --sample`: one that has exactly the sample is kept;
+another topic with records is never changed.
 """
 
 from __future__ import annotations
 
 import threading
 import time
+from dataclasses import dataclass
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
-from headrace.core.errors import ExternalError
-from headrace.local.topics.topics import client_settings, translated
-from headrace_dev.demo.flights import AIRPORTS, FlightLog
+from headrace.core.errors import ExternalError, UserError, did_you_mean
+from headrace.local.topics.topics import client_settings, create_topic, list_topics, offset_ranges, translated
+from headrace_dev.demo.flights import AIRPORTS, FlightLog, load_flights
 
 _BURST = 500
 _TICK_SECONDS = 0.02
@@ -110,3 +112,56 @@ class FlightFeed:
     def _delivered(self, error: KafkaError | None, _message: Message) -> None:
         if error is not None and self._refused is None:
             self._refused = error
+
+
+FLIGHTS = "flights"
+"""The one sample, and the name of its topic."""
+
+
+@dataclass(frozen=True, slots=True)
+class FilledTopic:
+    """A topic with its sample. `made`: this call created and filled it; False: it had the sample already."""
+
+    topic: str
+    partitions: int
+    messages: int
+    made: bool
+
+
+def load_sample(name: str) -> FlightLog:
+    """Returns the records of a sample, without a broker.
+
+    Raises UserError for an unknown name, and if the package with the data is not installed.
+    """
+    if name != FLIGHTS:
+        hint = did_you_mean(name, [FLIGHTS])
+        raise UserError(f"there is no sample {name!r}", remedy=hint or f"samples: {FLIGHTS}")
+    return load_flights()
+
+
+def fill(brokers: str, log: FlightLog) -> FilledTopic:
+    """Creates topic `flights` with one partition per airport, and writes all flights to it.
+
+    Raises UserError if a topic of that name has other records, ExternalError if the broker refuses one.
+    """
+    flights = log.rows.height
+    if any(topic.name == FLIGHTS for topic in list_topics(brokers)):
+        _require_sample(brokers, log)
+        return FilledTopic(FLIGHTS, len(AIRPORTS), flights, made=False)
+    create_topic(brokers, FLIGHTS, partitions=len(AIRPORTS))
+    feed = FlightFeed(brokers, FLIGHTS, log, seconds=0.0)
+    feed.start()
+    try:
+        feed.wait()
+    finally:
+        feed.stop()
+    return FilledTopic(FLIGHTS, len(AIRPORTS), flights, made=True)
+
+
+def _require_sample(brokers: str, log: FlightLog) -> None:
+    """Compares offsets, not records: an interrupted fill has fewer, and another topic rarely has the same number."""
+    if offset_ranges(brokers, FLIGHTS) != {partition: (0, end) for partition, end in log.ends.items()}:
+        raise UserError(
+            f"topic {FLIGHTS!r} at {brokers} exists and does not have the sample",
+            remedy=f"delete it first: headrace kafka delete {FLIGHTS}",
+        )

@@ -41,6 +41,19 @@ sinks:
     format: json
 """
 
+ON_DISK = """\
+name: counted
+state: {{backend: disk, memory: 32MiB, dir: {folder}}}
+sources:
+  numbers:
+    generator: {{rows: 100, columns: {{n: {{sequence: {{}}}}}}}}
+    schema: {{n: int64}}
+steps:
+  counted: {{from: numbers, aggregate: {{n: count(*)}}}}
+sinks:
+  out: {{from: counted, print: {{}}, format: json}}
+"""
+
 
 class Dev:
     """`headrace dev p.yaml`, with what it has printed so far."""
@@ -135,6 +148,18 @@ def test_a_saved_file_starts_anew_and_a_mistake_waits_for_the_next_save(broker: 
     assert consume_all(broker, out) == []
     assert not list((tmp_path / "home").rglob("*.json")), "no state and no record of a run"
     assert committed(broker, topic) < 0
+
+
+def test_state_on_disk_is_on_disk_while_developing(tmp_path: Path) -> None:
+    """A folder that cannot be used is a mistake like others; the next save goes on."""
+    (tmp_path / "file").write_text("no folder")
+    (tmp_path / "p.yaml").write_text(ON_DISK.format(folder=tmp_path / "file"))
+    with developing(tmp_path) as dev:
+        dev.wait_for(f"local files of state cannot be written to {tmp_path / 'file'}")
+        dev.edit(str(tmp_path / "file"), str(tmp_path / "folder"))
+        dev.wait_for('out  {"n":100}')
+        assert dev.end() == 0
+    assert list((tmp_path / "folder").iterdir()) == []
 
 
 def committed(broker: EmbeddedBroker, topic: str) -> int:

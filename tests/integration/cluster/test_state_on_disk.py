@@ -48,11 +48,22 @@ def on_disk(cluster: Cluster, job: str) -> int:
     return 0 if status is None or status.state_places is None else status.state_places.disk_bytes
 
 
+def is_shown(cluster: Cluster, job: str) -> bool:
+    """Whether the status has the windows of `by_key` in all places."""
+    status = cluster.status(job)
+    found = [each for node in status.nodes if node.node == "by_key" for each in node.states] if status else []
+    return any(
+        each.state == "windows" and each.dropped and each.memory_bytes and each.disk_bytes and each.storage_bytes
+        for each in found
+    )
+
+
 def test_a_slot_is_killed_while_state_lies_on_disk(cluster: Cluster, tmp_path: Path) -> None:
     folder = tmp_path / "local"
     submitted = cluster.headrace("submit", str(written(tmp_path, folder)), "--parallelism", "2", "--json").json
     job = submitted["job_id"]
     wait_until(lambda: on_disk(cluster, job) > 0, "state is in local files")
+    wait_until(lambda: is_shown(cluster, job), "the state of the node is shown by place")
     kill(cluster.busy_slots(job)[0])
     wait_until(lambda: cluster.state(job) == "FINISHED", "the job ends")
 

@@ -15,11 +15,11 @@ from headrace.checkpoint.journal.journal import Journal
 from headrace.checkpoint.stores.opening import open_store, read_url
 from headrace.checkpoint.stores.store import ObjectNotFoundError
 from headrace.core.errors import ExternalError
-from headrace.formats.archive.building import FileBuilder, Origin
 from headrace.formats.archive.folder import ArchiveFolder, ArchiveNotFoundError
 from headrace.formats.archive.partition import PartitionReader
 from headrace.formats.archive.schema import SCHEMA
 from headrace.hdfs.connection import ADDRESSES
+from headrace_connectors.archive.writer import FileBuilder, Origin
 from support.hdfs.cluster import Hdfs
 from support.hdfs.forgetful import forgetful_way
 from support.processes.running import wait_until

@@ -14,9 +14,8 @@ import headrace
 from headrace.deployment.kubernetes.cluster_file import cluster_spec
 from headrace.deployment.kubernetes.cluster_spec import KubernetesCluster
 from headrace.deployment.kubernetes.deployer import Deployer
-from headrace.kubernetes.connection import open_connection
+from headrace.kubernetes.connection import ForbiddenError, open_connection
 from headrace.kubernetes.documents import Collection
-from headrace.kubernetes.refusals import ForbiddenError
 from support.kubernetes.control.kubernetes import Kubernetes
 from support.kubernetes.documents.chart import CHART, ChartError, documents, rendered_chart
 from support.kubernetes.pods.coordinator_account import ACCOUNT, require_account

@@ -10,16 +10,17 @@ import pytest
 
 from headrace.core.errors import UnreachableError
 from headrace.kubernetes.access import PodAccess
-from headrace.kubernetes.connection import Connection, open_connection
-from headrace.kubernetes.documents import Collection, Document, metadata_of, value_at
-from headrace.kubernetes.refusals import (
+from headrace.kubernetes.connection import (
     AlreadyExistsError,
     ApiError,
     ConflictError,
+    Connection,
     ForbiddenError,
     NotFoundError,
     RejectedError,
+    open_connection,
 )
+from headrace.kubernetes.documents import Collection, Document, metadata_of, value_at
 from support.leadership.lease_api import LeaseApi, lease_api
 from support.processes.running import wait_until
 

@@ -17,9 +17,8 @@ from headrace.deployment.kubernetes.cluster_file import cluster_spec
 from headrace.deployment.kubernetes.cluster_spec import KubernetesCluster
 from headrace.deployment.kubernetes.deployer import Deployer
 from headrace.deployment.kubernetes.manifests import WORKERS_FILE, worker_template
-from headrace.kubernetes.connection import Connection, open_connection
+from headrace.kubernetes.connection import Connection, ForbiddenError, open_connection
 from headrace.kubernetes.documents import Collection, metadata_of, text_at, value_at
-from headrace.kubernetes.refusals import ForbiddenError
 from headrace.kubernetes.transport import Request
 from headrace.resources.driver import WorkerPhase, WorkerReport
 from headrace.resources.kubernetes.worker_pods import WorkerPods, read_workers_file

@@ -6,9 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from headrace.kubernetes.connection import Connection, open_connection
+from headrace.kubernetes.connection import Connection, ForbiddenError, open_connection
 from headrace.kubernetes.documents import Collection, text_at
-from headrace.kubernetes.refusals import ForbiddenError
 from headrace.kubernetes_operator.resources.kinds import JOB
 from headrace.kubernetes_operator.shell.resource_store import collection_of
 from support.kubernetes.control.kubernetes import Kubernetes

@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from headrace.kubernetes.connection import Connection
-from headrace.kubernetes.refusals import RejectedError
+from headrace.kubernetes.connection import Connection, RejectedError
 from headrace.kubernetes_operator.definitions import DEFINITIONS, structural_schema
 from headrace.kubernetes_operator.resources.kinds import API, CLUSTER, JOB, SNAPSHOT, Kind
 from headrace.kubernetes_operator.shell.resource_store import collection_of
@@ -45,6 +44,7 @@ WHOLE_JOB: Spec = {
     "variablesFrom": {"secret": "flights"},
     "ownCluster": WHOLE_CLUSTER,
     "parallelism": 2,
+    "maxParallelism": 64,
     "state": "suspended",
     "upgradeMode": "last-state",
     "savepointFolder": "s3://bucket/savepoints",
@@ -93,6 +93,7 @@ WRONG_JOB: Mapping[str, object] = {
     "ownCluster": {"image": "you/headrace:1"},
     **{f"ownCluster.{path}": value for path, value in WRONG_CLUSTER.items()},
     "parallelism": 0,
+    "maxParallelism": 32_769,
     "state": "paused",
     "upgradeMode": "brave",
     "savepointFolder": "",

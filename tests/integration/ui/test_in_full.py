@@ -23,7 +23,7 @@ from support.processes.running import wait_until
 pytestmark = [pytest.mark.broker, pytest.mark.full]
 
 JOBS, TIMES_MAX = 10, 2.5
-TABS = ("", "/checkpoints", "/exceptions", "/transactions", "/dead-letters", "/audit", "/log", "/upgrade")
+TABS = ("", "/state", "/checkpoints", "/exceptions", "/transactions", "/dead-letters", "/audit", "/log", "/upgrade")
 FAILING = """\
 name: failing
 restart: {{strategy: none}}

@@ -31,6 +31,21 @@ def submit(visitor: Visitor, flights: Flights) -> str:
     return visitor.page.url.rpartition("/")[2]
 
 
+def look_at_state(visitor: Visitor, path: str) -> None:
+    """Reads rows of the windows, all of them and of one key, and mistakes a key."""
+    visitor.open(path)
+    expect(visitor.page.locator("tbody tr", has_text="hourly").first).to_be_visible()
+    read = visitor.button("Read rows")
+    expect(read).to_be_enabled()
+    read.click()
+    visitor.wait_text(re.compile(r"^\d+ rows of checkpoint \d+, .+ old"))
+    visitor.looks_right("state")
+    visitor.page.get_by_label("Key, such as").fill("no_column=1")
+    read.click()
+    visitor.wait_text(re.compile("no_column"))
+    visitor.looks_right("state-mistake")
+
+
 def test_flights_are_submitted_watched_saved_rescaled_and_canceled(
     cluster: Cluster, flights: Flights, page_url: str, chromium: Browser
 ) -> None:
@@ -44,6 +59,11 @@ def test_flights_are_submitted_watched_saved_rescaled_and_canceled(
         phone.wait_state("RUNNING")
         phone.wait_plots("rates", "lag", "load")
         phone.looks_right("job")
+
+        look_at_state(visitor, f"/jobs/{job}/state")
+        look_at_state(phone, f"/jobs/{job}/state")
+        visitor.open(f"/jobs/{job}")
+        visitor.wait_state("RUNNING")
 
         visitor.button("Savepoint").click()
         visitor.looks_right("dialog")

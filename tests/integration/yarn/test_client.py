@@ -12,8 +12,7 @@ import pytest
 from pyspark.errors.exceptions.captured import install_exception_handler
 
 from headrace.yarn.client import YarnClient
-from headrace.yarn.java import find_hadoop_client
-from headrace.yarn.jvm import JvmConfig, settings_for
+from headrace.yarn.jvm import JvmConfig, find_hadoop_client, settings_for
 from headrace.yarn.refusals import ApplicationNotFoundError
 from support.processes.running import wait_until
 from support.yarn.cluster import Yarn

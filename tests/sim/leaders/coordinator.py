@@ -28,8 +28,7 @@ from headrace.leadership.candidacy.candidacy import (
     Standing,
     StorageLost,
 )
-from headrace.leadership.elector import ElectorEvent
-from headrace.leadership.leader import Leader
+from headrace.leadership.elector import ElectorEvent, Leader
 from sim.drivers.storage import DriversStore
 from sim.leaders.election import Session
 from sim.leaders.story import SLOW_MS_MAX

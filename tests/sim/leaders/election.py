@@ -9,8 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from headrace.core.errors import ExternalError
-from headrace.leadership.elector import Elected, InDoubt, Lost
-from headrace.leadership.leader import Leader
+from headrace.leadership.elector import Elected, InDoubt, Leader, Lost
 
 if TYPE_CHECKING:
     from sim.leaders.cluster import Cluster

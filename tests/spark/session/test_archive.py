@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from headrace.formats.archive.building import FileBuilder, Origin
 from headrace.formats.archive.folder import ArchiveFolder
 from headrace.formats.archive.schema import SCHEMA
+from headrace_connectors.archive.writer import FileBuilder, Origin
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

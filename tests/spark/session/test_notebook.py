@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
+from contextlib import nullcontext
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from typer.testing import CliRunner
 
 import headrace
 import headrace.spark
+from headrace.cli.app import app
 from headrace.core.errors import UserError
 
 pytestmark = pytest.mark.turns(3, of="files")
@@ -26,6 +30,12 @@ ROWS = 600
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.setenv("HEADRACE_HOME", str(tmp_path / "home"))
     yield tmp_path / "home"
+
+
+@pytest.fixture
+def in_session(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Commands use the session that is there, and leave it."""
+    monkeypatch.setattr("headrace.spark.launch.replay.session", lambda *_: nullcontext(spark))
 
 
 def orders(out: Path, *, files_only: bool = False) -> headrace.Pipeline:
@@ -137,6 +147,31 @@ def test_a_savepoint_outlives_the_result_and_is_gone_on_from(spark: SparkSession
     with pipeline.replay(spark, from_savepoint=first.savepoint) as rest:
         assert closed | {tuple(row) for row in rest["minutes_out"].collect()} == wanted
         assert rest.rows_in == 0
+
+
+@pytest.mark.usefixtures("in_session")
+def test_state_with_another_number_of_key_groups_is_hashed_anew_where_that_is_asked_for(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    pipeline, kept = orders(tmp_path / "out"), tmp_path / "kept"
+    with headrace.spark.replay(spark, pipeline) as whole:
+        wanted = {tuple(row) for row in whole["minutes_out"].collect()}
+    with headrace.spark.replay(spark, pipeline, savepoint=str(kept), storage=str(tmp_path / "storage")) as first:
+        closed = {tuple(row) for row in first["minutes_out"].collect()}
+    with pipeline.replay(spark, from_savepoint=first.savepoint, max_parallelism=6) as rest:
+        assert closed | {tuple(row) for row in rest["minutes_out"].collect()} == wanted
+
+    # the open windows alone, in files, by the command
+    file = tmp_path / "orders.yaml"
+    document = orders(tmp_path / "again", files_only=True).build().to_dict()
+    file.write_text(json.dumps({**document, "max_parallelism": 6}))
+    refused = CliRunner().invoke(app, ["replay", str(file), "--from-savepoint", str(first.savepoint)])
+    assert refused.exit_code == 2
+    assert "give --max-parallelism 6" in refused.output
+    arguments = ["--from-savepoint", str(first.savepoint), "--max-parallelism", "6", "--allow-dropped-state", "--json"]
+    done = CliRunner().invoke(app, ["replay", str(file), *arguments])
+    assert done.exit_code == 0, done.output
+    assert json.loads(done.stdout)["rows_out"] == len(wanted - closed)
 
 
 def test_published_rows_are_in_the_sinks(spark: SparkSession, tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from types import MappingProxyType
 
 from headrace.client.http import Client
 from headrace.core.errors import HeadraceError
-from headrace.leadership.leader import Leader
+from headrace.leadership.elector import Leader
 from headrace.leadership.opening import open_locator
 from support.clusters.session import COORDINATOR, WORKER, Cluster
 from support.clusters.worker_process import is_running

@@ -16,8 +16,7 @@ from urllib.parse import urlsplit
 
 from headrace.client.http import Client
 from headrace.core.errors import HeadraceError
-from headrace.leadership.elector import Locator
-from headrace.leadership.leader import Leader
+from headrace.leadership.elector import Leader, Locator
 from headrace.leadership.opening import open_locator
 from headrace.processes.ports import free_port
 from support.clusters.session import Cluster

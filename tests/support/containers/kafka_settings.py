@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from headrace_dev.broker.broker import reading_options
-from headrace_dev.broker.jars import ensure_jars, jars_folder
+from headrace_dev.broker.ivy import ensure_jars, jars_folder
 from headrace_dev.broker.java import find_java
 from headrace_dev.broker.properties import LOGGING, server_properties
 

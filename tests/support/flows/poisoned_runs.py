@@ -5,6 +5,7 @@ The pipeline has a step of each kind that can refuse a row, and a sink in memory
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -91,7 +92,10 @@ def hostile_function(folder: Path) -> Iterator[None]:
     (folder / "poison_function.py").write_text(FUNCTION)
     with pytest.MonkeyPatch.context() as patch:
         patch.syspath_prepend(str(folder))
+        # one of the same name, out of another folder, would be named in this one's errors
+        sys.modules.pop("poison_function", None)
         yield
+    sys.modules.pop("poison_function", None)
 
 
 def document(folder: Path, form: object, policy: str) -> dict[str, Any]:

@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pyspark
 
-from headrace_dev.broker.ivy import Module
-from headrace_dev.broker.jars import JarSet, ensure, read_list
+from headrace_dev.broker.ivy import JarSet, Module, ensure, read_list
 from headrace_dev.broker.java import Java
 
 HADOOP_VERSION = "3.5.0"

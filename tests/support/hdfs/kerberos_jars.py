@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from headrace_dev.broker.ivy import Module
-from headrace_dev.broker.jars import JarSet, ensure, read_list
+from headrace_dev.broker.ivy import JarSet, Module, ensure, read_list
 from headrace_dev.broker.java import Java
 
 _VERSION = "2.0.3"

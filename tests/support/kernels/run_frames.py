@@ -12,7 +12,7 @@ import numpy.typing as npt
 import polars as pl
 import pyarrow as pa
 
-from headrace.kernels.state.runs import RunColumns, Words
+from headrace.kernels.state.runs import AskedKeys, RunColumns, Words
 from support.kernels.bits import Difference, difference
 from support.kernels.group_frames import KEY_TYPES, Group, column, plain
 from support.kernels.guarded import guarded_copy
@@ -38,6 +38,11 @@ class State:
     words: tuple[Words, ...]
     asked: pl.DataFrame
     asked_words: Words
+
+    @property
+    def asked_keys(self) -> AskedKeys:
+        """The keys in the order of the frame."""
+        return AskedKeys(self.asked_words, self.asked)
 
 
 def random_state(random: Random, runs: int, rows: int, *, unique: bool) -> State:

@@ -6,9 +6,8 @@ import contextlib
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from headrace.kubernetes.connection import Connection
+from headrace.kubernetes.connection import AlreadyExistsError, Connection, NotFoundError
 from headrace.kubernetes.documents import Collection, Document
-from headrace.kubernetes.refusals import AlreadyExistsError, NotFoundError
 
 KINDS: Mapping[str, tuple[str, str]] = {
     "ConfigMap": ("v1", "configmaps"),

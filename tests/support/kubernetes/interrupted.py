@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from headrace.kubernetes.access import Access
-from headrace.kubernetes.connection import Connection
+from headrace.kubernetes.connection import Connection, Operation
 from headrace.kubernetes.documents import Document, text_at
-from headrace.kubernetes.refusals import Operation
 from headrace.kubernetes.transport import Request
 
 

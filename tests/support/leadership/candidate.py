@@ -10,8 +10,7 @@ import os
 import sys
 
 from headrace.core.errors import ExternalError
-from headrace.leadership.elector import ElectorEvent
-from headrace.leadership.leader import Leader
+from headrace.leadership.elector import ElectorEvent, Leader
 from headrace.leadership.opening import open_elector
 
 PUBLISHED, REFUSED = "published", "refused"

@@ -6,8 +6,7 @@ import queue
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from headrace.leadership.elector import Elector, ElectorEvent
-from headrace.leadership.leader import Leader
+from headrace.leadership.elector import Elector, ElectorEvent, Leader
 from support.patience import WAIT_SECONDS
 
 LEASE_MS = 2_000

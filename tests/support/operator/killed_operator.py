@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from headrace.kubernetes.refusals import ConflictError
+from headrace.kubernetes.connection import ConflictError
 from headrace.kubernetes_operator.decisions.steps import JobStep, Result, Wait
 from headrace.kubernetes_operator.resources.job import JobResourceStatus
 from headrace.kubernetes_operator.rounds import Decision, World, one_round

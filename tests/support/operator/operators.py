@@ -10,9 +10,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Protocol
 
-from headrace.kubernetes.connection import Connection
+from headrace.kubernetes.connection import Connection, NotFoundError
 from headrace.kubernetes.documents import Collection, documents_at, metadata_of, text_at, value_at
-from headrace.kubernetes.refusals import NotFoundError
 from headrace.kubernetes_operator.resources.kinds import API, KINDS, Kind
 from headrace.kubernetes_operator.shell.resource_store import collection_of, identity_of
 from support.kubernetes.control.kubernetes import Kubernetes

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from headrace.kubernetes.refusals import ConflictError
+from headrace.kubernetes.connection import ConflictError
 from headrace.kubernetes_operator.decisions.job_conditions import next_status
 from headrace.kubernetes_operator.decisions.job_steps import next_step
 from headrace.kubernetes_operator.decisions.job_view import (

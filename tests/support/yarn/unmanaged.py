@@ -22,8 +22,7 @@ from headrace.resources.yarn import WorkerContainers as WorkerDriver
 from headrace.yarn.client import APPLICATION_TYPE, YarnClient
 from headrace.yarn.container import FILE_SECRET, TOKEN
 from headrace.yarn.conversions import java_launch, java_size
-from headrace.yarn.java import find_hadoop_client
-from headrace.yarn.jvm import JvmConfig, settings_for
+from headrace.yarn.jvm import JvmConfig, find_hadoop_client, settings_for
 from headrace.yarn.master.allocation import HeldPhase
 from headrace.yarn.master.application_master import ApplicationMaster, MasterConfig
 from headrace.yarn.master.link import MasterAddress, WorkerContainers

@@ -16,6 +16,7 @@ from support.repository import ROOT
 LITERALLY = {
     "README.md": "tests/integration/examples/test_readme.py",
     "deploy/standalone/high-availability.md": "tests/support/deployment/standby_hosts.py",
+    "docs/concepts/state.md": "tests/unit/plan/test_explain.py",
     "docs/state.md": "tests/unit/cli/output/test_state.py",
     "docs/tutorial-backfill.md": "tests/spark/test_tutorial.py",
     "docs/tutorial-first.md": "tests/integration/examples/test_pages.py",

@@ -23,6 +23,7 @@ from headrace.local.pipeline_file import load_file
 from headrace.plan.explain import explain_dict
 from headrace.spec.pipeline import Pipeline as PipelineModel
 from headrace.spec.reading.load import load_text
+from headrace.worker.state.local_files import LocalFiles, MappedRows
 
 YAML = """
 name: delays
@@ -328,6 +329,50 @@ def test_a_run_from_generator_to_files(tmp_path: Path, monkeypatch: pytest.Monke
     assert result.seconds > 0
     assert totals["n"].sum() == every.height > 0
     assert totals["total"].sum() * 2 == every["amount"].sum()
+
+
+def large_state(folder: Path, out: Path) -> hr.Pipeline:
+    """70 MB of keys, over a budget of 32 MiB."""
+    state = {"backend": "disk", "memory": "32MiB", "dir": str(folder)}
+    pipeline = hr.Pipeline("large", state=state)
+    rows = pipeline.source(
+        "rows",
+        generator={
+            "rows": 140_000,
+            "columns": {"n": {"sequence": {}}, "key": {"string": {"length": 500}}, "at": {"time": {"step": "1ms"}}},
+        },
+        schema={"n": "int64 not null", "key": "string not null", "at": "timestamp not null"},
+        time={"column": "at"},
+    )
+    day = {"tumbling": "1d"}
+    by_key = rows.aggregate("by_key", key_by=["key"], window=day, aggregate={"total": "sum(n)"})
+    whole = by_key.aggregate("whole", window=day, aggregate={"keys": "count(*)", "total": "sum(total)"})
+    whole.sink("out", files={"path": out}, format="json")
+    return pipeline
+
+
+def test_state_beyond_its_budget_lies_on_disk_also_in_a_run_by_threads(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    moved: list[int] = []
+    kept = LocalFiles.kept
+
+    def counted(files: LocalFiles, frame: pl.DataFrame) -> MappedRows:
+        moved.append(frame.height)
+        return kept(files, frame)
+
+    monkeypatch.setattr(LocalFiles, "kept", counted)
+    assert large_state(tmp_path / "local", tmp_path / "out").run().state is JobState.FINISHED
+    (found,) = (pl.read_ndjson(file).row(0, named=True) for file in (tmp_path / "out").glob("part-*"))
+    assert (found["keys"], found["total"]) == (140_000, sum(range(140_000)))
+    assert moved
+    assert list((tmp_path / "local").iterdir()) == [], "files have no names"
+
+
+def test_a_folder_of_state_that_cannot_be_used_is_said(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("no folder")
+    with pytest.raises(UserError, match="local files of state cannot be written to"):
+        large_state(tmp_path / "file", tmp_path / "out").run()
 
 
 def test_an_endless_run_ends_when_it_is_told_to() -> None:

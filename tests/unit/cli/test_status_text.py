@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import pytest
 
-from headrace.cli.jobs.status_text import Shown, bytes_text, print_status
+from headrace.cli.jobs.status_text import Shown, print_status
 from headrace.client.models import (
     CheckpointInfo,
     CheckpointSubtask,
     CompletedCheckpoint,
     JobStatus,
+    NodeStatus,
+    StateOfNode,
+    StatePlaces,
     WaitingState,
     moment,
 )
+from headrace.core.text.plural import bytes_text
 from headrace.core.text.span_text import span_text
 
 
@@ -34,8 +38,8 @@ def test_spans(ms: int, text: str) -> None:
     assert span_text(ms) == text
 
 
-@pytest.mark.parametrize(("size", "text"), [(None, "-"), (0, "0 B"), (12_345, "12.3 kB"), (5_000_000, "5.00 MB")])
-def test_sizes(size: int | None, text: str) -> None:
+@pytest.mark.parametrize(("size", "text"), [(0, "0 B"), (12_345, "12.3 kB"), (5_000_000, "5.00 MB")])
+def test_sizes(size: int, text: str) -> None:
     assert bytes_text(size) == text
 
 
@@ -85,3 +89,27 @@ def test_time_that_stands_still_says_since_when_and_what_it_waits_for(capsys: py
 def job(**fields: object) -> JobStatus:
     whole = {"job_id": "a", "name": "n", "state": "RUNNING", "attempt": 1, "parallelism": 1} | fields
     return JobStatus.model_validate(whole)
+
+
+def test_each_state_has_its_rows_its_bytes_by_place_and_its_growth(capsys: pytest.CaptureFixture[str]) -> None:
+    states = (
+        StateOfNode(
+            state="groups",
+            memory_bytes=64_000_000,
+            disk_bytes=1_200_000_000,
+            storage_bytes=300_000_000,
+            rows=4_000_000,
+            growth_bytes_per_hour=25_000_000,
+        ),
+        StateOfNode(state="distinct_x", memory_bytes=10),
+    )
+    nodes = (NodeStatus(node="totals", kind="aggregate", parallelism=1, states=states),)
+
+    print_status(job(nodes=nodes, state_places=StatePlaces()), failures=(), shown=Shown())
+    lines = [line.split() for line in capsys.readouterr().out.splitlines()]
+    head = next(number for number, line in enumerate(lines) if line[:2] == ["STATE", "OF"])
+    assert lines[head + 1] == ["totals", "groups", "4,000,000", "64.0", "MB", "1.20", "GB", "300", "MB", "+25.0", "MB"]
+    assert lines[head + 2] == ["totals", "distinct_x", "-", "10", "B", "0", "B", "-", "-"]
+
+    print_status(job(nodes=nodes), failures=(), shown=Shown())
+    assert "STATE OF" not in capsys.readouterr().out

@@ -22,9 +22,8 @@ from headrace.core.types import schema_of
 from headrace.formats.json.encode import encode_json_object
 from headrace_connectors.files import FilesSinkConfig
 from headrace_connectors.kafka import KafkaSinkConfig
-from headrace_connectors.kafka.sink.record_sender import AcceptedRecords, RecordSender
+from headrace_connectors.kafka.sink.record_sender import AcceptedRecords, KafkaRowCheck, RecordSender
 from headrace_connectors.kafka.sink.refusals import RefusedRecords, TopicLimits
-from headrace_connectors.kafka.sink.row_check import KafkaRowCheck
 from headrace_connectors.sql import SqlSinkConfig
 
 SCHEMA = schema_of({"k": "string", "n": "int64", "texts": "[string]", "part": "{text: string}"})

@@ -15,7 +15,7 @@ from headrace.expr.compiler import compile_scalar
 from headrace.expr.functions.examples import AGGREGATE_ROWS, EXAMPLES
 from headrace.expr.functions.table import FORMS, FUNCTIONS
 from headrace.expr.reference import Group, entries, named
-from headrace.testing.pipeline import run_pipeline
+from headrace.testing import run_pipeline
 from unit.expr.grid import evaluate
 
 NO_COLUMNS = schema_of({"unused": "int64"})

@@ -6,7 +6,7 @@ import pytest
 
 from headrace.core.errors import UserError
 from headrace.kubernetes.documents import Document, Json, metadata_of, value_at
-from headrace.leadership.leader import Leader
+from headrace.leadership.elector import Leader
 from headrace.leadership.lease_record import LEADER, OWNER_VARIABLE, LeaseRecord, OwnerOfLease, new_lease
 
 ADDRESS = Leader("http://one:1", "one:2", 3)

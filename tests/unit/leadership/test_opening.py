@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from headrace.core.errors import ExternalError, UserError
+from headrace.leadership.elector import Leader
 from headrace.leadership.file_election import FileElector
 from headrace.leadership.kubernetes_election import LeaseAddress
-from headrace.leadership.leader import Leader
 from headrace.leadership.opening import (
     LEASE_VARIABLE,
     is_election,

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from headrace.core.errors import ExternalError
-from headrace.leadership.leader import Leader
+from headrace.leadership.elector import Leader
 from headrace.leadership.opening import is_election, open_locator
 from headrace.leadership.published_leader import KEPT, PublishedLeader, published_url
 

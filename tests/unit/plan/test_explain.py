@@ -1,13 +1,16 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from headrace.local.engine.compile import Compiled, compile_pipeline
 from headrace.plan.explain import explain_dict, explain_lines, plan_dict
+from headrace.spec.reading.load import load_text
 from headrace.spec.reading.read import pipeline_from_dict
+from support.pages.blocks import blocks
 
 
 def data() -> dict[str, Any]:
@@ -169,6 +172,68 @@ def test_reasons_against_a_replay_are_named() -> None:
     assert "not replayable: lateness: operator" in "\n".join(explain_lines(made.logical, made.physical))
 
 
+def shown_states(changes: dict[str, Any]) -> tuple[list[str], dict[str, Any]]:
+    made = compile_pipeline(pipeline_from_dict(changes))
+    return list(explain_lines(made.logical, made.physical)), explain_dict(made.logical, made.physical)
+
+
+def test_a_windows_state_says_what_drops_it_and_what_waits_for_time() -> None:
+    lines, shown = shown_states(data())
+    assert "  state        memory, without a bound" in lines
+    (windows,) = (line for line in lines if line.startswith("  state        windows"))
+    assert windows.endswith(
+        "windows (memory): 1 row a key and pane of time;"
+        " dropped: when the watermark passes the end of its last window + 1m"
+    )
+    assert (
+        "  waits        for time: a window leaves when the watermark passes its end; rows up to 1m late change it"
+        in lines
+    )
+
+    hourly = next(node for node in shown["nodes"] if node["name"] == "hourly")
+    assert hourly["waits"].startswith("for time")
+    (state,) = hourly["state"]
+    assert (state["name"], state["keys"], state["row_per"]) == ("windows", ["origin"], ["key", "pane of time"])
+    assert (state["backend"], state["grows"]) == ("memory", False)
+    assert state["dropped"] == "when the watermark passes the end of its last window + 1m"
+
+
+def test_the_state_of_a_running_aggregate_says_what_it_grows_with() -> None:
+    changed = change(
+        "steps/hourly", {"from": "shaped", "key_by": ["origin"], "aggregate": {"n": "count(distinct late)"}}
+    )
+    changed["state"] = {"backend": "disk", "memory": "64MiB", "dir": "/data"}
+    changed["sinks"]["out"]["kafka"]["key"] = ["origin"]
+    lines, shown = shown_states(changed)
+    assert lines[1] == "  state        disk: 64MiB a slot in memory, more in local files in /data"
+    (groups,) = (line for line in lines if line.startswith("  state        groups"))
+    assert groups.endswith("groups (disk): 1 row a key; dropped: never; grows with the keys of shaped")
+    (values,) = (line for line in lines if " distinct_" in line)
+    assert values.endswith("1 row a key and value; dropped: never; grows with the keys and values of shaped")
+    assert not any(line.startswith("  waits") for line in lines)
+    assert shown["state"] == {"backend": "disk", "memory_bytes": 64 << 20, "dir": "/data"}
+    hourly = next(node for node in shown["nodes"] if node["name"] == "hourly")
+    assert hourly["waits"] is None
+    assert [(each["dropped"], each["grows"]) for each in hourly["state"]] == [(None, True), (None, True)]
+
+
+def test_one_group_over_all_rows_does_not_grow() -> None:
+    changed = change("steps/hourly", {"from": "shaped", "aggregate": {"n": "count(*)"}})
+    changed["sinks"]["out"] = {"from": "hourly", "print": {}}
+    lines, shown = shown_states(changed)
+    assert "  state        groups (memory): 1 row; dropped: never" in lines
+    hourly = next(node for node in shown["nodes"] if node["name"] == "hourly")
+    assert [each["grows"] for each in hourly["state"]] == [False]
+
+
+def test_a_plan_without_state_says_nothing_of_it() -> None:
+    changed = change("sinks", {"out": {"from": "shaped", "print": {}}})
+    del changed["steps"]["hourly"]
+    lines, shown = shown_states(changed)
+    assert not any("  state " in line for line in lines)
+    assert [node["state"] for node in shown["nodes"] if node["kind"] == "step"] == [[], []]
+
+
 def test_every_verb_has_words() -> None:
     steps = {
         "a": {"from": "s", "with_columns": {"m": "n + 1"}},
@@ -209,3 +274,15 @@ def test_every_verb_has_words() -> None:
 
 def test_the_plan_of_nodes_with_one_input_has_no_numbers_so_that_its_hash_stays() -> None:
     assert not any("input" in edge for edge in plan_dict(compiled().physical)["edges"])
+
+
+def test_the_page_about_state_shows_what_explain_prints() -> None:
+    """`..` on the page stands for lines that it leaves out."""
+    page = list(blocks([Path("docs/concepts/state.md")]))
+    (text,) = (each.text for each in page if each.is_pipeline)
+    (shown,) = (each for each in page if each.is_commands)
+    assert shown.commands() == ["headrace explain shop.yaml"]
+    made = compile_pipeline(load_text(text, "shop.yaml", environ={}).pipeline)
+    printed = iter(explain_lines(made.logical, made.physical))
+    wanted = [line for line in shown.text.splitlines()[1:] if line != ".."]
+    assert [line for line in wanted if line not in printed] == [], "in this order"

@@ -16,7 +16,7 @@ import pytest
 
 from headrace import __version__
 from headrace.core.errors import ExternalError, UserError
-from headrace.leadership.leader import Leader
+from headrace.leadership.elector import Leader
 from headrace.rpc import server as server_module
 from headrace.rpc.client import ClientHandlers, ControlClient, CoordinatorAccess
 from headrace.rpc.codec import slot_command

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import sys
+import threading
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -16,8 +17,9 @@ from polars.testing import assert_frame_equal
 from headrace.core.errors import UserError
 from headrace.kernels.group.key_hash import key_hash
 from headrace.kernels.state import runs as kernel
-from headrace.state import row_groups, runs, table
+from headrace.state import row_groups, runs, table, tiers
 from headrace.state.place import Budget, RowFile, StatePlace
+from headrace.state.restoring import ROWS_KEPT_MIN, restore
 from headrace.state.snapshot import RestoredFrame, StoredFile, StoredRows
 from headrace.state.table import Table
 from headrace.worker.state.local_files import LocalFiles
@@ -75,15 +77,15 @@ def test_a_table_finds_what_was_added(way: str, added: list[list[Row]], data: st
 
 
 def found_what_was_added(added: list[list[Row]], data: st.DataObject) -> None:
-    kept = Table(KEYS, merge)
+    kept = Table.merging(KEYS, merge)
     for batch in added:
         kept.add(frame(batch), frames_max=data.draw(st.integers(1, 5)))
         if data.draw(st.booleans()):
             kept.seal()
         if data.draw(st.integers(0, 9)) == 0:
             before = [chunk.frame for chunk in kept.chunks()]
-            kept = Table(KEYS, merge)
-            kept.restore(map(RestoredFrame, before))
+            kept = Table.merging(KEYS, merge)
+            restore(kept, map(RestoredFrame, before))
     expected = oracle(added)
     assert contents([chunk.frame for chunk in kept.chunks()]) == expected
     asked = frame(data.draw(st.lists(rows, min_size=1, max_size=9))).select(KEYS)
@@ -99,7 +101,7 @@ def found_what_was_added(added: list[list[Row]], data: st.DataObject) -> None:
 
 @given(batches)
 def test_a_number_always_means_the_same_rows(added: list[list[Row]]) -> None:
-    kept = Table(KEYS, merge)
+    kept = Table.merging(KEYS, merge)
     seen: dict[int, pl.DataFrame] = {}
     for batch in added:
         kept.add(frame(batch), frames_max=3)
@@ -114,7 +116,7 @@ def test_runs_may_differ_in_columns(way: str) -> None:
 
 
 def found_in_runs_with_other_columns() -> None:
-    kept = Table(["k"], lambda frames: pl.concat(frames, how="diagonal").group_by("k").sum())
+    kept = Table.merging(["k"], lambda frames: pl.concat(frames, how="diagonal").group_by("k").sum())
     for batch in ({"k": [1, 2], "a": [1, 1]}, {"k": [2, 3], "b": [5, 5]}, {"k": [1], "a": [7], "b": [7]}):
         kept.add(pl.DataFrame(batch))
         kept.seal()
@@ -123,7 +125,7 @@ def found_in_runs_with_other_columns() -> None:
 
 
 def test_without_keys_all_rows_belong_together() -> None:
-    kept = Table([], lambda frames: pl.concat(frames).sum())
+    kept = Table.merging([], lambda frames: pl.concat(frames).sum())
     for number in range(10):
         kept.add(pl.DataFrame({"n": [number]}), frames_max=2)
     asked = pl.DataFrame()
@@ -134,7 +136,7 @@ def test_without_keys_all_rows_belong_together() -> None:
 def test_recent_rows_are_bounded_in_frames_and_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(table, "ROWS_RECENT_MAX", 10)
     one = pl.DataFrame({"k": [1], "n": [1]})
-    kept = Table(["k"], lambda frames: pl.concat(frames).group_by("k").sum())
+    kept = Table.merging(["k"], lambda frames: pl.concat(frames).group_by("k").sum())
     for _ in range(9):
         kept.add(one)
     assert (kept.runs, kept.rows) == (0, 9)
@@ -147,10 +149,10 @@ def test_recent_rows_are_bounded_in_frames_and_rows(monkeypatch: pytest.MonkeyPa
 
 def test_restored_rows_are_bounded_in_runs() -> None:
     """An engine that reads state when keys arrive restores it bit by bit."""
-    kept = Table(["k"], lambda frames: pl.concat(frames).group_by("k").sum())
+    kept = Table.merging(["k"], lambda frames: pl.concat(frames).group_by("k").sum())
     for number in range(100):
-        kept.restore([RestoredFrame(pl.DataFrame({"k": [number], "n": [1]}))])
-        assert kept.runs <= table.RUNS_MAX
+        restore(kept, [RestoredFrame(pl.DataFrame({"k": [number], "n": [1]}))])
+        assert kept.runs <= tiers.RUNS_MAX
     assert kept.compact().height == 100
 
 
@@ -160,9 +162,11 @@ class Files:
     def __init__(self, folder: Path) -> None:
         self._files = LocalFiles(folder)
         self.moved = 0
+        self.threads: set[str] = set()
 
     def kept(self, frame: pl.DataFrame) -> RowFile:
         self.moved += 1
+        self.threads.add(threading.current_thread().name)
         return self._files.kept(frame)
 
     def release_pages(self) -> None:
@@ -182,11 +186,11 @@ def test_a_table_in_local_files_has_the_same_rows(
     """Every part moves to a file at once, merges are cut into pieces of a few rows and run beside the table."""
     files = Files(folder)
     with searched_by(way), pytest.MonkeyPatch.context() as patched:
-        patched.setattr(table, "MOVED_BYTES_MIN", 0)
+        patched.setattr(runs, "MOVED_BYTES_MIN", 0)
         patched.setattr(runs, "PART_ROWS_MAX", data.draw(st.integers(1, 8)))
         patched.setattr(runs, "_SAMPLED_ROWS", 1)
         place = StatePlace(data.draw(st.sampled_from([1, 7, 128])), Budget(0), BackgroundMerges(), files)
-        kept = Table(KEYS, merge, place)
+        kept = Table.merging(KEYS, merge, place)
         for batch in added:
             kept.add(frame(batch), frames_max=data.draw(st.integers(1, 3)))
         expected = oracle(added)
@@ -196,8 +200,8 @@ def test_a_table_in_local_files_has_the_same_rows(
         assert contents(kept.get(asked)) == wanted
         assert contents([kept.compact()]) == expected
         assert contents(kept.get(asked)) == wanted
-        again = Table(KEYS, merge, place)
-        again.restore(RestoredFrame(chunk.frame) for chunk in kept.chunks())
+        again = Table.merging(KEYS, merge, place)
+        restore(again, (RestoredFrame(chunk.frame) for chunk in kept.chunks()))
         assert contents(again.get(asked)) == wanted
     assert files.moved
     assert list(folder.iterdir()) == [], "files have no names"
@@ -250,7 +254,7 @@ def test_one_thread_keeps_rows_while_another_releases_pages(folder: Path) -> Non
 
 
 def test_more_than_memory_allows_is_refused() -> None:
-    kept = Table(["k"], merge, StatePlace(budget=Budget(1000)))
+    kept = Table.merging(["k"], merge, StatePlace(budget=Budget(1000)))
     with pytest.raises(UserError, match=r"the state of a slot has .* bytes, and state.memory allows 1,000"):
         for number in range(100):
             kept.add(pl.DataFrame({"k": [f"key {number}"] * 100}), frames_max=1)
@@ -260,10 +264,10 @@ def test_a_merge_that_fails_fails_the_table() -> None:
     def broken(frames: Sequence[pl.DataFrame]) -> pl.DataFrame:
         raise ZeroDivisionError("of this merge")
 
-    kept = Table(["k"], broken, StatePlace(merges=BackgroundMerges()))
+    kept = Table.merging(["k"], broken, StatePlace(merges=BackgroundMerges()))
     with pytest.raises(ZeroDivisionError, match="of this merge"):
-        for number in range(table.RUNS_MAX + 2):
-            kept.add(pl.DataFrame({"k": [number]}), frames_max=1)
+        for number in range(tiers.RUNS_MAX + 2):
+            kept.add(pl.DataFrame({"k": [number % 2]}), frames_max=1)
 
 
 def test_a_step_moves_no_more_than_the_excess(folder: Path) -> None:
@@ -271,7 +275,7 @@ def test_a_step_moves_no_more_than_the_excess(folder: Path) -> None:
     limit = 4 << 20
     files = Files(folder)
     place = StatePlace(budget=Budget(limit), files=files)
-    kept = Table(["k"], lambda frames: pl.concat(frames).group_by("k").agg(pl.col("n").sum()), place)
+    kept = Table.merging(["k"], lambda frames: pl.concat(frames).group_by("k").agg(pl.col("n").sum()), place)
     most = 0
     for number in range(40):
         first = number * 10_000
@@ -282,13 +286,29 @@ def test_a_step_moves_no_more_than_the_excess(folder: Path) -> None:
     assert kept.compact().height == 400_000
 
 
+def test_a_little_more_than_the_budget_is_moved_by_the_thread_of_merges(folder: Path) -> None:
+    """A step that seals few rows does not wait for a large part to be written."""
+    files = Files(folder)
+    rows = pl.DataFrame({"k": range(60_000), "n": [1] * 60_000})
+    size = int(rows.estimated_size()) + 8 * rows.height
+    place = StatePlace(budget=Budget(size), merges=BackgroundMerges(), files=files)
+    kept = Table.merging(["k"], lambda frames: pl.concat(frames).group_by("k").agg(pl.col("n").sum()), place)
+    kept.add(rows)
+    kept.seal()
+    kept.add(rows.head(10))
+    kept.seal()
+    assert kept.compact().get_column("n").sum() == 60_010
+    assert place.budget.memory_bytes <= size
+    assert files.threads == {"merge"}
+
+
 def test_a_restored_frame_keeps_its_origin_until_it_is_merged(folder: Path) -> None:
-    rows = pl.DataFrame({"k": range(table.ROWS_KEPT_MIN), "n": 1})
+    rows = pl.DataFrame({"k": range(ROWS_KEPT_MIN), "n": 1})
     few = pl.DataFrame({"k": range(10), "n": 1})
     origin = StoredRows(StoredFile("a", 1, "xxh64:0", ("k",), rows.height), (0,), rows.height)
     place = StatePlace(budget=Budget(0), files=LocalFiles(folder))
-    kept = Table(["k"], lambda frames: pl.concat(frames).group_by("k").agg(pl.col("n").sum()), place)
-    kept.restore([RestoredFrame(rows, origin), RestoredFrame(few, origin), RestoredFrame(few)])
+    kept = Table.merging(["k"], lambda frames: pl.concat(frames).group_by("k").agg(pl.col("n").sum()), place)
+    restore(kept, [RestoredFrame(rows, origin), RestoredFrame(few, origin), RestoredFrame(few)])
     assert [(chunk.frame.height, chunk.origin) for chunk in kept.chunks()] == [(rows.height, origin), (20, None)]
     assert kept.compact().height == rows.height
     assert [chunk.origin for chunk in kept.chunks()] == [None]

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from headrace.ui.plan_check import checked, verdicts_on
+from support.storage.checkpoints import handle_of, manifest
 
 TEXT = """\
 name: counting
@@ -56,6 +59,28 @@ def test_variables_of_the_pages_process_are_not_for_its_users(monkeypatch: pytes
     result = checked(TEXT.replace("counting", "${HEADRACE_TOKEN}"), "", None)
     assert result.compiled is None
     assert not any("the secret of tests" in each.text for each in result.mistakes)
+
+
+def test_the_number_of_key_groups_is_of_the_plan_and_of_its_verdicts(tmp_path: Path) -> None:
+    hourly = "  hourly: {from: even, key_by: [n], aggregate: {c: count(*)}}\nsinks:\n"
+    text = TEXT.replace("sinks:\n", hourly).replace("from: even, print", "from: hourly, print")
+    kept = checked(text, "", None).compiled
+    changed = checked(text, "", None, max_parallelism=6).compiled
+    assert kept is not None
+    assert changed is not None
+    assert changed.physical.max_parallelism == 6
+    state = handle_of("keyed", 0, 1, 128, keys=("n",)).model_copy(
+        update={"state": "groups", "files": (), "columns": {"n": "Int64"}}
+    )
+    saved = manifest(4).model_copy(update={"kind": "savepoint", "states": (state,)})
+    (tmp_path / "manifest.json").write_text(saved.model_dump_json())
+    folder = str(tmp_path)
+    assert not verdicts_on(kept, folder).loses
+    assert verdicts_on(changed, folder).unusable
+    hashed = verdicts_on(changed, folder, rehashes=True)
+    assert not hashed.unusable
+    (line,) = (each for each in hashed.lines if each.node == "hourly")
+    assert "all of it is read: max_parallelism was 128 and is 6" in line.text
 
 
 def test_a_state_that_cannot_be_read_from_here_is_left_to_the_coordinator() -> None:

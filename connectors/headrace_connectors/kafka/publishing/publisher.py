@@ -24,17 +24,17 @@ from headrace.connect.sink import SinkBatch, SinkContext
 from headrace.core.errors import DataError, ExternalError
 from headrace.core.retry import Retries
 from headrace_connectors.kafka.clients.client import translated
-from headrace_connectors.kafka.config import KafkaSinkSettings
+from headrace_connectors.kafka.config import (
+    TRANSACTION_TIMEOUT_MIN_MS,
+    KafkaSinkSettings,
+    message_timeout_ms,
+    transaction_settings,
+)
 from headrace_connectors.kafka.publishing.marker import MarkerGroup, marked, marker_refused, share_name
 from headrace_connectors.kafka.sink.client_producer import ClientProducer
 from headrace_connectors.kafka.sink.record_sender import RecordSender
 from headrace_connectors.kafka.sink.records import Records
 from headrace_connectors.kafka.transactions.errors import REGISTRATION_BACKOFF
-from headrace_connectors.kafka.transactions.transaction_settings import (
-    TRANSACTION_TIMEOUT_MIN_MS,
-    message_timeout_ms,
-    transaction_settings,
-)
 
 TRANSACTION_ROWS_MAX = 250_000
 """Most rows of one transaction: a crash of the publisher wastes at most this many."""

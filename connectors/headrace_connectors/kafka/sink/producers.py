@@ -22,7 +22,7 @@ from headrace.core.arrow_arrays import mask_of
 from headrace.core.errors import ExternalError, HeadraceError
 from headrace.kernels.kafka.produce import Deliveries, delivery_counter, produce_kernel
 from headrace_connectors.kafka.clients.client import CONNECT_TIMEOUT_S, ClientWatch, base_settings, translated
-from headrace_connectors.kafka.config import KafkaSinkSettings
+from headrace_connectors.kafka.config import KafkaSinkSettings, transaction_settings
 from headrace_connectors.kafka.librdkafka import functions as librdkafka
 from headrace_connectors.kafka.librdkafka.functions import ANY_PARTITION, COPY_PAYLOAD, DELIVERY_CALLBACK, MESSAGE
 from headrace_connectors.kafka.librdkafka.native_client import NativeClient
@@ -41,7 +41,6 @@ from headrace_connectors.kafka.sink.records import (
     undelivered,
 )
 from headrace_connectors.kafka.transactions.errors import ABORT_TIMEOUT_MS, init_outcome
-from headrace_connectors.kafka.transactions.transaction_settings import transaction_settings
 
 
 def open_producer(config: KafkaSinkSettings) -> RecordQueue:

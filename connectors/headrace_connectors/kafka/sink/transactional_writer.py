@@ -30,14 +30,13 @@ from headrace.core.text.digest_text import add_digests, digest_text
 from headrace.kernels.kafka.row_digest import digest_of
 from headrace.kernels.library import is_loaded
 from headrace_connectors.kafka.clients.client import LOG
-from headrace_connectors.kafka.config import KafkaSinkSettings
+from headrace_connectors.kafka.config import KafkaSinkSettings, message_timeout_ms
 from headrace_connectors.kafka.librdkafka.tested_versions import version_of
 from headrace_connectors.kafka.requests.protocol import protocol_of_library, recorded
 from headrace_connectors.kafka.sink.producers import open_transactional_producer
 from headrace_connectors.kafka.sink.record_sender import AcceptedRecords, RecordSender
 from headrace_connectors.kafka.sink.records import Records, TransactionalQueue
 from headrace_connectors.kafka.transactions.errors import REGISTRATION_BACKOFF
-from headrace_connectors.kafka.transactions.transaction_settings import message_timeout_ms
 
 RENEWED_AFTER_S = 24 * 3_600.0
 """Brokers forget unused names after 7 days; a spare is registered again before that."""

@@ -21,24 +21,8 @@ from headrace_connectors.kafka.config import KafkaSinkSettings
 from headrace_connectors.kafka.requests.client import error_name
 from headrace_connectors.kafka.requests.protocol import TransactionProtocol, producer_text, protocol_of
 from headrace_connectors.kafka.requests.requests import EndCall
+from headrace_connectors.kafka.transactions import rules
 from headrace_connectors.kafka.transactions.audit import Audited
-from headrace_connectors.kafka.transactions.rules import (
-    DENIED,
-    ONGOING,
-    RETIRE_EPOCH,
-    UNSETTLED,
-    Answer,
-    Described,
-    Fate,
-    Identity,
-    Undescribed,
-    answer_to,
-    fate,
-    ours,
-    refusal,
-    successor,
-    swept,
-)
 from headrace_connectors.kafka.transactions.txn_admin import PATIENCE_S, TxnAdmin, denied_access
 
 
@@ -56,7 +40,7 @@ class KafkaCommitter(Audited):
         config: KafkaSinkSettings,
         context: SinkContext,
         *,
-        retire_epoch: int = RETIRE_EPOCH,
+        retire_epoch: int = rules.RETIRE_EPOCH,
         patience_s: float = PATIENCE_S,
     ) -> None:
         self._config = config
@@ -79,11 +63,13 @@ class KafkaCommitter(Audited):
         described: list[Committable] = []
         for each in self._log.identified(committables):
             answer = answers[each.name]
-            if isinstance(answer, Undescribed) and not answer.unknown:
+            if isinstance(answer, rules.Undescribed) and not answer.unknown:
                 self._fail(each.name, answer.code)
-            because = refusal(answer, self._config.topic)
-            if because is not None or not isinstance(answer, Described):
-                raise self._not_committable(each, answer.state if isinstance(answer, Described) else "unknown", because)
+            because = rules.refusal(answer, self._config.topic)
+            if because is not None or not isinstance(answer, rules.Described):
+                raise self._not_committable(
+                    each, answer.state if isinstance(answer, rules.Described) else "unknown", because
+                )
             described.append(self._with_identity(each, answer))
         return described
 
@@ -110,16 +96,16 @@ class KafkaCommitter(Audited):
             undecided: dict[str, Committable] = {}
             for name in looked_at:
                 answer = answers[name]
-                if isinstance(answer, Undescribed) and not answer.unknown:
+                if isinstance(answer, rules.Undescribed) and not answer.unknown:
                     self._fail(name, answer.code)
-                match fate(_identity(open_ones[name]), answer):
-                    case Fate.LOST:
+                match rules.fate(_identity(open_ones[name]), answer):
+                    case rules.Fate.LOST:
                         lost.add(name)
-                    case Fate.UNDECIDED:
+                    case rules.Fate.UNDECIDED:
                         undecided[name] = open_ones[name]
-                    case Fate.FORGOTTEN:
+                    case rules.Fate.FORGOTTEN:
                         raise self._forgotten(open_ones[name])
-                    case Fate.COMMITTED:
+                    case rules.Fate.COMMITTED:
                         pass
             # no transaction was decided in this round: to repeat it here might never end
             if undecided and len(undecided) == len(open_ones):
@@ -136,52 +122,54 @@ class KafkaCommitter(Audited):
     def sweep(self, attempt: int) -> Sequence[str]:
         """Aborts open transactions of this job and sink from attempts before `attempt`, and fences their producers.
         Returns their names."""
-        listed = self._admin.listed(job_prefix(self._job), [ONGOING])
-        names = swept(listed, self._job, self._sink, attempt)
+        listed = self._admin.listed(job_prefix(self._job), [rules.ONGOING])
+        names = rules.swept(listed, self._job, self._sink, attempt)
         self._fence(names)
         return names
 
     def open_transactions(self) -> Sequence[OpenTransaction]:
         """The transactions of this job and sink that block read_committed readers. If the context has no job: those of
         all jobs."""
-        listed = self._admin.listed(job_prefix(self._job), UNSETTLED)
-        answers = self._admin.describe(list(ours(listed, self._job, self._sink)))
+        listed = self._admin.listed(job_prefix(self._job), rules.UNSETTLED)
+        answers = self._admin.describe(list(rules.ours(listed, self._job, self._sink)))
         return [
             _open_transaction(each)
             for _, each in sorted(answers.items())
             # a transaction may have completed between the two requests
-            if isinstance(each, Described) and each.state in UNSETTLED
+            if isinstance(each, rules.Described) and each.state in rules.UNSETTLED
         ]
 
     def close(self) -> None:
         """Closes the connections. Idempotent."""
         self._admin.close()
 
-    def _with_identity(self, committable: Committable, found: Described) -> Committable:
+    def _with_identity(self, committable: Committable, found: rules.Described) -> Committable:
         payload = committable.payload | _payload(found) | {"protocol": str(_protocol(committable))}
-        following = successor(found.name, found.producer_epoch, retire_epoch=self._retire_epoch, lanes=self._lanes)
+        following = rules.successor(
+            found.name, found.producer_epoch, retire_epoch=self._retire_epoch, lanes=self._lanes
+        )
         return replace(committable, payload=payload, successor=following)
 
     def _to_describe(self, codes: Mapping[str, int]) -> list[str]:
         """Names whose EndTxn was answered with an error about their state. Raises for unknown codes."""
         for name, code in codes.items():
-            if answer_to(code) in {Answer.DENIED, Answer.UNKNOWN}:
+            if rules.answer_to(code) in {rules.Answer.DENIED, rules.Answer.UNKNOWN}:
                 self._fail(name, code)
-        return [name for name, code in codes.items() if answer_to(code) is Answer.LOOK]
+        return [name for name, code in codes.items() if rules.answer_to(code) is rules.Answer.LOOK]
 
     def _fence(self, names: Collection[str]) -> None:
         # only names that the brokers know are fenced: InitProducerId would register an unknown name
         answers = self._admin.describe(names)
         for name, each in answers.items():
-            if isinstance(each, Undescribed) and not each.unknown:
+            if isinstance(each, rules.Undescribed) and not each.unknown:
                 self._fail(name, each.code)
-        described = [name for name, each in answers.items() if isinstance(each, Described)]
+        described = [name for name, each in answers.items() if isinstance(each, rules.Described)]
         for name, code in self._admin.fence(described).items():
-            if answer_to(code) is not Answer.DONE:
+            if rules.answer_to(code) is not rules.Answer.DONE:
                 self._fail(name, code)
 
     def _fail(self, name: str, code: int) -> NoReturn:
-        if code in DENIED:
+        if code in rules.DENIED:
             raise denied_access(name, code, self._config.brokers)
         raise ExternalError(f"Kafka at {self._config.brokers} rejected transaction {name}: {error_name(code)}")
 
@@ -205,7 +193,7 @@ class KafkaCommitter(Audited):
         )
 
 
-def _payload(found: Described) -> dict[str, Any]:
+def _payload(found: rules.Described) -> dict[str, Any]:
     return {
         "producer_id": found.producer_id,
         "producer_epoch": found.producer_epoch,
@@ -215,9 +203,9 @@ def _payload(found: Described) -> dict[str, Any]:
     }
 
 
-def _identity(committable: Committable) -> Identity:
+def _identity(committable: Committable) -> rules.Identity:
     payload = committable.payload
-    return Identity(payload["producer_id"], payload["producer_epoch"], payload.get("started_at_ms", 0))
+    return rules.Identity(payload["producer_id"], payload["producer_epoch"], payload.get("started_at_ms", 0))
 
 
 def _require_known_protocols(committables: Sequence[Committable]) -> None:
@@ -251,7 +239,7 @@ def _end_call(committable: Committable) -> EndCall:
     )
 
 
-def _open_transaction(found: Described) -> OpenTransaction:
+def _open_transaction(found: rules.Described) -> OpenTransaction:
     whose = parsed(found.name)
     places = tuple(f"{topic}[{number}]" for topic, numbers in sorted(found.partitions.items()) for number in numbers)
     there = OpenTransaction(
@@ -261,7 +249,7 @@ def _open_transaction(found: Described) -> OpenTransaction:
         timeout_ms=found.timeout_ms,
         places=places,
         identity={"producer_id": found.producer_id, "producer_epoch": found.producer_epoch},
-        ending=found.state != ONGOING,
+        ending=found.state != rules.ONGOING,
     )
     if whose is None:
         return there

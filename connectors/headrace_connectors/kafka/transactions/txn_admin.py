@@ -24,15 +24,7 @@ from headrace_connectors.kafka.requests.client import (
 )
 from headrace_connectors.kafka.requests.requests import Coordinator, EndCall, RawDescription
 from headrace_connectors.kafka.requests.topic_logs import identity, no_answer
-from headrace_connectors.kafka.transactions.rules import (
-    DENIED,
-    MOVED,
-    Answer,
-    Described,
-    Description,
-    Undescribed,
-    answer_to,
-)
+from headrace_connectors.kafka.transactions import rules
 
 PATIENCE_S = 8.0
 """Time limit of the retries of one call, in seconds: most broker restarts take less."""
@@ -70,7 +62,7 @@ class TxnAdmin:
         )
         return {name: broker for name, (_, broker) in answers.items()}
 
-    def describe(self, names: Collection[str]) -> dict[str, Description]:
+    def describe(self, names: Collection[str]) -> dict[str, rules.Description]:
         """The description of each transaction: one request per broker, without side effects."""
         answers = self._until_answered(names, lambda placed: self._connected().describe(placed), lambda raw: raw.code)
         return {name: _described(name, raw) for name, raw in answers.items()}
@@ -109,7 +101,7 @@ class TxnAdmin:
     def timeout_max_ms(self) -> int | None:
         """The longest transaction timeout that every broker allows; None if access is denied."""
         answers = self._from_every_broker(
-            lambda client, at: client.broker_setting(at, _MAX_TIMEOUT), passed_over=DENIED
+            lambda client, at: client.broker_setting(at, _MAX_TIMEOUT), passed_over=rules.DENIED
         )
         allowed = [int(value) for value in answers if value is not None]
         return min(allowed, default=None)
@@ -163,9 +155,9 @@ class TxnAdmin:
             codes |= {name: code_of(answer) for name, answer in got.items()}
             for name, code in codes.items():
                 # the cached coordinator is outdated: the next round requests it again
-                if code in MOVED:
+                if code in rules.MOVED:
                     self._coordinators.pop(name, None)
-                if name in got and answer_to(code) is not Answer.RETRY:
+                if name in got and rules.answer_to(code) is not rules.Answer.RETRY:
                     answers[name] = got[name]
             open_names = {name: codes.get(name, 0) for name in open_names if name not in answers}
             if open_names:
@@ -179,7 +171,7 @@ class TxnAdmin:
             self._coordinators.clear()
         unknown = [name for name in wanted if name not in self._coordinators]
         coordinators: dict[str, Coordinator] = self._connected().find(unknown) if unknown else {}
-        denied = sorted(name for name, place in coordinators.items() if place.code in DENIED)
+        denied = sorted(name for name, place in coordinators.items() if place.code in rules.DENIED)
         if denied:
             raise denied_access(denied[0], coordinators[denied[0]].code, self._brokers)
         self._coordinators |= {name: place.broker for name, place in coordinators.items() if place.code == 0}
@@ -207,14 +199,14 @@ class TxnAdmin:
             bad = {code for code, _ in answers.values()} - {0, *passed_over}
             if not bad:
                 return [answer for code, answer in answers.values() if code == 0]
-            if bad & DENIED:
-                raise denied_access("transactions", (bad & DENIED).pop(), self._brokers)
+            if bad & rules.DENIED:
+                raise denied_access("transactions", (bad & rules.DENIED).pop(), self._brokers)
             retries.pause_or_raise(self._unanswered({"every broker": bad.pop()}))
 
     def _unanswered(self, names: Mapping[str, int]) -> ExternalError:
         name, code = next(iter(names.items()))
         more = f" and {len(names) - 1} more" if len(names) > 1 else ""
-        detail = f"; {self._last_failure}" if self._last_failure and code in MOVED else ""
+        detail = f"; {self._last_failure}" if self._last_failure and code in rules.MOVED else ""
         return ExternalError(
             f"Kafka at {self._brokers} does not answer about transaction {name}{more}: {error_name(code)}{detail}",
             remedy="the request is repeated; check the brokers and their topic __transaction_state",
@@ -230,10 +222,10 @@ def denied_access(name: str, code: int, brokers: str) -> ExternalError:
     )
 
 
-def _described(name: str, raw: RawDescription) -> Description:
+def _described(name: str, raw: RawDescription) -> rules.Description:
     if raw.code != 0:
-        return Undescribed(name, raw.code)
-    return Described(
+        return rules.Undescribed(name, raw.code)
+    return rules.Described(
         name, raw.state, raw.producer_id, raw.producer_epoch, raw.started_at_ms, raw.timeout_ms, raw.partitions
     )
 

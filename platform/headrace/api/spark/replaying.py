@@ -34,6 +34,7 @@ class ReplaySettings(TypedDict, total=False):
 
     final                   with savepoint: close every window first
     from_savepoint          path of a savepoint or checkpoint to start from
+    max_parallelism         replaces the pipeline's own; state written with another one is read whole and hashed anew
     publish                 result rows are published to the sinks, each once; the result then has no DataFrames
     allow_repeated_output   with publish: publishes the decided rows of an earlier call although a sink may no longer
                             know which of them it has
@@ -46,6 +47,7 @@ class ReplaySettings(TypedDict, total=False):
 
     final: bool
     from_savepoint: str | None
+    max_parallelism: int | None
     publish: bool
     allow_repeated_output: bool
     parallelism: int | None
@@ -72,18 +74,21 @@ def replay(
     No sink is opened unless `publish=True`: the rows are in the result. Raises UserError, InvalidPipelineError,
     ExternalError, and the tasks' errors.
     """
+    from headrace.client.submission import file_form
     from headrace.core.settings import Home
     from headrace.execution.origin import OriginWish
     from headrace.spark.launch.replay import ReplayOptions, prepare
     from headrace.spark.launch.staged_rows import stage
+    from headrace.spec.reading.read import pipeline_from_dict
 
     origin, publish, say = settings.get("from_savepoint"), settings.get("publish", False), settings.get("say", _quiet)
+    groups = settings.get("max_parallelism")
     options = ReplayOptions(
         begin=bound_text(from_),
         end=bound_text(until),
         savepoint=savepoint,
         final=settings.get("final", False),
-        origin=None if origin is None else OriginWish(origin),
+        origin=None if origin is None else OriginWish(origin, max_parallelism=groups),
         parallelism=settings.get("parallelism"),
         python_path=settings.get("python_path") or import_path(pipeline),
         publish=publish,
@@ -91,7 +96,10 @@ def replay(
         storage=settings.get("storage"),
         allow_local_storage=settings.get("allow_local_storage", False),
     )
-    prepared = prepare(model_of(pipeline), options, Home.from_environment())
+    model = model_of(pipeline)
+    if groups is not None:
+        model = pipeline_from_dict({**file_form(model), "max_parallelism": groups})
+    prepared = prepare(model, options, Home.from_environment())
     return ReplayResult(spark, stage(prepared, spark, say), published=publish)
 
 

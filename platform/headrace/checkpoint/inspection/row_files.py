@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 
 from headrace.connect.format import Encoder
 from headrace.core.errors import HeadraceError, UserError
-from headrace.core.polars_types import type_of
+from headrace.core.polars_types import INT128_IN_ARROW, type_of
 from headrace.core.types import Field, Primitive, Schema
 from headrace.formats.csv import CsvFormat
 from headrace.formats.json import JsonFormat
@@ -37,7 +37,7 @@ def write_rows(frames: Iterable[pl.DataFrame], columns: Mapping[str, pl.DataType
     Raises UserError for a suffix that is unknown, columns that the format cannot hold, or a file that cannot be
     written; then the target is as it was.
     """
-    plain = {name: pl.Decimal(38, 0) if dtype == pl.Int128 else dtype for name, dtype in columns.items()}
+    plain = {name: INT128_IN_ARROW if dtype == pl.Int128 else dtype for name, dtype in columns.items()}
     part = target.with_name(f".{target.name}.part")
     rows = 0
     try:

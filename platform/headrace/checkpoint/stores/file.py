@@ -20,7 +20,7 @@ from urllib.parse import unquote, urlsplit
 from headrace.checkpoint.stores.store import Data, ObjectNotFoundError, StoredObject
 from headrace.checkpoint.unique_names import unique_part
 from headrace.core.errors import ExternalError, InternalError, UserError
-from headrace.core.files.private_files import PRIVATE_FILE, PRIVATE_FOLDER, is_private
+from headrace.core.files.home_files import PRIVATE_FILE, PRIVATE_FOLDER, is_private
 
 _TEMPORARY = ".tmp-"
 

@@ -133,7 +133,7 @@ def list_(as_json: Json = False) -> None:
     """List the clusters on this host and on YARN that HEADRACE_HOME knows: its session cluster, and those that serve
     one job or one application. --coordinator URL reaches any of them."""
     from headrace.core.settings import Home
-    from headrace.local.cluster.known_clusters import known_clusters
+    from headrace.local.cluster.lifecycle import known_clusters
 
     found = known_clusters(Home.from_environment())
     if as_json:

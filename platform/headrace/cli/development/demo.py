@@ -1,6 +1,6 @@
 """`headrace demo`: real flights through a real broker, on this host, in half a minute; leaves nothing behind.
 
-It owns the options, the signals and the final report. `headrace_dev.demo` is the flow, `demo_screen` the live table.
+It owns the options, the signals and the final report. `headrace_dev.demo.flow` is the flow, `demo_screen` the table.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from headrace.cli.arguments import Json, print_json
 from headrace.cli.errors import FAILED, reporting_errors
 
 if TYPE_CHECKING:
-    from headrace_dev.demo import DemoReport
+    from headrace_dev.demo.flow import DemoReport
 
 YEAR_SECONDS = 12.0
 """Duration of the replayed year on a terminal: at full speed it would end before a user sees it."""
@@ -42,7 +42,7 @@ def demo(
     """Run the demonstration: broker, 336,776 flights, windowed results, and a check of every one of them."""
     os.environ.setdefault("POLARS_MAX_THREADS", "1")
     from headrace.cli.development.demo_screen import LiveScreen, PlainScreen
-    from headrace_dev.demo import DemoOptions, run_demo
+    from headrace_dev.demo.flow import DemoOptions, run_demo
 
     shown = live and sys.stderr.isatty()
     screen = LiveScreen() if shown else PlainScreen()
@@ -88,7 +88,7 @@ def _interruptible() -> Iterator[None]:
 
 
 def _summary(report: DemoReport) -> str:
-    from headrace.local.runs.progress import count_text
+    from headrace.core.text.plural import count_text
 
     check, speed = report.live, report.throughput
     departed = report.flights - report.cancelled

@@ -12,9 +12,11 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from headrace.local.runs.progress import ProgressLine, count_text, watermark_text
+from headrace.core.text.plural import count_text
+from headrace.local.runs.progress import ProgressLine, watermark_text
 from headrace_dev.broker import FetchProgress
-from headrace_dev.demo import LiveView, Stage
+from headrace_dev.demo.flow import Stage
+from headrace_dev.demo.results import LiveView
 
 PLAIN_SECONDS = 1.0
 

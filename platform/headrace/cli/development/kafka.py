@@ -255,7 +255,7 @@ def consume(
 def _sample(name: str) -> FlightLog:
     """Reads a sample before the broker starts: a wrong name or missing data must not leave a broker behind."""
     os.environ.setdefault("POLARS_MAX_THREADS", "1")
-    from headrace_dev.demo.sample import load_sample
+    from headrace_dev.demo.feed import load_sample
 
     return load_sample(name)
 
@@ -264,7 +264,7 @@ def _fill(brokers: str, records: FlightLog) -> dict[str, object]:
     """Writes the sample; returns the fields of its topic."""
     from dataclasses import asdict
 
-    from headrace_dev.demo.sample import fill
+    from headrace_dev.demo.feed import fill
 
     return asdict(fill(brokers, records))
 

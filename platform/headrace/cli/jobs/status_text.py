@@ -9,11 +9,19 @@ import typer
 
 from headrace.cli.arguments import print_table
 from headrace.cli.jobs.jobs import state_text, time_text
-from headrace.client.models import CheckpointInfo, ExceptionInfo, JobStatus, NodeStatus, PartitionState, SubtaskState
+from headrace.client.models import (
+    CheckpointInfo,
+    ExceptionInfo,
+    JobStatus,
+    NodeStatus,
+    PartitionState,
+    StateOfNode,
+    SubtaskState,
+)
 from headrace.core.signals import TIME_MIN
-from headrace.core.text.plural import plural
+from headrace.core.text.plural import bytes_text, count_text, plural
 from headrace.core.text.span_text import span_text
-from headrace.local.runs.progress import count_text, watermark_text
+from headrace.local.runs.progress import watermark_text
 
 HEAD = (
     *("NODE", "KIND", "SUBTASKS", "IN", "IN/S", "OUT", "OUT/S", "LATE", "BAD", "LAG"),
@@ -21,6 +29,7 @@ HEAD = (
 )
 WIDE_HEAD = ("BYTES IN", "BYTES OUT", "STATE")
 PARTITIONS_HEAD = ("SOURCE", "TOPIC", "PARTITION", "SUBTASK", "POSITION", "LAG", "WATERMARK", "DELAY", "")
+STATES_HEAD = ("STATE OF", "STATE", "ROWS", "MEMORY", "DISK", "STORAGE", "GROWTH/H")
 SUBTASKS_SHOWN = 32
 """More subtasks than these are only shown on demand."""
 
@@ -43,18 +52,13 @@ def print_status(found: JobStatus, failures: Iterable[ExceptionInfo], shown: Sho
         head = (*HEAD, *WIDE_HEAD) if shown.wide else HEAD
         rows = [row[: len(head)] for node in found.nodes for row in _rows(node, subtasks=every)]
         print_table(head, rows, left=2)
+    if found.state_places is not None and any(node.states for node in found.nodes):
+        states = [_state(node, each) for node in found.nodes for each in node.states]
+        print_table(STATES_HEAD, states, left=2)
     if shown.partitions:
         print_table(PARTITIONS_HEAD, [row for node in found.nodes for row in _partitions(node)], left=2)
     for failure in failures:
         typer.echo(_failure(failure))
-
-
-def bytes_text(size: int | None) -> str:
-    """`950 B`, `12.3 kB`; `-` if it is not known."""
-    if size is None:
-        return "-"
-    text = count_text(size)
-    return f"{text}B" if " " in text else f"{text} B"
 
 
 def _lines(found: JobStatus) -> Iterator[str]:
@@ -140,9 +144,9 @@ def _figures(of: NodeStatus | SubtaskState) -> tuple[str, ...]:
         f"{of.busy:.0%}",
         f"{of.idle:.0%}",
         f"{of.backpressured:.0%}",
-        bytes_text(of.bytes_in),
-        bytes_text(of.bytes_out),
-        bytes_text(of.state_bytes),
+        _size(of.bytes_in),
+        _size(of.bytes_out),
+        _size(of.state_bytes),
     )
 
 
@@ -152,6 +156,20 @@ def _partitions(node: NodeStatus) -> Iterator[tuple[str, ...]]:
     left_out = node.partitions_total - len(node.partitions)
     if left_out > 0:
         yield (node.node, f"and {plural(left_out, 'partition')} that are less behind", *[""] * 7)
+
+
+def _state(node: NodeStatus, each: StateOfNode) -> tuple[str, ...]:
+    growth = each.growth_bytes_per_hour
+    sign = "" if growth is None or not growth else "+" if growth > 0 else "-"
+    return (
+        node.node,
+        each.state,
+        _count(each.rows),
+        bytes_text(each.memory_bytes),
+        bytes_text(each.disk_bytes),
+        _size(each.storage_bytes),
+        sign + _size(None if growth is None else abs(growth)),
+    )
 
 
 def _partition(node: NodeStatus, each: PartitionState) -> tuple[str, ...]:
@@ -190,6 +208,10 @@ def slowest_text(checkpoint: CheckpointInfo) -> str:
 
 def _count(count: int | None) -> str:
     return "-" if count is None else f"{count:,}"
+
+
+def _size(size: int | None) -> str:
+    return "-" if size is None else bytes_text(size)
 
 
 def _delay(delay_ms: int | None) -> str:

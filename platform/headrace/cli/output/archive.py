@@ -113,7 +113,7 @@ def _optional_fields(begin: str, until: str | None, place: str, properties: list
 def _kept_file(name: str, text: str, *, resume: bool) -> Path:
     """Returns the pipeline's file in the home, by which the run can be resumed; a resumed run uses the existing one."""
     from headrace.core.errors import ExternalError, UserError
-    from headrace.core.files.private_files import make_private_folder
+    from headrace.core.files.home_files import make_private_folder
     from headrace.core.settings import Home
 
     path = Home.from_environment().root / "archives" / f"{Path(name).name}.yaml"

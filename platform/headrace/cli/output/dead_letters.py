@@ -19,6 +19,7 @@ from headrace.core.text.plural import plural
 if TYPE_CHECKING:
     from headrace.client.http import Client
     from headrace.client.output_models import DeadLetterList, DeadLettersRequest, Redriven, RedriveRequest
+    from headrace.coordinator.connector_host.pipeline_letters import PipelineLetters
 
 app = typer.Typer(
     name="dead-letters",
@@ -147,16 +148,30 @@ class _JobDesk:
         return self._client.redrive(self._job, request)
 
 
+class _FileDesk:
+    """Of a pipeline file, read and resent by this process."""
+
+    def __init__(self, letters: PipelineLetters) -> None:
+        self._letters = letters
+
+    def letters(self, request: DeadLettersRequest) -> DeadLetterList:
+        return self._letters.newest(request.node, request.limit)
+
+    def redrive(self, request: RedriveRequest) -> Redriven:
+        return self._letters.resend(request.node, request.to, request.limit, do=request.yes)
+
+
 @contextmanager
 def _desk(job: str, overrides: list[str] | None, coordinator: str | None) -> Iterator[_Desk]:
     from headrace.client.discovery import connect
     from headrace.core.errors import UserError
 
     if _is_file(job):
-        from headrace.local.output.file_letters import FileLetters
+        from headrace.coordinator.connector_host.pipeline_letters import PipelineLetters
+        from headrace.local.pipeline_file import load_file
 
-        with FileLetters.open(job, overrides or ()) as letters:
-            yield letters
+        with PipelineLetters(load_file(job, overrides or ()).pipeline) as letters:
+            yield _FileDesk(letters)
         return
     if overrides:
         raise UserError("--set goes with a FILE", remedy="a JOB runs as it was submitted")

@@ -84,7 +84,7 @@ def _rate(progress: Progress) -> float | None:
 def print_summary(ran: Ran, seconds: float, *, as_json: bool) -> None:
     """Prints the summary of a job that has not failed: a line on stderr, for stdout may have rows of a `print` sink;
     or one document on stdout."""
-    from headrace.local.runs.progress import count_text
+    from headrace.core.text.plural import count_text
 
     if as_json:
         print_json(_summary(ran, seconds))

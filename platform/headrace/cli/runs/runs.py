@@ -68,8 +68,7 @@ def clean(
     """Delete the checkpoints of runs that will not be resumed."""
     from headrace.core.errors import UserError
     from headrace.core.settings import Home
-    from headrace.local.runs.run_folder import forget_logs
-    from headrace.local.runs.runs import forget_run, kept_runs
+    from headrace.local.runs.runs import forget_logs, forget_run, kept_runs
 
     home = Home.from_environment()
     if not runs and not everything:

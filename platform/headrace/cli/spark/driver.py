@@ -29,22 +29,7 @@ from headrace.core.errors import ExternalError, UserError
 from headrace.core.files.named_file import named_file
 from headrace.core.settings import Home
 from headrace.plan.logical import plan_logical
-from headrace.spark.cluster.cluster_settings import (
-    DRIVER,
-    EXECUTOR,
-    POD_NAME,
-    UPLOAD_PATH,
-    YARN,
-    conf_folder,
-    driver_settings,
-    executor_room,
-    is_kubernetes,
-    pod_name,
-    pod_room,
-    require_conf_dir,
-    require_image,
-    with_defaults,
-)
+from headrace.spark.cluster import cluster_settings
 from headrace.spark.cluster.driver_files import CONF_THERE, DriverEnd, end_url, write_conf_folder
 from headrace.spark.cluster.driver_jvm import LOG4J, LOG4J_CHOICES
 from headrace.spark.cluster.kubernetes_pods import FORGIVEN_S, Pods, PodStatus, pods_from_here
@@ -93,12 +78,12 @@ class SentReplay:
         storage = self.options.storage or self.pipeline.checkpoint.storage or str(Home.from_environment().checkpoints)
         self.options.require_consistent()
         require_replayable(plan_logical(self.pipeline))
-        if is_kubernetes(master):
+        if cluster_settings.is_kubernetes(master):
             self._run_as_pod(master, storage)
             return
         self.options.require_reachable(master, storage)
         conf = {**self._own_conf(master), **self.options.conf}
-        waited = with_defaults(conf).get(NOT_WAITED_FOR[0]) != NOT_WAITED_FOR[1]
+        waited = cluster_settings.with_defaults(conf).get(NOT_WAITED_FOR[0]) != NOT_WAITED_FOR[1]
         end = end_url(storage) if waited else None
         with TemporaryDirectory(prefix="headrace-code-") as made:
             folder = Path(made)
@@ -114,7 +99,7 @@ class SentReplay:
         _end_alike(ended, None if end is None else DriverEnd.take(end))
 
     def _run_as_pod(self, master: str, storage: str) -> None:
-        self.options.require_reachable(master, storage, roles=(DRIVER, EXECUTOR))
+        self.options.require_reachable(master, storage, roles=(cluster_settings.DRIVER, cluster_settings.EXECUTOR))
         with TemporaryDirectory(prefix="headrace-code-") as made:
             own = [self._write_pipeline(Path(made), storage), *([] if self.floors is None else [self.floors])]
             files = driver_files(own, self.pipeline, named_file(self.file).parent)
@@ -126,15 +111,18 @@ class SentReplay:
         master = self.options.master
         if master is None:
             raise UserError("--deploy-mode cluster needs a cluster", remedy="give --master yarn or --master k8s://..")
-        if master == YARN:
-            require_conf_dir(os.environ)
+        if master == cluster_settings.YARN:
+            cluster_settings.require_conf_dir(os.environ)
         return master
 
     def _own_conf(self, master: str) -> Mapping[str, str]:
-        if master != YARN:
+        if master != cluster_settings.YARN:
             return {}
-        chosen = with_defaults(self.options.conf)
-        return {**executor_room(chosen), **driver_settings(chosen, follow=self.follow)}
+        chosen = cluster_settings.with_defaults(self.options.conf)
+        return {
+            **cluster_settings.executor_room(chosen),
+            **cluster_settings.driver_settings(chosen, follow=self.follow),
+        }
 
     def _write_pipeline(self, folder: Path, storage: str) -> Path:
         """Writes the pipeline as it was read here: the cluster has neither this folder nor this environment."""
@@ -209,11 +197,11 @@ class DriverPod:
         """Submits the pod, waits for its end, prints its result. Raises typer.Exit with its exit code unless that is 0;
         UserError, ExternalError if it does not start.
         """
-        known = with_defaults(self.conf)
-        require_image((DRIVER, EXECUTOR), known)
+        known = cluster_settings.with_defaults(self.conf)
+        cluster_settings.require_image((cluster_settings.DRIVER, cluster_settings.EXECUTOR), known)
         self._require_upload(known)
         require_master(self.master)
-        name = known.get(POD_NAME) or pod_name(pipeline, secrets.token_hex(4))
+        name = known.get(cluster_settings.POD_NAME) or cluster_settings.pod_name(pipeline, secrets.token_hex(4))
         spark_submit = installed_spark_submit()
         with TemporaryDirectory(prefix="headrace-driver-") as made:
             self._submit(spark_submit, name, Path(made))
@@ -232,9 +220,14 @@ class DriverPod:
 
     def _submit(self, spark_submit: str, name: str, made: Path) -> None:
         folder = made / "conf"
-        write_conf_folder(folder, conf_folder(), self.files, self.application)
+        write_conf_folder(folder, cluster_settings.conf_folder(), self.files, self.application)
         there = f"local://{CONF_THERE}/{self.application.name}"
-        conf = {**pod_room(with_defaults(self.conf)), **self.conf, POD_NAME: name, _WAIT: "false"}
+        conf = {
+            **cluster_settings.pod_room(cluster_settings.with_defaults(self.conf)),
+            **self.conf,
+            cluster_settings.POD_NAME: name,
+            _WAIT: "false",
+        }
         command = Submission(self.master, there, self.arguments, self.packages, (), conf).command(spark_submit)
         typer.echo(shlex.join(command), err=True)
         environment = os.environ | {"SPARK_CONF_DIR": str(folder)}
@@ -247,14 +240,14 @@ class DriverPod:
             raise not_submitted(done.stderr)
 
     def _require_upload(self, known: Mapping[str, str]) -> None:
-        if UPLOAD_PATH in known:
+        if cluster_settings.UPLOAD_PATH in known:
             return
         for path in (*self.packages.py_files, *self.packages.archives):
             if "://" not in path or path.startswith("file:"):
                 raise UserError(
                     f"{path} is a file of this host, which pods do not reach",
                     remedy=f"put it into the image (local:///path), or name a folder that both sides reach: "
-                    f"--conf {UPLOAD_PATH}=s3a://bucket/prefix",
+                    f"--conf {cluster_settings.UPLOAD_PATH}=s3a://bucket/prefix",
                 )
 
 

@@ -9,9 +9,11 @@ from headrace.cli.arguments import (
     AllowLostOutput,
     File,
     Json,
+    MaxParallelism,
     OldFinal,
     Rename,
     Set,
+    overrides_of,
 )
 from headrace.cli.errors import reporting_errors
 from headrace.cli.origin_options import OriginOptions
@@ -81,6 +83,7 @@ def replay(
     allow_repeated_output: AllowRepeatedOutput = False,
     give_up: GiveUp = False,
     rename: Rename = None,
+    max_parallelism: MaxParallelism = None,
     as_json: Json = False,
 ) -> None:
     """Run a pipeline over a range of its sources on Spark; its results reach the sinks once."""
@@ -89,7 +92,7 @@ def replay(
     comparison = None if against is None else Comparison(against, sink, against_from, against_until)
     command = ReplayCommand(
         file=file,
-        set_=set_ or [],
+        set_=overrides_of(set_, max_parallelism),
         history=History(from_, until, savepoint, final or old_final, floors),
         origin=OriginOptions(
             path=from_savepoint,
@@ -98,6 +101,7 @@ def replay(
             allow_drained=allow_drained,
             allow_lost_output=allow_lost_output,
             accept_new_topic=accept_new_topic,
+            max_parallelism=max_parallelism,
         ),
         work=work_of(comparison, follow=follow, interval=trigger_interval, increments_max=increments),
         target=SparkTarget(master, deploy_mode, conf, py_files, archives, back_end, allow_local_storage),

@@ -15,14 +15,13 @@ from contextlib import AbstractContextManager
 
 def main() -> None:
     """Runs the command with the arguments after this file on spark-submit's command line."""
-    from headrace.cli.spark.output_copy import last_word
-    from headrace.spark.cluster.driver_files import unpack_files
+    from headrace.spark.cluster.driver_files import last_word, unpack_files
 
     # the modules beside the pipeline file, as unpacked by `--deploy-mode cluster`
     folder = unpack_files()
     sys.path.insert(0, "headrace-pipeline-code" if folder is None else str(folder))
     from headrace.cli.app import main as headrace
-    from headrace.cli.spark.output_copy import end_told
+    from headrace.spark.cluster.driver_files import end_told
 
     arguments = sys.argv[1:]
     told: AbstractContextManager[None] = last_word()

@@ -22,27 +22,9 @@ from headrace.checkpoint.manifest import CommittableDocument, SplitDocument
 from headrace.client.output_models import DeadLetterList, DeadLettersRequest, Redriven, RedriveRequest
 from headrace.connect.sink import OpenTransaction, OutputSeen
 from headrace.core.errors import ExternalError, HeadraceError, InternalError
-from headrace.core.files.private_files import private_opener
+from headrace.core.files.home_files import private_opener
 from headrace.core.network.frames import LENGTH_BYTES, decode_length
-from headrace.execution.connector_messages import (
-    FRAME_BYTES_MAX,
-    AnswerFrame,
-    AuditRequest,
-    CloseRequest,
-    CommitRequest,
-    DescribeRequest,
-    DiscoverRequest,
-    FenceRequest,
-    LettersRequest,
-    OpenCommittersRequest,
-    OpenRequest,
-    Request,
-    RequestFrame,
-    ResendRequest,
-    SweepRequest,
-    TransactionsRequest,
-    framed,
-)
+from headrace.execution import connector_messages
 from headrace.execution.discovered import DiscoveredSource
 from headrace.processes.order import ProcessOrder
 from headrace.processes.spawning import SpawnStarter, Starter
@@ -76,8 +58,8 @@ class HostTimes:
 
 @dataclass(frozen=True, slots=True)
 class _Pending:
-    request: Request
-    answer: asyncio.Future[AnswerFrame]
+    request: connector_messages.Request
+    answer: asyncio.Future[connector_messages.AnswerFrame]
 
 
 class ConnectorHost:
@@ -162,7 +144,7 @@ class ConnectorHost:
         installed packages, and planning imports no function of the user. Raises the HeadraceError that a connector
         raised; ExternalError with `retry` if the process died or does not respond.
         """
-        request = OpenRequest(
+        request = connector_messages.OpenRequest(
             job=self._job,
             pipeline=dict(pipeline),
             known={source: tuple(splits) for source, splits in known.items()},
@@ -182,7 +164,7 @@ class ConnectorHost:
         A discovery that exceeds its time limit raises ExternalError, but the host is not killed. Until its response
         arrives, every further discovery of the same source raises ExternalError, too.
         """
-        request = DiscoverRequest(source=source)
+        request = connector_messages.DiscoverRequest(source=source)
         if any(each.request == request for each in self._pending.values()):
             raise ExternalError(f"source {source!r} still looks for new splits", retry=True)
         try:
@@ -200,7 +182,7 @@ class ConnectorHost:
     ) -> tuple[CommittableDocument, ...]:
         """The same committables, with the data that their commit needs. Raises as `open`, and ExternalError if one of
         them cannot be committed."""
-        request = DescribeRequest(epoch=epoch, committables=tuple(committables))
+        request = connector_messages.DescribeRequest(epoch=epoch, committables=tuple(committables))
         return (await self._ask_or_kill(request, self._times.commit_s)).committables
 
     async def commit(
@@ -211,32 +193,34 @@ class ConnectorHost:
 
         retries   whether a transient error is to be retried; asked after each one
         """
-        request = CommitRequest(epoch=epoch, committables=tuple(committables))
+        request = connector_messages.CommitRequest(epoch=epoch, committables=tuple(committables))
         return (await self._ask_again(request, retries)).committables
 
     async def fence(self, names: Mapping[str, Sequence[str]], retries: Callable[[], bool] = lambda: False) -> None:
         """Aborts open transactions under these names, by sink, and fences their writers. `retries`: as in `commit`.
         Raises as `open`."""
-        await self._ask_again(FenceRequest(names={sink: tuple(own) for sink, own in names.items()}), retries)
+        await self._ask_again(
+            connector_messages.FenceRequest(names={sink: tuple(own) for sink, own in names.items()}), retries
+        )
 
     async def sweep(self, attempt: int) -> tuple[str, ...]:
         """Aborts open transactions of the job's attempts before this one, and returns their names. Raises as `open`."""
-        return (await self._ask_or_kill(SweepRequest(attempt=attempt), self._times.commit_s)).names
+        return (await self._ask_or_kill(connector_messages.SweepRequest(attempt=attempt), self._times.commit_s)).names
 
     async def open_committers(self, pipeline: Mapping[str, Any]) -> None:
         """Opens only the committers: prepares no sink, and opens no enumerator. Raises as `open`."""
-        request = OpenCommittersRequest(job=self._job, pipeline=dict(pipeline))
+        request = connector_messages.OpenCommittersRequest(job=self._job, pipeline=dict(pipeline))
         await self._ask_or_kill(request, self._times.open_s)
 
     async def transactions(self) -> tuple[OpenTransaction, ...]:
         """The job's open transactions, as the external systems report them. Raises as `open`."""
-        answer = await self._ask_or_kill(TransactionsRequest(), self._times.commit_s)
+        answer = await self._ask_or_kill(connector_messages.TransactionsRequest(), self._times.commit_s)
         return tuple(each.transaction() for each in answer.transactions)
 
     async def audit(self, sink: str, begin: Mapping[str, Any], timeout_ms: int) -> OutputSeen:
         """Reads more of a sink's output, for about `timeout_ms`; the first call starts at `begin`. Returns the totals
         of all calls. Raises as `open`."""
-        request = AuditRequest(sink=sink, begin=dict(begin), timeout_ms=timeout_ms)
+        request = connector_messages.AuditRequest(sink=sink, begin=dict(begin), timeout_ms=timeout_ms)
         answer = await self._ask_or_kill(request, self._times.commit_s)
         if answer.seen is None:
             raise self._empty_answer(request)
@@ -244,7 +228,7 @@ class ConnectorHost:
 
     async def letters(self, pipeline: Mapping[str, Any], asked: DeadLettersRequest) -> DeadLetterList:
         """Reads dead letters of a pipeline. Raises as `open`."""
-        request = LettersRequest(pipeline=dict(pipeline), node=asked.node, limit=asked.limit)
+        request = connector_messages.LettersRequest(pipeline=dict(pipeline), node=asked.node, limit=asked.limit)
         answer = await self._ask_or_kill(request, self._times.commit_s)
         if answer.letters is None:
             raise self._empty_answer(request)
@@ -252,7 +236,9 @@ class ConnectorHost:
 
     async def resend(self, pipeline: Mapping[str, Any], asked: RedriveRequest) -> Redriven:
         """Resends a node's dead letters. Raises as `open`."""
-        request = ResendRequest(pipeline=dict(pipeline), node=asked.node, to=asked.to, limit=asked.limit, yes=asked.yes)
+        request = connector_messages.ResendRequest(
+            pipeline=dict(pipeline), node=asked.node, to=asked.to, limit=asked.limit, yes=asked.yes
+        )
         answer = await self._ask_or_kill(request, self._times.commit_s)
         if answer.redriven is None:
             raise self._empty_answer(request)
@@ -264,7 +250,7 @@ class ConnectorHost:
             self._closing = True
             try:
                 async with asyncio.timeout(self._times.close_s):
-                    await self._ask(CloseRequest(), self._times.close_s)
+                    await self._ask(connector_messages.CloseRequest(), self._times.close_s)
                     await self.died.wait()
             except (HeadraceError, TimeoutError):
                 # the process is killed below: an error of its connectors has no consequence now
@@ -276,7 +262,9 @@ class ConnectorHost:
 
     # ---- inside --------------------------------------------------------------------------------------------------
 
-    async def _ask_again(self, request: Request, retries: Callable[[], bool]) -> AnswerFrame:
+    async def _ask_again(
+        self, request: connector_messages.Request, retries: Callable[[], bool]
+    ) -> connector_messages.AnswerFrame:
         """As `_ask_or_kill`. Repeats the request after a transient error, as long as the process lives and `retries`
         returns True."""
         while True:
@@ -290,7 +278,9 @@ class ConnectorHost:
                 if not retries():
                     raise
 
-    async def _ask_or_kill(self, request: Request, timeout_s: float) -> AnswerFrame:
+    async def _ask_or_kill(
+        self, request: connector_messages.Request, timeout_s: float
+    ) -> connector_messages.AnswerFrame:
         try:
             return await self._ask(request, timeout_s)
         except TimeoutError as cause:
@@ -301,7 +291,7 @@ class ConnectorHost:
                 text, remedy="look at the brokers or stores of its sources and sinks", retry=True
             ) from cause
 
-    async def _ask(self, request: Request, timeout_s: float) -> AnswerFrame:
+    async def _ask(self, request: connector_messages.Request, timeout_s: float) -> connector_messages.AnswerFrame:
         """The response. Raises the error that it contains, ExternalError if the process is gone, TimeoutError."""
         if self.died.is_set():
             raise self._gone()
@@ -310,7 +300,9 @@ class ConnectorHost:
         self._pending[number] = pending
         try:
             async with asyncio.timeout(timeout_s):
-                self._writer.write(framed(RequestFrame(number=number, request=request)))
+                self._writer.write(
+                    connector_messages.framed(connector_messages.RequestFrame(number=number, request=request))
+                )
                 await self._writer.drain()
                 # shielded: a timeout ends only this wait, and the request stays in flight until the host responds
                 answer = await asyncio.shield(pending.answer)
@@ -326,8 +318,8 @@ class ConnectorHost:
         try:
             while True:
                 head = await self._reader.readexactly(LENGTH_BYTES)
-                length = decode_length(head, bytes_max=FRAME_BYTES_MAX)
-                answer = AnswerFrame.model_validate_json(await self._reader.readexactly(length))
+                length = decode_length(head, bytes_max=connector_messages.FRAME_BYTES_MAX)
+                answer = connector_messages.AnswerFrame.model_validate_json(await self._reader.readexactly(length))
                 pending = self._pending.pop(answer.number, None)
                 if pending is not None and not pending.answer.done():
                     pending.answer.set_result(answer)
@@ -344,7 +336,7 @@ class ConnectorHost:
                     pending.answer.exception()
             self._pending.clear()
 
-    def _empty_answer(self, request: Request) -> InternalError:
+    def _empty_answer(self, request: connector_messages.Request) -> InternalError:
         return InternalError(
             f"the connector host of job {self._job} was asked to {request.do}, and its answer has no content",
             remedy="please report this",

@@ -26,27 +26,7 @@ from headrace.connect import registry
 from headrace.coordinator.connector_host.pipeline_letters import PipelineLetters
 from headrace.core.concealing import conceal, conceal_standard_error
 from headrace.core.network.frames import receive_frame
-from headrace.execution.connector_messages import (
-    FRAME_BYTES_MAX,
-    AnswerFrame,
-    AuditRequest,
-    CloseRequest,
-    CommitRequest,
-    DescribeRequest,
-    DiscoverRequest,
-    FenceRequest,
-    LettersRequest,
-    OpenCommittersRequest,
-    OpenRequest,
-    Request,
-    RequestFrame,
-    ResendRequest,
-    SeenDocument,
-    SweepRequest,
-    TransactionDocument,
-    TransactionsRequest,
-    framed,
-)
+from headrace.execution import connector_messages
 from headrace.execution.connectors import JobConnectors
 from headrace.execution.planning import plan_pipeline
 from headrace.rpc.failure import failure_of
@@ -62,10 +42,10 @@ class _RequestQueue:
 
     def __init__(self, host: _Host, name: str) -> None:
         self._host = host
-        self._requests: queue.Queue[RequestFrame] = queue.Queue(QUEUE_MAX)
+        self._requests: queue.Queue[connector_messages.RequestFrame] = queue.Queue(QUEUE_MAX)
         threading.Thread(target=self._run, name=f"requests-{name}", daemon=True).start()
 
-    def put(self, frame: RequestFrame) -> None:
+    def put(self, frame: connector_messages.RequestFrame) -> None:
         """Queues a request."""
         self._requests.put(frame)
 
@@ -90,28 +70,36 @@ class _Host:
                 self._queues[name] = _RequestQueue(self, name)
             self._queues[name].put(frame)
 
-    def answer(self, frame: RequestFrame) -> None:
+    def answer(self, frame: connector_messages.RequestFrame) -> None:
         """Performs a request and sends its answer. Called by the queues' threads."""
         try:
             self._conceal(frame.request)
             answer = self._do(frame.number, frame.request)
         except BaseException as error:  # every failure becomes a response, so that its queue goes on
-            answer = AnswerFrame(number=frame.number, failure=failure_of(error, node=_node(frame.request)))
+            answer = connector_messages.AnswerFrame(
+                number=frame.number, failure=failure_of(error, node=_node(frame.request))
+            )
         with self._writing, contextlib.suppress(OSError):  # the coordinator is gone, and needs no response
-            self._connection.sendall(framed(answer))
-        if isinstance(frame.request, CloseRequest):
+            self._connection.sendall(connector_messages.framed(answer))
+        if isinstance(frame.request, connector_messages.CloseRequest):
             # the reading thread then reads the end of the stream, and `run` returns
             with contextlib.suppress(OSError):
                 self._connection.shutdown(socket.SHUT_RDWR)
 
-    def _conceal(self, request: Request) -> None:
+    def _conceal(self, request: connector_messages.Request) -> None:
         """Hides the variables of the job's pipeline in all that leaves this process. Each request has the same ones."""
-        if isinstance(request, OpenRequest | OpenCommittersRequest | LettersRequest | ResendRequest):
+        if isinstance(
+            request,
+            connector_messages.OpenRequest
+            | connector_messages.OpenCommittersRequest
+            | connector_messages.LettersRequest
+            | connector_messages.ResendRequest,
+        ):
             conceal(hidden_in(request.pipeline))
 
-    def _do(self, number: int, request: Request) -> AnswerFrame:
+    def _do(self, number: int, request: connector_messages.Request) -> connector_messages.AnswerFrame:
         match request:
-            case OpenRequest():
+            case connector_messages.OpenRequest():
                 plan = plan_pipeline(request.pipeline)
                 opened = self._job.open(
                     plan,
@@ -121,53 +109,59 @@ class _Host:
                     sinks=request.sinks,
                     accepted=request.accepted,
                 )
-                return AnswerFrame(number=number, opened=opened, begins=self._job.begins())
-            case DiscoverRequest():
-                return AnswerFrame(number=number, splits=self._job.discover(request.source))
-            case DescribeRequest():
-                return AnswerFrame(number=number, committables=self._job.describe(request.committables))
-            case CommitRequest():
-                return AnswerFrame(number=number, committables=self._job.commit(request.committables))
-            case FenceRequest():
+                return connector_messages.AnswerFrame(number=number, opened=opened, begins=self._job.begins())
+            case connector_messages.DiscoverRequest():
+                return connector_messages.AnswerFrame(number=number, splits=self._job.discover(request.source))
+            case connector_messages.DescribeRequest():
+                return connector_messages.AnswerFrame(
+                    number=number, committables=self._job.describe(request.committables)
+                )
+            case connector_messages.CommitRequest():
+                return connector_messages.AnswerFrame(
+                    number=number, committables=self._job.commit(request.committables)
+                )
+            case connector_messages.FenceRequest():
                 self._job.fence(request.names)
-            case SweepRequest():
-                return AnswerFrame(number=number, names=self._job.sweep(request.attempt))
-            case OpenCommittersRequest():
+            case connector_messages.SweepRequest():
+                return connector_messages.AnswerFrame(number=number, names=self._job.sweep(request.attempt))
+            case connector_messages.OpenCommittersRequest():
                 self._job.open_committers(plan_pipeline(request.pipeline), request.job)
-            case TransactionsRequest():
-                there = tuple(TransactionDocument.of(each) for each in self._job.open_transactions())
-                return AnswerFrame(number=number, transactions=there)
-            case AuditRequest():
+            case connector_messages.TransactionsRequest():
+                there = tuple(connector_messages.TransactionDocument.of(each) for each in self._job.open_transactions())
+                return connector_messages.AnswerFrame(number=number, transactions=there)
+            case connector_messages.AuditRequest():
                 seen = self._job.audit(request.sink, request.begin, request.timeout_ms)
-                return AnswerFrame(number=number, seen=SeenDocument.of(seen))
-            case LettersRequest():
+                return connector_messages.AnswerFrame(number=number, seen=connector_messages.SeenDocument.of(seen))
+            case connector_messages.LettersRequest():
                 with PipelineLetters(pipeline_from_dict(request.pipeline)) as letters:
-                    return AnswerFrame(number=number, letters=letters.newest(request.node, request.limit))
-            case ResendRequest():
+                    return connector_messages.AnswerFrame(
+                        number=number, letters=letters.newest(request.node, request.limit)
+                    )
+            case connector_messages.ResendRequest():
                 with PipelineLetters(pipeline_from_dict(request.pipeline)) as letters:
                     sent = letters.resend(request.node, request.to, request.limit, do=request.yes)
-                return AnswerFrame(number=number, redriven=sent)
-            case CloseRequest():
+                return connector_messages.AnswerFrame(number=number, redriven=sent)
+            case connector_messages.CloseRequest():
                 self._job.close()
             case _:
                 assert_never(request)
-        return AnswerFrame(number=number)
+        return connector_messages.AnswerFrame(number=number)
 
-    def _read(self) -> RequestFrame | None:
+    def _read(self) -> connector_messages.RequestFrame | None:
         try:
-            data = receive_frame(self._connection.recv_into, bytes_max=FRAME_BYTES_MAX)
+            data = receive_frame(self._connection.recv_into, bytes_max=connector_messages.FRAME_BYTES_MAX)
         except OSError:  # the coordinator died, perhaps in the middle of a frame
             return None
-        return None if data is None else RequestFrame.model_validate_json(data)
+        return None if data is None else connector_messages.RequestFrame.model_validate_json(data)
 
 
-def queue_of(request: Request) -> str:
+def queue_of(request: connector_messages.Request) -> str:
     """Returns the queue of a request, which answers in order; the empty name is the committers' queue."""
-    return request.source if isinstance(request, DiscoverRequest) else ""
+    return request.source if isinstance(request, connector_messages.DiscoverRequest) else ""
 
 
-def _node(request: Request) -> str | None:
-    return request.source if isinstance(request, DiscoverRequest) else None
+def _node(request: connector_messages.Request) -> str | None:
+    return request.source if isinstance(request, connector_messages.DiscoverRequest) else None
 
 
 def preload() -> None:

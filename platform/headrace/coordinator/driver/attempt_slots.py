@@ -28,22 +28,10 @@ from headrace.coordinator.job import effects as do
 from headrace.coordinator.job import events as on
 from headrace.coordinator.provisioning.slot_pool import PooledSlot
 from headrace.core.errors import Domain
-from headrace.rpc import codec
+from headrace.rpc import codec, messages
 from headrace.rpc.deployment import Deployment, PeerDocument
 from headrace.rpc.failure import failure_of
 from headrace.rpc.figures import SUBTASK_BARRIERS
-from headrace.rpc.messages import (
-    Acked,
-    Declined,
-    Deploy,
-    Deployed,
-    Failed,
-    Failure,
-    FromSlot,
-    InputEnded,
-    Left,
-    Status,
-)
 from headrace.rpc.status import SlotStatus
 
 LOG = logging.getLogger("headrace.coordinator")
@@ -120,7 +108,7 @@ class AttemptSlots:
         for index, slot in enumerate(self.slots):
             own = own_handles(restore, index, parallelism=facts.parallelism, max_parallelism=facts.max_parallelism)
             body = Deployment(slot=index, restore=own, **common).model_dump_json().encode()  # type: ignore[arg-type]
-            self._fleet.send(slot, Deploy(self._job, wanted.attempt, token, body))
+            self._fleet.send(slot, messages.Deploy(self._job, wanted.attempt, token, body))
 
     async def retire(self) -> None:
         """Waits until the slots of a finished job have exited; kills those that do not exit in time."""
@@ -141,7 +129,7 @@ class AttemptSlots:
             await asyncio.wait(earlier)
         self._post(on.SlotsReleased())
 
-    def slot_lost(self, attempt: int, slot: str, failure: Failure) -> None:
+    def slot_lost(self, attempt: int, slot: str, failure: messages.Failure) -> None:
         """Called when one of the attempt's slots is gone."""
         index = self._index(slot)
         if index is not None and attempt == self.granted_for:
@@ -169,38 +157,38 @@ class AttemptSlots:
             # the error must not be raised into the worker's stream: the coordinator would lose the worker with all of
             # its slots because of one message
             text = f"its report cannot be read, so another version of headrace runs there: {error}"
-            failure = Failure(text, Domain.EXTERNAL.value, retry=True)
+            failure = messages.Failure(text, Domain.EXTERNAL.value, retry=True)
             self._post(on.SlotFailed(index, self._placed(failure, index)))
         except Exception as error:
             LOG.exception("job %s: a report of slot %s cannot be used", self._job, slot)
             self._post(on.SlotFailed(index, self._placed(failure_of(error), index)))
 
-    def _on_message(self, index: int, message: FromSlot) -> None:
+    def _on_message(self, index: int, message: messages.FromSlot) -> None:
         match message:
-            case Deployed():
+            case messages.Deployed():
                 self._post(on.SlotDeployed(index))
-            case Failed(failure=failure):
+            case messages.Failed(failure=failure):
                 if self._is_deploying() and failure.domain == Domain.EXTERNAL and not failure.retry:
                     self.suspects_files = True
                 self._post(on.SlotFailed(index, self._placed(failure, index)))
-            case InputEnded():
+            case messages.InputEnded():
                 self._post(on.SlotInputEnded(index))
-            case Acked(epoch=epoch, subtasks=subtasks, figures=figures):
+            case messages.Acked(epoch=epoch, subtasks=subtasks, figures=figures):
                 barriers = SUBTASK_BARRIERS.validate_json(figures) if figures else ()
                 self.checkpoints.acknowledge(index, epoch, self.slots[index].worker, barriers)
                 self._post(on.SlotAcked(index, epoch, SUBTASK_DOCUMENTS.validate_json(subtasks)))
-            case Declined(epoch=epoch, failure=failure):
+            case messages.Declined(epoch=epoch, failure=failure):
                 self._post(on.SlotDeclined(index, epoch, self._placed(failure, index)))
-            case Status(status=status):
+            case messages.Status(status=status):
                 self.statuses[index] = SlotStatus.model_validate_json(status)
                 self.figures.take(index, self.statuses[index])
                 self._post(on.SlotReported(index, self.statuses[index]))
-            case Left():
+            case messages.Left():
                 pass
             case _:
                 assert_never(message)
 
-    def _placed(self, failure: Failure, index: int) -> Failure:
+    def _placed(self, failure: messages.Failure, index: int) -> messages.Failure:
         return failure if failure.worker else replace(failure, worker=self.slots[index].worker)
 
     def _index(self, slot: str) -> int | None:

@@ -9,9 +9,12 @@ import logging
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from headrace.checkpoint.manifest import Manifest
 from headrace.coordinator.figures.data_warnings import DataWarning, DataWarnings
 from headrace.coordinator.figures.job_figures import JobFigures
+from headrace.coordinator.figures.slot_series import StateKey
 from headrace.coordinator.figures.standing_time import Waiting
+from headrace.coordinator.figures.state_growth import StateGrowth
 from headrace.coordinator.figures.watched_plan import WatchedPlan, watched_plan
 from headrace.core.clock import Clock
 from headrace.rpc.status import SlotStatus
@@ -47,9 +50,27 @@ class DataWatch:
         """The steps whose time stands still."""
         return self._warnings.waiting
 
-    def look(self, figures: JobFigures, statuses: Mapping[int, SlotStatus], reported: int, parallelism: int) -> None:
-        """Judges the reports if a look is due, or slot `reported` has read all of its input. `figures`: of the attempt;
-        another attempt has others."""
+    @property
+    def growth(self) -> StateGrowth:
+        """How fast the states of the attempt grow."""
+        return self._warnings.growth
+
+    @property
+    def growing(self) -> tuple[StateKey, ...]:
+        """The states that nothing drops."""
+        return self._plan.growing
+
+    def look(
+        self,
+        figures: JobFigures,
+        statuses: Mapping[int, SlotStatus],
+        reported: int,
+        parallelism: int,
+        *,
+        manifest: Manifest | None = None,
+    ) -> None:
+        """Judges the reports if a look is due, or slot `reported` has read all of its input. figures: of the attempt;
+        another attempt has others. manifest: of the newest complete checkpoint."""
         now_ms = self._clock.monotonic_ms()
         subtasks = statuses[reported].subtasks if reported in statuses else ()
         is_over = bool(subtasks) and all(each.ended for each in subtasks)
@@ -57,14 +78,16 @@ class DataWatch:
             return
         self._due_ms = now_ms + LOOK_MS
         try:
-            self._judge(figures, statuses, parallelism)
+            self._judge(figures, statuses, parallelism, manifest)
         except Exception:
             # warnings are for people: the job must not end for their sake
             LOG.exception("job %s: its data cannot be judged", self._job)
 
-    def _judge(self, figures: JobFigures, statuses: Mapping[int, SlotStatus], parallelism: int) -> None:
+    def _judge(
+        self, figures: JobFigures, statuses: Mapping[int, SlotStatus], parallelism: int, manifest: Manifest | None
+    ) -> None:
         if figures is not self._figures:
             self._figures, self._warnings = figures, DataWarnings()
             self._plan = watched_plan(self._plans.plan(parallelism))
-        for each in self._warnings.judge(self._plan, figures, statuses.values(), self._clock.now_ms()):
+        for each in self._warnings.judge(self._plan, figures, statuses.values(), self._clock.now_ms(), manifest):
             LOG.warning("job %s: %s", self._job, each.text)

@@ -198,7 +198,8 @@ class JobDriver:
         for effect in self.machine.handle(event, self._clock.monotonic_ms()):
             self._perform(effect)
         if isinstance(event, on.SlotReported):
-            self.data.look(self.figures, self.statuses, event.index, self.machine.job.parallelism)
+            job = self.machine.job
+            self.data.look(self.figures, self.statuses, event.index, job.parallelism, manifest=job.restored)
 
     def _abandon(self, failure: Failure) -> None:
         """Ends the driver without its machine, as SUSPENDED. Writes no record: the job's next driver continues it from

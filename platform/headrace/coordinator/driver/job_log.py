@@ -21,7 +21,7 @@ from pathlib import Path
 
 from headrace.client.models import LogLines
 from headrace.core.errors import UserError
-from headrace.core.files.private_files import private_opener
+from headrace.core.files.home_files import private_opener
 
 MASTER_LOG = "job.log"
 LOG_BYTES_MAX = 8 * 1024 * 1024

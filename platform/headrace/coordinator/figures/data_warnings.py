@@ -1,24 +1,29 @@
 """Warnings about data that looks wrong, from the reports of a job's slots. Pure; no decision about the job reads them.
 
 Each warning is raised once in an attempt. It stays until the attempt ends, except those of time that is held back or
-stands still, which are withdrawn when it moves.
+stands still, which are withdrawn when it moves, of state over its budget, and of state that grows, which are withdrawn
+when it stops.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
-from headrace.coordinator.figures.job_figures import JobFigures
+from headrace.checkpoint.manifest import Manifest
+from headrace.coordinator.figures.job_figures import NO_STATE, JobFigures, stored_states
 from headrace.coordinator.figures.quiet_partitions import QuietPartition, quiet_partitions
+from headrace.coordinator.figures.slot_series import StateKey
 from headrace.coordinator.figures.standing_time import StandingTime, Waiting
+from headrace.coordinator.figures.state_growth import StateGrowth
 from headrace.coordinator.figures.watched_plan import WatchedPlan, WatchedSource
 from headrace.core.config import duration_text
 from headrace.core.late_buckets import merged, quantile_ms
+from headrace.core.text.plural import bytes_text
 from headrace.core.text.span_text import moment_text, span_text
 from headrace.core.types import UNIT_WORDS, TimestampUnit
-from headrace.rpc.figures import FIRST_ROWS_MAX, FirstRows
+from headrace.rpc.figures import FIRST_ROWS_MAX, FirstRows, StateFigures
 from headrace.rpc.status import SlotStatus
 
 FIRST_MS = 60_000
@@ -37,6 +42,10 @@ COLUMNS_SHOWN = 8
 """Most columns that one warning names."""
 WARNINGS_MAX = 64
 """Most warnings of a job at a time."""
+STATE_BYTES_MIN = 16_000_000
+"""A smaller state is not worth a warning, however it grows."""
+GROWTH_BYTES_MIN = 4_000_000
+"""A state that grows by less in an hour is not: this is 100 MB a day."""
 _ROUND_MS = (1_000, 2_000, 5_000, 10_000, 15_000, 30_000, 60_000, 120_000, 300_000, 600_000, 900_000, 1_800_000)
 _HOUR_MS = 3_600_000
 
@@ -48,9 +57,13 @@ Kind = Literal[
     "late-rows",
     "quiet-partition",
     "standing-time",
+    "state-over-budget",
     "filter-passes-nothing",
+    "growing-state",
 ]
-_WITHDRAWN: frozenset[Kind] = frozenset({"quiet-partition", "standing-time"})
+_WITHDRAWN: frozenset[Kind] = frozenset({"quiet-partition", "standing-time", "state-over-budget", "growing-state"})
+_RENEWED: frozenset[Kind] = frozenset({"standing-time", "growing-state"})
+"""Their texts change while they stand."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +84,8 @@ class DataWarnings:
         self._raised: dict[tuple[str, Kind, str], DataWarning] = {}
         self._told: set[tuple[str, Kind, str]] = set()
         self._standing = StandingTime()
+        self.growth = StateGrowth()
+        """How fast the states grow, as of the last call of `judge`."""
         self.waiting: tuple[Waiting, ...] = ()
         """The steps whose time stands still, as of the last call of `judge`."""
 
@@ -80,20 +95,27 @@ class DataWarnings:
         return tuple(sorted(self._raised.values(), key=lambda each: (each.since_ms, each.node, each.kind)))
 
     def judge(
-        self, plan: WatchedPlan, figures: JobFigures, statuses: Iterable[SlotStatus], now_ms: int
+        self,
+        plan: WatchedPlan,
+        figures: JobFigures,
+        statuses: Iterable[SlotStatus],
+        now_ms: int,
+        manifest: Manifest | None = None,
     ) -> tuple[DataWarning, ...]:
-        """Judges the newest reports; returns the warnings that were raised now. `now_ms`: epoch ms."""
+        """Judges the newest reports; returns the warnings that were raised now.
+
+        now_ms: epoch ms; manifest: of the newest complete checkpoint."""
         reports = list(statuses)
         self.waiting = self._standing.look(plan, figures, reports, now_ms)
-        look = _Look(plan, figures, reports, now_ms, self.waiting)
+        self.growth.look(figures)
+        look = _Look(plan, figures, reports, now_ms, self.waiting, self.growth, manifest)
         found = {(each.node, each.kind, each.subject): each for each in _findings(look)}
         for key in [key for key in self._raised if key[1] in _WITHDRAWN and key not in found]:
             del self._raised[key]
         for key, each in found.items():
-            # what time waits for may change while it stands
-            if (key in self._raised and each.kind == "standing-time") or (
-                key not in self._raised and len(self._raised) < WARNINGS_MAX
-            ):
+            if key in self._raised and each.kind in _RENEWED:
+                self._raised[key] = replace(each, since_ms=min(each.since_ms, self._raised[key].since_ms))
+            elif key not in self._raised and len(self._raised) < WARNINGS_MAX:
                 self._raised[key] = each
         fresh = [key for key in found if key in self._raised and key not in self._told]
         self._told.update(fresh)
@@ -107,6 +129,8 @@ class _Look:
     statuses: list[SlotStatus]
     now_ms: int
     waiting: tuple[Waiting, ...]
+    growth: StateGrowth
+    manifest: Manifest | None
 
     @property
     def running_ms(self) -> int:
@@ -146,8 +170,12 @@ def _findings(look: _Look) -> Iterator[DataWarning]:
     yield from (_standing(each) for each in look.waiting if each.source not in held)
     for node, sources in (look.plan.windows or {}).items():
         yield from _late_rows(look, node, sources)
+        yield from _over_budget(look, node)
     for node in look.plan.filters:
         yield from _filter(look, node)
+    states = look.figures.states() if look.plan.growing else {}
+    for key in look.plan.growing:
+        yield from _growing(look, key, states.get(key, NO_STATE))
 
 
 def _remarks(look: _Look, source: WatchedSource) -> Iterator[DataWarning]:
@@ -273,6 +301,17 @@ def _standing(waiting: Waiting) -> DataWarning:
     return DataWarning(waiting.node, "standing-time", text, waiting.since_ms)
 
 
+def _over_budget(look: _Look, node: str) -> Iterator[DataWarning]:
+    state = look.figures.state()
+    if state.pressed:
+        text = (
+            f"{node}: the job's slots hold {state.memory_bytes:,} bytes of state in memory, more than state.memory"
+            " allows although what can has moved to local files: partitions of its sources pause, but for those that"
+            " time waits for; raise state.memory, use a higher parallelism, or see what holds time back"
+        )
+        yield DataWarning(node, "state-over-budget", text, look.now_ms)
+
+
 def _late_rows(look: _Look, node: str, sources: Iterable[str]) -> Iterator[DataWarning]:
     late, rows = look.total(node, "late"), look.total(node, "rows_in")
     if late < LATE_ROWS_MIN or late < LATE_SHARE * rows or not look.settled(rows, TIMES_MS):
@@ -305,3 +344,19 @@ def _filter(look: _Look, node: str) -> Iterator[DataWarning]:
     if look.settled(rows) and not look.total(node, "rows_out"):
         text = f"filter {node} has let none of its first {rows:,} rows pass; check its predicate (`headrace preview`)"
         yield DataWarning(node, "filter-passes-nothing", text, look.now_ms)
+
+
+def _growing(look: _Look, key: StateKey, held: StateFigures) -> Iterator[DataWarning]:
+    """A state that nothing drops, and that keeps growing."""
+    node, state = key
+    size, growth = held.memory_bytes + held.disk_bytes, look.growth.per_hour(key)
+    if size < STATE_BYTES_MIN or growth is None or growth < GROWTH_BYTES_MIN or not look.growth.lasts(key):
+        return
+    stored = stored_states(look.manifest).get(key)
+    rows = "" if stored is None else f"{stored.rows:,} rows, "
+    text = (
+        f"{node}: nothing drops its state {state}, and it keeps growing: {rows}{bytes_text(size)}, by "
+        f"{bytes_text(growth)} an hour; aggregate over a window, leave out keys that are not needed, or plan for it "
+        f"(`state: {{backend: disk}}`)"
+    )
+    yield DataWarning(node, "growing-state", text, look.now_ms, state)

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from headrace.checkpoint.manifest import Manifest
-from headrace.coordinator.figures.slot_series import NodeTotals, Rate, SlotSeries
+from headrace.coordinator.figures.slot_series import NodeTotals, Rate, SlotSeries, StateKey
 from headrace.rpc.figures import (
     LateFigures,
     SourceFigures,
@@ -16,8 +16,10 @@ from headrace.rpc.figures import (
     WindowFigures,
 )
 from headrace.rpc.status import SlotStatus
+from headrace.state.snapshot import StateKind
 
 NO_RATE = Rate()
+NO_STATE = StateFigures()
 
 
 class JobFigures:
@@ -110,13 +112,26 @@ class JobFigures:
         """The bytes of the state of all slots, by place, as of their last reports."""
         found = [series.figures.state for series in self._series.values() if series.figures is not None]
         return StateFigures(
-            memory_bytes=sum(each.memory_bytes for each in found), disk_bytes=sum(each.disk_bytes for each in found)
+            memory_bytes=sum(each.memory_bytes for each in found),
+            disk_bytes=sum(each.disk_bytes for each in found),
+            pressed=any(each.pressed for each in found),
         )
+
+    def states(self) -> dict[StateKey, StateFigures]:
+        """(node, state) -> its bytes by place, over all slots, as of their last reports."""
+        found: dict[StateKey, StateFigures] = {}
+        for series in self._series.values():
+            for each in series.figures.states if series.figures is not None else ():
+                known = found.get((each.node, each.state), NO_STATE)
+                found[each.node, each.state] = StateFigures(
+                    memory_bytes=known.memory_bytes + each.memory_bytes, disk_bytes=known.disk_bytes + each.disk_bytes
+                )
+        return found
 
 
 @dataclass(frozen=True, slots=True)
 class StateSize:
-    """The state of a node, as its files in a checkpoint have it. bytes: of the files, compressed."""
+    """A state, or all of a node, as its files in a checkpoint have it. bytes: of the files, compressed."""
 
     bytes: int = 0
     rows: int = 0
@@ -137,4 +152,15 @@ def state_sizes(manifest: Manifest | None, attempt: int) -> dict[str, dict[int |
         keys = [None, handle.subtask] if manifest is not None and manifest.attempt == attempt else [None]
         for key in keys:
             of_node[key] = of_node.get(key, StateSize()) + own
+    return sizes
+
+
+def stored_states(manifest: Manifest | None) -> dict[StateKey, StateSize]:
+    """(node, state) -> its size in a checkpoint, of states with rows of the data: without the time of each subtask."""
+    sizes: dict[StateKey, StateSize] = {}
+    for handle in () if manifest is None else manifest.states:
+        if handle.kind != StateKind.UNION:
+            size = sum({part.path: part.bytes for part in handle.files}.values())
+            key = (handle.node, handle.state)
+            sizes[key] = sizes.get(key, StateSize()) + StateSize(size, handle.rows)
     return sizes

@@ -18,6 +18,8 @@ SAMPLES_MAX = 64
 """Most reports that a series keeps, whatever their times are."""
 
 Counters = Mapping[str, Mapping[str, int]]
+StateKey = tuple[str, str]
+"""(node, state)."""
 PartitionKey = tuple[str, str, int]
 """(source, topic, partition)."""
 

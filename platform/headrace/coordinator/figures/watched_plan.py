@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from headrace.coordinator.figures.slot_series import StateKey
 from headrace.core.types import TimestampUnit
 
 if TYPE_CHECKING:
@@ -37,12 +38,14 @@ class WatchedPlan:
 
     windows   windowed step -> the sources that its rows come from
     gates     windowed step -> the nearest node with several inputs that its rows come through, if there is one
+    growing   states whose rows become more with the data, and that nothing drops
     """
 
     sources: tuple[WatchedSource, ...] = ()
     filters: tuple[str, ...] = ()
     windows: Mapping[str, tuple[str, ...]] | None = None
     gates: Mapping[str, str] = field(default_factory=dict)
+    growing: tuple[StateKey, ...] = ()
 
 
 def watched_plan(plan: PhysicalPlan) -> WatchedPlan:
@@ -57,8 +60,9 @@ def watched_plan(plan: PhysicalPlan) -> WatchedPlan:
             _source(node, task.name) for task in plan.tasks for node in task.nodes if isinstance(node, SourceSpec)
         ),
         filters=tuple(node.node for node in steps if node.config.selects_rows),
-        windows={node.node: _sources_of(plan, node.node) for node in steps if node.config.windowed},
+        windows=plan.windowed(),
         gates=dict(_gates(plan)),
+        growing=tuple((node.node, each.name) for node in steps for each in node.config.states() if each.grows),
     )
 
 
@@ -97,22 +101,3 @@ def _source(spec: SourceSpec, task: str) -> WatchedSource:
         idle_after_ms=time.idle_after_ms,
         task=task,
     )
-
-
-def _sources_of(plan: PhysicalPlan, node: str) -> tuple[str, ...]:
-    """The sources from which a node's rows come."""
-    from headrace.plan.physical import SourceSpec
-
-    senders: dict[str, set[str]] = {}
-    for task in plan.tasks:
-        for edge in task.edges:
-            senders.setdefault(edge.target, set()).add(edge.source)
-    for between in plan.edges:
-        senders.setdefault(between.to_task, set()).add(between.source)
-    seen, left = {node}, [node]
-    while left:
-        for sender in senders.get(left.pop(), set()) - seen:
-            seen.add(sender)
-            left.append(sender)
-    every = [spec for task in plan.tasks for spec in task.nodes]
-    return tuple(spec.node for spec in every if isinstance(spec, SourceSpec) and spec.node in seen)

@@ -18,28 +18,7 @@ from headrace.coordinator.fleet.shared_secrets import SharedSecrets
 from headrace.coordinator.provisioning.provisioning import ProvisioningView
 from headrace.coordinator.provisioning.slot_pool import Changed, Demand, Grant, PooledSlot, PoolView, SlotPool
 from headrace.core.errors import Domain, ExternalError, UserError
-from headrace.rpc import codec
-from headrace.rpc.messages import (
-    CancelSlot,
-    DumpStacks,
-    Failure,
-    FromWorker,
-    Heartbeat,
-    KillSlot,
-    Logs,
-    ReadLogs,
-    Register,
-    ReplaceSecret,
-    SlotDown,
-    SlotMessage,
-    SlotUp,
-    Stacks,
-    StopWorker,
-    ToSlot,
-    WorkerDraining,
-    WorkerLeaving,
-    WorkerLoad,
-)
+from headrace.rpc import codec, messages
 from headrace.rpc.server import ControlServer
 from headrace.rpc.sessions.sessions import WorkerConnected, WorkerDisconnected, WorkerEvent, WorkerMessage
 from headrace.rpc.time_settings import ClusterTimes
@@ -65,7 +44,7 @@ class SlotHolder(Protocol):
         """Called with an encoded FromSlot message of one of its slots."""
         ...
 
-    def slot_lost(self, attempt: int, slot: str, failure: Failure) -> None:
+    def slot_lost(self, attempt: int, slot: str, failure: messages.Failure) -> None:
         """Called when one of its slots is gone; `failure` names the worker."""
         ...
 
@@ -108,8 +87,8 @@ class Fleet:
         self._server = ControlServer(cluster, times, self._on_event, term=term)
         self._holders: dict[str, SlotHolder] = {}
         self._by_slot: dict[str, str] = {}
-        self._workers: dict[str, Register] = {}
-        self._loads: dict[str, WorkerLoad] = {}
+        self._workers: dict[str, messages.Register] = {}
+        self._loads: dict[str, messages.WorkerLoad] = {}
         self._texts_asked: dict[str, asyncio.Future[str]] = {}
         self._retiring: dict[tuple[str, int], _Retiring] = {}
         self._ending: set[str] = set()
@@ -142,7 +121,7 @@ class Fleet:
             self._secrets.watch(None)
         if workers:
             for worker in self._workers:
-                self._server.send(worker, StopWorker())
+                self._server.send(worker, messages.StopWorker())
         await self._server.stop()
 
     def provision_by(self, source: WorkerSource) -> None:
@@ -169,7 +148,7 @@ class Fleet:
         """Withdraws the job's pending request."""
         self._granted(self._pool.cancel_request(job))
 
-    def send(self, slot: PooledSlot, message: ToSlot) -> None:
+    def send(self, slot: PooledSlot, message: messages.ToSlot) -> None:
         """Sends a slot a message."""
         self._server.send(slot.worker, codec.slot_command(slot.slot, message))
 
@@ -192,7 +171,7 @@ class Fleet:
         try:
             if cancel:
                 for slot in own:
-                    self.send(slot, CancelSlot())
+                    self.send(slot, messages.CancelSlot())
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout((self._times.cancel + KILL_AFTER_CANCEL_MS) / 1000):
                     await retiring.gone.wait()
@@ -200,7 +179,7 @@ class Fleet:
                 # the slot did not exit in time: it hangs in user code or in a client library
                 if slot.slot in retiring.slots:
                     LOG.warning("slot %s did not leave attempt %d of job %s: killed", slot.slot, attempt, job)
-                    self._server.send(slot.worker, KillSlot(slot.slot))
+                    self._server.send(slot.worker, messages.KillSlot(slot.slot))
             # bounded too: a worker that does not respond will count as lost, and its slots exit when their lease
             # expires
             if retiring.slots:
@@ -252,23 +231,23 @@ class Fleet:
         own = self.provisioning()
         return max(self._pool.view().slots_total, 0 if own is None else own.slots_max)
 
-    def registered(self, worker: str) -> Register | None:
+    def registered(self, worker: str) -> messages.Register | None:
         """Returns a worker's registration."""
         return self._workers.get(worker)
 
-    def load(self, worker: str) -> WorkerLoad | None:
+    def load(self, worker: str) -> messages.WorkerLoad | None:
         """Returns what a worker used when it last reported; None: it has not reported yet."""
         return self._loads.get(worker)
 
     async def stacks(self, worker: str) -> str:
         """Returns the stacks of a worker's threads and of its slots'. Raises UserError, ExternalError."""
-        return await self._text(worker, DumpStacks)
+        return await self._text(worker, messages.DumpStacks)
 
     async def logs(self, worker: str) -> str:
         """Returns the newest lines of a worker and of its slots. Raises UserError, ExternalError."""
-        return await self._text(worker, ReadLogs)
+        return await self._text(worker, messages.ReadLogs)
 
-    async def _text(self, worker: str, message: type[DumpStacks | ReadLogs]) -> str:
+    async def _text(self, worker: str, message: type[messages.DumpStacks | messages.ReadLogs]) -> str:
         """Asks a worker for a text, and waits for it."""
         if worker not in self._workers:
             known = ", ".join(sorted(self._workers)) or "none"
@@ -293,7 +272,7 @@ class Fleet:
             case WorkerConnected(worker) if worker in self._released:
                 # it was cut off, and its substitute has started
                 LOG.info("worker %s has joined again, and is to end", worker)
-                self._server.send(worker, StopWorker())
+                self._server.send(worker, messages.StopWorker())
             case WorkerConnected(worker, register):
                 LOG.info("worker %s at %s has joined with %d slots", worker, register.host, register.slots_max)
                 self._workers[worker] = register
@@ -331,32 +310,32 @@ class Fleet:
         newest = {} if self._secrets is None else self._secrets.newest()
         for worker in list(workers):
             for name, content in newest.items():
-                self._server.send(worker, ReplaceSecret(name, content))
+                self._server.send(worker, messages.ReplaceSecret(name, content))
 
     def _demand_changed(self) -> None:
         if self._source is not None:
             self._source.demand_changed()
 
-    def _on_message(self, worker: str, message: FromWorker) -> None:
+    def _on_message(self, worker: str, message: messages.FromWorker) -> None:
         match message:
-            case SlotUp(info):
+            case messages.SlotUp(info):
                 self._changed(self._pool.slot_up(worker, info), "", worker)
-            case SlotDown(slot, reason, _clean, domain):
+            case messages.SlotDown(slot, reason, _clean, domain):
                 self._gone(slot)
                 self._changed(self._pool.slot_down(slot), f"slot {slot}: {reason}", worker, domain)
-            case SlotMessage(slot, payload):
+            case messages.SlotMessage(slot, payload):
                 holder = self._holders.get(self._by_slot.get(slot, ""))
                 if holder is not None:
                     holder.slot_message(slot, payload)
-            case WorkerDraining():
+            case messages.WorkerDraining():
                 self._leaving(worker)
-            case WorkerLoad():
+            case messages.WorkerLoad():
                 self._loads[worker] = message
-            case Stacks(request, text) | Logs(request, text):
+            case messages.Stacks(request, text) | messages.Logs(request, text):
                 answer = self._texts_asked.get(request)
                 if answer is not None and not answer.done():
                     answer.set_result(text)
-            case Register() | Heartbeat() | WorkerLeaving():
+            case messages.Register() | messages.Heartbeat() | messages.WorkerLeaving():
                 pass
             case _:
                 assert_never(message)
@@ -374,12 +353,12 @@ class Fleet:
 
     def _changed(self, changed: Changed, reason: str, worker: str, domain: str | None = None) -> None:
         for slot in changed.strangers:
-            self._server.send(worker, KillSlot(slot))
+            self._server.send(worker, messages.KillSlot(slot))
         for lost in changed.lost:
             self._gone(lost.slot)
             holder = self._holders.get(lost.job)
             if holder is not None:
-                failure = Failure(reason, domain or Domain.EXTERNAL, retry=True, worker=lost.worker)
+                failure = messages.Failure(reason, domain or Domain.EXTERNAL, retry=True, worker=lost.worker)
                 holder.slot_lost(lost.attempt, lost.slot, failure)
         self._granted(changed.grants)
 

@@ -11,7 +11,7 @@ from headrace.coordinator.job.effects import Discover, Send, SendAll
 from headrace.coordinator.job.events import SlotReported
 from headrace.coordinator.job.job import Job
 from headrace.core.source_state import SourceState
-from headrace.execution.drift_limits import drift_limits
+from headrace.execution.drift_limits import drift_limits, lesser, pressure_limits
 from headrace.execution.epochs import Epochs
 from headrace.execution.idle_times import SourceReports
 from headrace.execution.split_assignment import assign_splits, without_replaced
@@ -43,6 +43,7 @@ class Attempt:
         self._heights: dict[str, int | None] = {}
         self._without_splits = False
         self._limits: dict[str, int | None] = {}
+        self._pressed: set[int] = set()
         within_ms = facts.commit_within_ms
         # A zombie writer is a writer of an earlier attempt that still runs. It may begin a transaction after the fence,
         # as long as the broker knows its name. So the attempt sweeps for two transaction timeouts.
@@ -94,7 +95,7 @@ class Attempt:
 
     def take_report(self, job: Job, event: SlotReported) -> None:
         """Sends the slots the heights of active partitions, which idle partitions follow, and the limits of
-        `time.max_drift`, whenever they change."""
+        `time.max_drift` and of slots that hold too much state, whenever they change."""
         self._reports.take(event.status.sources)
         self._without_splits |= any(not report.has_splits for report in event.status.sources)
         # slots need these heights only if partitions may be idle, or if a subtask has no partition
@@ -103,8 +104,15 @@ class Attempt:
         if heights != self._heights:
             self._heights = heights
             job.do(SendAll(RelayHeights(heights)))
-        if self._facts.drift:
-            limits = drift_limits(self._reports.active_heights(), self._facts.drift)
+        if event.status.pressed:
+            self._pressed.add(event.index)
+        else:
+            self._pressed.discard(event.index)
+        if self._facts.drift or self._pressed or self._limits:
+            active = self._reports.active_heights()
+            limits = dict.fromkeys(self._limits) | drift_limits(active, self._facts.drift)
+            if self._pressed:
+                limits = lesser(limits, pressure_limits(active, self._facts.meetings))
             if limits != self._limits:
                 self._limits = limits
                 job.do(SendAll(LimitTime(limits)))

@@ -25,6 +25,7 @@ from headrace.coordinator.job.effects import Effect, Entered
 from headrace.coordinator.job.events import ConnectorHostFailed, Event, SlotsReleased, StopDue, Tick
 from headrace.coordinator.job.job import Job
 from headrace.coordinator.job.job_state import ENDING, TRANSITIONS, JobState
+from headrace.coordinator.job.states import transitions
 from headrace.coordinator.job.states.cancelling import Cancelling
 from headrace.coordinator.job.states.created import Created
 from headrace.coordinator.job.states.deploying import Deploying
@@ -39,24 +40,6 @@ from headrace.coordinator.job.states.terminal.canceled import Canceled
 from headrace.coordinator.job.states.terminal.failed import Failed
 from headrace.coordinator.job.states.terminal.finished import Finished
 from headrace.coordinator.job.states.terminal.suspended import Suspended
-from headrace.coordinator.job.states.transitions import (
-    Next,
-    Stay,
-    ToCanceled,
-    ToCancelling,
-    ToDeploying,
-    ToEndingEarly,
-    ToFailed,
-    ToFailing,
-    ToFinished,
-    ToRescaling,
-    ToRestarting,
-    ToRunning,
-    ToScheduling,
-    ToStopping,
-    ToSuspended,
-    Transition,
-)
 
 
 class State(Protocol):
@@ -64,11 +47,11 @@ class State(Protocol):
 
     name: ClassVar[JobState]
 
-    def enter(self, job: Job, now_ms: int) -> Next:
+    def enter(self, job: Job, now_ms: int) -> transitions.Next:
         """Called when the state begins. Returns `STAY`, or a transition that follows at once."""
         ...
 
-    def on(self, job: Job, event: Event, now_ms: int) -> Next:
+    def on(self, job: Job, event: Event, now_ms: int) -> transitions.Next:
         """Handles an event. Ignores events that the state does not expect: they are late."""
         ...
 
@@ -125,7 +108,7 @@ class Machine:
         if isinstance(event, Tick) and (gives_up_ms := self._stop_gives_up_ms) is not None and now_ms >= gives_up_ms:
             event = StopDue()
         following = self._state.on(self.job, event, now_ms)
-        while not isinstance(following, Stay):
+        while not isinstance(following, transitions.Stay):
             assert following.name in TRANSITIONS[self.state], f"{self.state} is not followed by {following.name}"
             self._state = state_after(following)
             position = len(self.job.effects)
@@ -136,35 +119,35 @@ class Machine:
         return effects
 
 
-def state_after(transition: Transition) -> State:
+def state_after(transition: transitions.Transition) -> State:
     """Returns the next state. The machine has not entered it yet."""
     state: State
     match transition:
-        case ToScheduling():
+        case transitions.ToScheduling():
             state = Scheduling()
-        case ToDeploying():
+        case transitions.ToDeploying():
             state = Deploying()
-        case ToRunning(attempt):
+        case transitions.ToRunning(attempt):
             state = Running(attempt)
-        case ToStopping(attempt, ticket):
+        case transitions.ToStopping(attempt, ticket):
             state = Stopping(attempt, ticket)
-        case ToRescaling(attempt, parallelism, ticket):
+        case transitions.ToRescaling(attempt, parallelism, ticket):
             state = Rescaling(attempt, parallelism, ticket)
-        case ToRestarting(failure, until_ms):
+        case transitions.ToRestarting(failure, until_ms):
             state = Restarting(failure, until_ms)
-        case ToCancelling(request, within_ms):
+        case transitions.ToCancelling(request, within_ms):
             state = Cancelling(request, within_ms)
-        case ToEndingEarly(why):
+        case transitions.ToEndingEarly(why):
             state = EndingEarly(why)
-        case ToFailing(failure):
+        case transitions.ToFailing(failure):
             state = Failing(failure)
-        case ToSuspended(reason):
+        case transitions.ToSuspended(reason):
             state = Suspended(reason)
-        case ToFinished(savepoint):
+        case transitions.ToFinished(savepoint):
             state = Finished(savepoint)
-        case ToCanceled(requests):
+        case transitions.ToCanceled(requests):
             state = Canceled(requests)
-        case ToFailed(failure, requests):
+        case transitions.ToFailed(failure, requests):
             state = Failed(failure, requests)
         case _:
             assert_never(transition)

@@ -22,10 +22,9 @@ from headrace.coordinator.dispatch.dispatcher import Dispatcher
 from headrace.coordinator.dispatch.term_handlers import TermHandlers
 from headrace.coordinator.fleet.fleet import Fleet
 from headrace.coordinator.fleet.provisioner import Provisioner
-from headrace.coordinator.leading.config import CoordinatorConfig, Hosting
+from headrace.coordinator.leading.config import CoordinatorConfig, Hosting, listening_host, open_resources
 from headrace.coordinator.leading.identity import ClusterIdentity, read_identity, taken_over_identity
 from headrace.coordinator.leading.leader_line import LeaderLine
-from headrace.coordinator.leading.resources import listening_host, open_resources
 from headrace.coordinator.leading.standby_app import holding_app, noting_app, standby_app
 from headrace.coordinator.rest.access.tokens import Tokens
 from headrace.coordinator.rest.app import rest_app
@@ -34,8 +33,7 @@ from headrace.coordinator.store.job_store import JobStore, open_job_store
 from headrace.coordinator.store.ledger_store import LedgerReplacedError
 from headrace.core.clock import SystemClock
 from headrace.core.errors import ExternalError, HeadraceError
-from headrace.core.files.private_files import PRIVATE_FILE
-from headrace.core.files.replaced_file import replace_file
+from headrace.core.files.home_files import PRIVATE_FILE, replace_file
 from headrace.core.network.hosts import host_port
 from headrace.core.retry import Backoff
 from headrace.core.settings import Home
@@ -52,8 +50,7 @@ from headrace.leadership.candidacy.candidacy import (
     WorkersLost,
     WorkerWatch,
 )
-from headrace.leadership.elector import Elector, ElectorEvent, SoleElector
-from headrace.leadership.leader import Leader
+from headrace.leadership.elector import Elector, ElectorEvent, Leader, SoleElector
 from headrace.leadership.opening import open_elector
 from headrace.processes.spawning import SpawnStarter, Starter
 from headrace.resources.worker_order import WorkerOrder

@@ -17,8 +17,7 @@ from headrace.client.token_files import ensure_token, read_token, required_token
 from headrace.coordinator.leading.config import CoordinatorConfig
 from headrace.coordinator.rest.access.tokens import Tokens
 from headrace.coordinator.store.job_store import ClusterTokens, JobStore
-from headrace.core.files.private_files import PRIVATE_FILE, make_private_folder
-from headrace.core.files.replaced_file import replace_file
+from headrace.core.files.home_files import PRIVATE_FILE, make_private_folder, replace_file
 from headrace.core.settings import Home
 
 

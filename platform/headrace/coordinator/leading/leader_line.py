@@ -18,7 +18,7 @@ import httpx
 from starlette.requests import ClientDisconnect
 
 from headrace.core.errors import ExternalError, HeadraceError, UserError
-from headrace.leadership.leader import FORWARDED_HEADER, STANDBY_HEADER, Leader
+from headrace.leadership.elector import FORWARDED_HEADER, STANDBY_HEADER, Leader
 from headrace.tls.contexts import client_context
 from headrace.tls.files import CA_VARIABLE, FileVersion, NamedServer, TlsFiles, named_authority
 

@@ -22,7 +22,7 @@ from headrace.coordinator.leading.leader_line import LeaderLine
 from headrace.coordinator.rest.access.tokens import Tokens, denial
 from headrace.coordinator.rest.app import refused
 from headrace.core.errors import ExternalError, HeadraceError, UserError
-from headrace.leadership.leader import FORWARDED_HEADER, LEADER_HEADER, STANDBY_HEADER, Leader
+from headrace.leadership.elector import FORWARDED_HEADER, LEADER_HEADER, STANDBY_HEADER, Leader
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Receive, Scope, Send

@@ -112,7 +112,10 @@ TRANSACTION_AGE = _gauge(
 STATE_PLACES = _gauge(
     "state_bytes",
     Subject.JOB,
-    "State of the job by place: memory of its slots, disk: their local files, storage: its newest complete checkpoint",
+    "Each state of a node by place: memory of the slots, disk: their local files, storage: the newest complete "
+    "checkpoint",
+    "node",
+    "state",
     "place",
 )
 

@@ -58,11 +58,9 @@ def job_values(job: JobValues) -> Iterator[Value]:
     yield Value(of.TRANSACTIONS, labels, len(status.transactions))
     oldest_ms = max((each.age_ms for each in status.transactions), default=0)
     yield Value(of.TRANSACTION_AGE, labels, oldest_ms / 1000)
-    if (places := status.state_places) is not None:
-        yield Value(of.STATE_PLACES, (*labels, "memory"), places.memory_bytes)
-        yield Value(of.STATE_PLACES, (*labels, "disk"), places.disk_bytes)
-        if places.storage_bytes is not None:
-            yield Value(of.STATE_PLACES, (*labels, "storage"), places.storage_bytes)
+    if status.state_places is not None:
+        for node in status.nodes:
+            yield from _state_values(node, labels)
     yield from _checkpoint_values(job, labels)
     tasks: set[str] = set()
     for node in status.nodes:
@@ -106,6 +104,14 @@ def _node_values(node: NodeStatus, job: tuple[str, ...]) -> Iterator[Value]:
         ):
             if count is not None:
                 yield Value(metric, labels, count)
+
+
+def _state_values(node: NodeStatus, job: tuple[str, ...]) -> Iterator[Value]:
+    for each in node.states:
+        places = (("memory", each.memory_bytes), ("disk", each.disk_bytes), ("storage", each.storage_bytes))
+        for place, size in places:
+            if size is not None:
+                yield Value(of.STATE_PLACES, (*job, node.node, each.state, place), size)
 
 
 def _task_values(node: NodeStatus, job: tuple[str, ...]) -> Iterator[Value]:

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from headrace.client.models import NodeStatus, PartitionState, SubtaskState
+from headrace.client.models import NodeStatus, PartitionState, StateOfNode, SubtaskState
 from headrace.coordinator.driver.driver import JobDriver
-from headrace.coordinator.figures.job_figures import JobFigures, StateSize, state_sizes
+from headrace.coordinator.figures.job_figures import NO_STATE, JobFigures, StateSize, state_sizes, stored_states
 from headrace.coordinator.figures.slot_series import NodeTotals, Rate
 from headrace.coordinator.provisioning.slot_pool import PooledSlot
 from headrace.core.signals import TIME_MAX, TIME_MIN
@@ -31,6 +31,7 @@ class _Node:
     source        the same of a source
     totals, times, partitions, state   subtask -> figures of it
     inputs        the nodes whose rows it receives
+    states        its states by place
     detailed      whether its subtasks and partitions are wanted
     """
 
@@ -45,6 +46,7 @@ class _Node:
     partitions: Mapping[int, SourceFigures]
     state: Mapping[int | None, StateSize]
     inputs: tuple[str, ...]
+    states: tuple[StateOfNode, ...]
     detailed: bool
 
 
@@ -66,7 +68,7 @@ def node_statuses(
             sources.setdefault(each.source, []).append(each)
     counters = total_counters([job.counted, *(status.counters for status in statuses.values())])
     states = state_sizes(job.restored, job.attempt)
-    inputs = _inputs(plan)
+    inputs, places = _inputs(plan), _states(driver)
     nodes = (
         _Node(
             name=node.node,
@@ -82,6 +84,7 @@ def node_statuses(
             partitions=figures.sources(node.node),
             state=states.get(node.node, {}),
             inputs=tuple(inputs.get(node.node, ())),
+            states=tuple(places.get(node.node, ())),
             detailed=detailed is None or node.node in detailed,
         )
         for task in plan.tasks
@@ -99,6 +102,26 @@ def _inputs(plan: PhysicalPlan) -> dict[str, list[str]]:
         if source not in known:
             known.append(source)
     return inputs
+
+
+def _states(driver: JobDriver) -> dict[str, list[StateOfNode]]:
+    """Node -> its states by place."""
+    held, stored = driver.figures.states(), stored_states(driver.machine.job.restored)
+    found: dict[str, list[StateOfNode]] = {}
+    for node, state in sorted(held.keys() | stored.keys()):
+        own, size = held.get((node, state), NO_STATE), stored.get((node, state))
+        found.setdefault(node, []).append(
+            StateOfNode(
+                state=state,
+                memory_bytes=own.memory_bytes,
+                disk_bytes=own.disk_bytes,
+                storage_bytes=None if size is None else size.bytes,
+                rows=None if size is None else size.rows,
+                growth_bytes_per_hour=driver.data.growth.per_hour((node, state)),
+                dropped=(node, state) not in driver.data.growing,
+            )
+        )
+    return found
 
 
 def job_rates(plan: PhysicalPlan, figures: JobFigures) -> tuple[Rate, Rate]:
@@ -149,6 +172,7 @@ def _node_status(node: _Node, now_ms: int) -> NodeStatus:
         partitions=_partitions(node, now_ms) if node.detailed else (),
         partitions_total=sum(each.total for each in node.partitions.values()),
         inputs=node.inputs,
+        states=node.states,
     )
 
 

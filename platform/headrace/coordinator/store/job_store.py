@@ -30,29 +30,15 @@ from headrace.checkpoint.stores.file import FileStore
 from headrace.checkpoint.stores.opening import open_store
 from headrace.checkpoint.stores.store import ObjectStore
 from headrace.coordinator.job.history import JobHistory
+from headrace.coordinator.ledger import records
 from headrace.coordinator.ledger.ledger import Ledger
-from headrace.coordinator.ledger.records import (
-    ApplicationEnded,
-    Change,
-    Discarded,
-    Ended,
-    EndWithdrawn,
-    Forgotten,
-    HistoryKept,
-    Identified,
-    JobResult,
-    LedgerJob,
-    Submitted,
-    TriggerKept,
-)
 from headrace.coordinator.store.ledger_store import LedgerReplacedError, LedgerStore
 from headrace.coordinator.store.sealing import Sealer
 from headrace.coordinator.store.shared_ledger import SharedLedger
 from headrace.coordinator.store.submission import JobSubmission
 from headrace.core.clock import Clock, SystemClock
 from headrace.core.errors import ExternalError, HeadraceError
-from headrace.core.files.private_files import make_private_folder
-from headrace.core.files.replaced_file import remove_file
+from headrace.core.files.home_files import make_private_folder, remove_file
 from headrace.core.settings import Home
 from headrace.leadership.candidacy.candidacy import Replaced, StorageLost, TermOver
 
@@ -138,7 +124,7 @@ class WatchedStore:
 
 _JOB_ID = re.compile(r"[0-9a-f]{12}\Z")
 _FILES = ("job.json", "result.json", "history.json")
-_Earlier = Submitted | HistoryKept | Ended
+_Earlier = records.Submitted | records.HistoryKept | records.Ended
 
 
 def earlier_jobs(root: Path, sealer: Sealer) -> tuple[list[_Earlier], list[Path]]:
@@ -179,13 +165,17 @@ def _folders(root: Path) -> list[Path]:
 
 def _changes(folder: Path, sealer: Sealer) -> list[_Earlier]:
     submission = JobSubmission.model_validate_json((folder / "job.json").read_bytes())
-    changes: list[_Earlier] = [Submitted(job=folder.name, sealed=sealer.seal(submission.model_dump_json().encode()))]
+    changes: list[_Earlier] = [
+        records.Submitted(job=folder.name, sealed=sealer.seal(submission.model_dump_json().encode()))
+    ]
     history, result = folder / "history.json", folder / "result.json"
     if history.is_file():
         kept = JobHistory.model_validate_json(history.read_bytes())
-        changes.append(HistoryKept(job=folder.name, history=kept))
+        changes.append(records.HistoryKept(job=folder.name, history=kept))
     if result.is_file():
-        changes.append(Ended(job=folder.name, result=JobResult.model_validate_json(result.read_bytes())))
+        changes.append(
+            records.Ended(job=folder.name, result=records.JobResult.model_validate_json(result.read_bytes()))
+        )
     return changes
 
 
@@ -199,7 +189,7 @@ class StoredJob:
     """A job as read from the ledger. `result` None: the job has not ended."""
 
     submission: JobSubmission
-    result: JobResult | None
+    result: records.JobResult | None
     history: JobHistory
 
 
@@ -207,7 +197,7 @@ class StoredJob:
 class _Waiting:
     """Changes of one caller until a record has them."""
 
-    changes: Sequence[Change]
+    changes: Sequence[records.Change]
     is_written: bool = False
 
 
@@ -280,7 +270,7 @@ class JobStore:
     def save_identity(self, cluster: str, tokens: ClusterTokens | None) -> None:
         """Replaces the cluster's identity."""
         sealed = None if tokens is None else self._sealer.seal(tokens.model_dump_json().encode())
-        self._write(Identified(cluster=cluster, tokens=sealed))
+        self._write(records.Identified(cluster=cluster, tokens=sealed))
 
     @property
     def application_exit_code(self) -> int | None:
@@ -289,14 +279,14 @@ class JobStore:
 
     def end_application(self, exit_code: int) -> None:
         """Records that the cluster's application has ended; one that has ended keeps its exit code."""
-        self._write(ApplicationEnded(exit_code=exit_code))
+        self._write(records.ApplicationEnded(exit_code=exit_code))
 
     @property
-    def triggers(self) -> tuple[TriggerKept, ...]:
+    def triggers(self) -> tuple[records.TriggerKept, ...]:
         """The operations that users requested, as of the last read or write, oldest first."""
         return tuple(self._store.ledger.triggers.values())
 
-    def keep_trigger(self, trigger: TriggerKept) -> None:
+    def keep_trigger(self, trigger: records.TriggerKept) -> None:
         """Records an operation as it stands: the next coordinator knows it. Threads may call this in any order."""
         self._write(trigger)
 
@@ -304,30 +294,30 @@ class JobStore:
         """Adds a new job. The job is durable when this returns."""
         _private_folder(self.folder(submission.job))
         sealed = self._sealer.seal(submission.model_dump_json().encode())
-        self._write(Submitted(job=submission.job, sealed=sealed))
+        self._write(records.Submitted(job=submission.job, sealed=sealed))
 
     def discard(self, job: str) -> None:
         """Withdraws a submission whose `add` failed: it may be in the ledger. Raises ExternalError."""
-        self._write(Discarded(job=job))
+        self._write(records.Discarded(job=job))
         shutil.rmtree(self.folder(job), ignore_errors=True)
 
     def save_history(self, job: str, history: JobHistory) -> None:
         """Replaces a job's history, but never a newer one: threads may call this in any order."""
-        self._write(HistoryKept(job=job, history=history))
+        self._write(records.HistoryKept(job=job, history=history))
 
-    def end(self, job: str, result: JobResult) -> tuple[str, ...]:
+    def end(self, job: str, result: records.JobResult) -> tuple[str, ...]:
         """Records a job's end, and forgets the oldest ended jobs beyond `ENDED_MAX`. Returns their ids."""
-        ledger = self._write(Ended(job=job, result=result))
+        ledger = self._write(records.Ended(job=job, result=result))
         forgotten = _beyond(ledger, ENDED_MAX)
         if forgotten:
-            self._write(*(Forgotten(job=each) for each in forgotten))
+            self._write(*(records.Forgotten(job=each) for each in forgotten))
             for each in forgotten:
                 shutil.rmtree(self.folder(each), ignore_errors=True)
         return forgotten
 
     def withdraw_end(self, job: str) -> None:
         """Withdraws an end whose `end` failed: it may be in the ledger. Raises ExternalError."""
-        self._write(EndWithdrawn(job=job))
+        self._write(records.EndWithdrawn(job=job))
 
     def load_all(self) -> tuple[list[StoredJob], Mapping[str, str]]:
         """Takes the ledger over, and returns all jobs by time of submission, and job id -> reason for those that cannot
@@ -360,13 +350,13 @@ class JobStore:
         tokens = None if sealed is None else ClusterTokens.model_validate_json(self._sealer.unseal(sealed))
         return StoredIdentity(identity.cluster, tokens)
 
-    def _unsealed(self, job: LedgerJob) -> StoredJob:
+    def _unsealed(self, job: records.LedgerJob) -> StoredJob:
         submission = JobSubmission.model_validate_json(self._sealer.unseal(job.sealed))
         return StoredJob(submission, job.result, job.history)
 
     # ---- records -----------------------------------------------------------------------------------------------------
 
-    def _write(self, *changes: Change) -> Ledger:
+    def _write(self, *changes: records.Change) -> Ledger:
         """Writes the changes, with those that other threads have queued meanwhile, in one record."""
         own = _Waiting(changes)
         with self._queue.lock:

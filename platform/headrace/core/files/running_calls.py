@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from headrace.core.files.private_files import PRIVATE_FILE
+from headrace.core.files.home_files import PRIVATE_FILE
 
 CALLS_MAX = 64
 """So many calls are recorded at a time, one a subtask's thread; others run unrecorded."""

@@ -12,11 +12,10 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, Field
 
 from headrace.coordinator.provisioning.config import ProvisioningConfig
-from headrace.core.config import Duration
+from headrace.core.config import Duration, FileModel
 from headrace.core.errors import UserError
 from headrace.deployment.kubernetes.pod_template import checked_template
 from headrace.deployment.kubernetes.work import Work
-from headrace.spec.model import FileModel
 
 CLUSTER_NAME = re.compile(r"[a-z]([-a-z0-9]{0,38}[a-z0-9])?\Z")
 """A name of Services, with which the names of pods begin; those are at most 63 characters long."""

@@ -34,11 +34,10 @@ from headrace.deployment.kubernetes.manifests import (
 )
 from headrace.deployment.kubernetes.own_objects import OwnObjects
 from headrace.deployment.kubernetes.protections import protection_names
-from headrace.kubernetes.connection import Connection
+from headrace.kubernetes.connection import Connection, ForbiddenError, NotFoundError
 from headrace.kubernetes.documents import Collection, Document, documents_at, metadata_of, text_at, value_at
 from headrace.kubernetes.ownership import Claim, belongs_to_deployment
-from headrace.kubernetes.refusals import ForbiddenError, NotFoundError
-from headrace.leadership.leader import Leader
+from headrace.leadership.elector import Leader
 from headrace.leadership.lease_record import API, PLURAL, LeaseRecord
 from headrace.resources.kubernetes.worker_pod import (
     COORDINATOR,

@@ -12,10 +12,9 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from headrace.core.errors import ExternalError, UserError
-from headrace.kubernetes.connection import Connection, Propagation
+from headrace.kubernetes.connection import AlreadyExistsError, ConflictError, Connection, NotFoundError, Propagation
 from headrace.kubernetes.documents import Collection, Document, documents_at, metadata_of, text_at
 from headrace.kubernetes.ownership import MANAGER, Claim
-from headrace.kubernetes.refusals import AlreadyExistsError, ConflictError, NotFoundError
 
 CREATOR = "headrace-create"
 """The manager of the fields of an object that was just created, until `MANAGER` is."""

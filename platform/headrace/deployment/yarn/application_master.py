@@ -20,8 +20,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from headrace.coordinator.fleet.shared_secrets import SharedSecrets
-from headrace.coordinator.leading.config import CoordinatorConfig
-from headrace.coordinator.leading.resources import OpenedResources, ResourcesConfig
+from headrace.coordinator.leading.config import CoordinatorConfig, OpenedResources, ResourcesConfig
 from headrace.coordinator.store.shared_ledger import SharedLedger
 from headrace.core.errors import ExternalError, UserError
 from headrace.deployment.yarn.application import (
@@ -41,15 +40,13 @@ from headrace.deployment.yarn.secrets import (
     WorkerCredentials,
     tls_files,
 )
-from headrace.leadership.elector import Elected, Elector, ElectorEvent
-from headrace.leadership.leader import Leader
+from headrace.leadership.elector import Elected, Elector, ElectorEvent, Leader
 from headrace.leadership.published_leader import PublishedLeader, published_url
 from headrace.resources.driver import ResourceTarget
 from headrace.resources.worker_order import WorkerOrder
 from headrace.resources.yarn import WorkerContainers
 from headrace.yarn import container
-from headrace.yarn.java import find_hadoop_client
-from headrace.yarn.jvm import JvmConfig, settings_for
+from headrace.yarn.jvm import JvmConfig, find_hadoop_client, settings_for
 from headrace.yarn.kerberos import KeytabLogin, with_tokens
 from headrace.yarn.master.application_master import ApplicationMaster, MasterConfig
 from headrace.yarn.master.link import MasterAddress

@@ -12,10 +12,9 @@ from typing import Annotated
 from pydantic import AfterValidator, Field, model_validator
 
 from headrace.coordinator.provisioning.config import ProvisioningConfig
-from headrace.core.config import Duration
+from headrace.core.config import Duration, FileModel
 from headrace.core.errors import UserError
 from headrace.deployment.description import described, read_document
-from headrace.spec.model import FileModel
 from headrace.yarn.records import ContainerSize
 
 CLUSTER_NAME = re.compile(r"[a-z]([-a-z0-9]{0,38}[a-z0-9])?\Z")

@@ -22,8 +22,7 @@ from headrace.client.http import Client
 from headrace.client.token_files import ensure_token, given_token
 from headrace.client.yarn_clusters import APPLICATION, AUTHORITY_FILE, TOKEN_FILE, authority_of, token_of, yarn_clusters
 from headrace.core.errors import ExternalError, HeadraceError, UserError
-from headrace.core.files.private_files import PRIVATE_FILE, make_private_folder
-from headrace.core.files.replaced_file import replace_file
+from headrace.core.files.home_files import PRIVATE_FILE, make_private_folder, replace_file
 from headrace.core.settings import Home
 from headrace.deployment.yarn.application import Work, master_launch
 from headrace.deployment.yarn.cluster_spec import YarnCluster, memory_mb
@@ -33,7 +32,7 @@ from headrace.tls.files import tls_authority
 from headrace.tls.issuing import KeyPair, new_authority
 from headrace.yarn.client import Submission, YarnClient
 from headrace.yarn.container import AUTHORITY, AUTHORITY_KEY, FILE_SECRET, KEY, TOKEN, VARIABLE_SECRET
-from headrace.yarn.java import conf_folders
+from headrace.yarn.jvm import conf_folders
 from headrace.yarn.kerberos import is_secured, obtain_tokens, resource_manager_principal, with_tokens
 from headrace.yarn.records import ApplicationReport, ContainerSize, Credentials
 from headrace.yarn.staging import Staging, is_live, sweep

@@ -23,8 +23,7 @@ from pathlib import Path
 
 from headrace.coordinator.fleet.shared_secrets import SharedSecrets
 from headrace.core.errors import HeadraceError
-from headrace.core.files.private_files import PRIVATE_FILE
-from headrace.core.files.replaced_file import replace_file
+from headrace.core.files.home_files import PRIVATE_FILE, replace_file
 from headrace.core.retry import Backoff
 from headrace.tls.files import TlsFiles
 from headrace.tls.issuing import KeyPair, is_due, issued
@@ -37,8 +36,7 @@ from headrace.yarn.container import (
     TOKEN_LOCATION,
     TOKENS,
 )
-from headrace.yarn.java import find_hadoop_client
-from headrace.yarn.jvm import JvmConfig, settings_for
+from headrace.yarn.jvm import JvmConfig, find_hadoop_client, settings_for
 from headrace.yarn.kerberos import KeytabLogin, ObtainedTokens, log_in, obtain_tokens
 from headrace.yarn.records import Credentials
 

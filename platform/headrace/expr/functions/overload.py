@@ -11,9 +11,8 @@ import polars as pl
 
 from headrace.core.errors import ExpressionError
 from headrace.core.types import INT_TYPES, TIMESTAMP, DataType, Decimal, ListOf, Primitive
-from headrace.expr.terms.binding import bound
 from headrace.expr.terms.coercion import is_number, is_time
-from headrace.expr.terms.term import Term, combine, with_type
+from headrace.expr.terms.term import Term, bound, combine, with_type
 
 
 class Kind(StrEnum):

@@ -13,7 +13,6 @@ import polars as pl
 
 from headrace.core.errors import ExpressionError
 from headrace.core.types import FLOAT_TYPES, INT_TYPES, DataType, Decimal, Primitive, polars_type
-from headrace.expr.terms.binding import aligned, bound
 from headrace.expr.terms.coercion import (
     INT32_MAX,
     INT32_MIN,
@@ -26,7 +25,7 @@ from headrace.expr.terms.coercion import (
     mismatch,
 )
 from headrace.expr.terms.elementwise import quotient
-from headrace.expr.terms.term import Term, combine, literal, with_type
+from headrace.expr.terms.term import Term, aligned, bound, combine, literal, with_type
 
 if TYPE_CHECKING:
     import numpy as np

@@ -24,9 +24,8 @@ from headrace.core.types import (
     parse_type,
     polars_type,
 )
-from headrace.expr.terms.binding import bound
 from headrace.expr.terms.coercion import is_number, is_time
-from headrace.expr.terms.term import Term, combine, with_type
+from headrace.expr.terms.term import Term, bound, combine, with_type
 from headrace.expr.terms.timestamps import date_text, parse_date, parse_timestamp, timestamp_text
 
 _ALIASES: dict[str, DataType] = {

@@ -13,9 +13,8 @@ import polars as pl
 
 from headrace.core.errors import ExpressionError
 from headrace.core.types import FLOAT_TYPES, DataType, ListOf, Primitive, Struct, polars_type
-from headrace.expr.terms.binding import bound
 from headrace.expr.terms.coercion import unify, unify_for_comparison
-from headrace.expr.terms.term import Term, combine, either, literal, only_where, with_type
+from headrace.expr.terms.term import Term, bound, combine, either, literal, only_where, with_type
 
 EQUALITY = ("=", "<>")
 _MIRRORED = {"=": "=", "<>": "<>", "<": ">", "<=": ">=", ">": "<", ">=": "<="}

@@ -7,10 +7,9 @@ from collections.abc import Sequence
 import polars as pl
 
 from headrace.core.errors import ExpressionError
-from headrace.expr.terms.binding import bound
 from headrace.expr.terms.coercion import unify
 from headrace.expr.terms.comparison import as_bool, compare
-from headrace.expr.terms.term import NULL, Term, combine, either, only_where
+from headrace.expr.terms.term import NULL, Term, bound, combine, either, only_where
 
 
 def case(branches: Sequence[tuple[Term, Term]], default: Term | None) -> Term:

@@ -14,8 +14,7 @@ import polars as pl
 from headrace.core.errors import ExpressionError, did_you_mean
 from headrace.core.time_range import MAX_US, MIN_US
 from headrace.core.types import TIMESTAMP, Primitive, polars_type
-from headrace.expr.terms.binding import bound, once
-from headrace.expr.terms.term import Interval, Term, combine, with_type
+from headrace.expr.terms.term import Interval, Term, bound, combine, once, with_type
 
 STAMP = polars_type(TIMESTAMP)
 _DATE_TEXT = r"^\d{4}-\d{2}-\d{2}$"

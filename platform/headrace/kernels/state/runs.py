@@ -13,6 +13,7 @@ import ctypes
 import weakref
 from collections.abc import Mapping, Sequence
 from ctypes import c_int64, c_void_p
+from dataclasses import dataclass
 from enum import IntEnum
 
 import numpy as np
@@ -34,8 +35,8 @@ _TEXT_BYTES_MAX = (1 << 31) - 1
 """Bytes of long texts in a column that the kernel gathers: views refer to them with 31 bits."""
 _MATCHES_EACH = 2
 """Matches of an asked row that `find_all` first has room for, on average."""
-_FIND_ARGUMENTS = (c_void_p, c_int64, c_void_p, c_void_p, c_void_p, c_int64)
-_GATHER_ARGUMENTS = (*_FIND_ARGUMENTS, c_int64, c_int64, c_void_p, c_void_p, c_void_p)
+_FIND_ARGUMENTS = (c_void_p, c_int64, c_void_p, c_void_p, c_void_p, c_void_p, c_int64)
+_GATHER_ARGUMENTS = (*(c_void_p, c_int64, c_void_p, c_void_p, c_void_p), *(c_int64,) * 3, *(c_void_p,) * 3)
 _TEXTS_ARGUMENTS = (c_void_p, c_void_p, c_void_p, c_int64, c_void_p, c_void_p)
 _NO_MEMORY = -2
 
@@ -94,41 +95,53 @@ def fits(schema: Mapping[str, pl.DataType], keys: Sequence[str]) -> bool:
     return is_loaded() and 0 < len(keys) <= KEYS_MAX and all(key_form(schema[key]) is not None for key in keys)
 
 
-def find(runs: Sequence[RunColumns], words: Words, asked: pl.DataFrame) -> tuple[RunNumbers, Rows]:
-    """The first run that has the key of each asked row, and the row in it: int32[n], uint32[n]; -1 and 0 for no run.
+@dataclass(frozen=True, slots=True)
+class AskedKeys:
+    """Keys to find: few runs are looked at for each where they are sorted by word.
 
-    words   of the asked rows
-    asked   has the key columns, with the types that the runs have; NULL equals NULL
+    words   of each key
+    frame   has the key columns, with the types that the runs have; NULL equals NULL
+    order   the row of each key in the frame: uint32[n]; None: their own
     """
-    run, row = np.full(len(words), -1, np.int32), np.zeros(len(words), np.uint32)
+
+    words: Words
+    frame: pl.DataFrame
+    order: Rows | None = None
+
+
+def find(runs: Sequence[RunColumns], asked: AskedKeys) -> tuple[RunNumbers, Rows]:
+    """The first run that has each asked key, and the row in it: int32[n], uint32[n]; -1 and 0 for no run."""
+    run, row = np.full(len(asked.words), -1, np.int32), np.zeros(len(asked.words), np.uint32)
     finding = kernel("headrace_run_find", c_int64, *_FIND_ARGUMENTS, c_void_p, c_void_p)
-    _call(finding, runs, (words, _one_chunk(asked)), run.ctypes.data, row.ctypes.data)
+    _call(finding, runs, asked, run.ctypes.data, row.ctypes.data)
     return run, row
 
 
-def find_all(runs: Sequence[RunColumns], words: Words, asked: pl.DataFrame) -> tuple[Rows, RunNumbers, Rows]:
-    """All rows of all runs that have the asked keys, as (asked row, run, row), in this order: uint32[m], int32[m],
-    uint32[m]. The other arguments are those of `find`. Raises MemoryError."""
+def find_all(runs: Sequence[RunColumns], asked: AskedKeys) -> tuple[Rows, RunNumbers, Rows]:
+    """All rows of all runs that have the asked keys, as (row of the key in the frame, run, row), by key, then by run:
+    uint32[m], int32[m], uint32[m]. Raises MemoryError."""
     finding = kernel("headrace_run_find_all", c_int64, *_FIND_ARGUMENTS, c_int64, c_void_p, c_void_p, c_void_p)
-    keys = words, _one_chunk(asked)
-    room = _MATCHES_EACH * len(words)
+    room = _MATCHES_EACH * len(asked.words)
     while True:
         asked_row, run, row = np.empty(room, np.uint32), np.empty(room, np.int32), np.empty(room, np.uint32)
-        found = _call(finding, runs, keys, room, asked_row.ctypes.data, run.ctypes.data, row.ctypes.data)
+        found = _call(finding, runs, asked, room, asked_row.ctypes.data, run.ctypes.data, row.ctypes.data)
         if found <= room:
             return asked_row[:found], run[:found], row[:found]
         room = found
 
 
-def _call(finding: Kernel, runs: Sequence[RunColumns], asked: tuple[Words, pl.DataFrame], *outputs: int) -> int:
-    """The number of rows that `finding` finds for the keys of a frame of one chunk, with their words."""
-    words, frame = np.ascontiguousarray(asked[0], np.uint64), asked[1]
+def _call(finding: Kernel, runs: Sequence[RunColumns], asked: AskedKeys, *outputs: int) -> int:
+    """The number of rows that `finding` finds."""
+    words, frame = np.ascontiguousarray(asked.words, np.uint64), _one_chunk(asked.frame)
+    order = None if asked.order is None else np.ascontiguousarray(asked.order, np.uint32)
     assert len(words) == frame.height, f"{frame.height} asked rows have a word each"
+    assert order is None or len(order) == len(words), f"{len(order)} of {len(words)} keys have a row"
     if not runs or not len(words):
         return 0
     keys = runs[0].keys
     capsule = frame.__arrow_c_stream__()
-    arguments = words.ctypes.data, stream_address(capsule), _places(frame, keys), len(words)
+    places = None if order is None else order.ctypes.data
+    arguments = words.ctypes.data, places, stream_address(capsule), _places(frame, keys), len(words)
     found: int = finding(_handles(runs), len(runs), *arguments, *outputs)
     if found == _NO_MEMORY:
         raise MemoryError(f"no memory to find keys in {len(runs)} runs")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pydantic import Field
 
+from headrace.core.config import FileModel
 from headrace.kubernetes_operator.resources.conditions import Condition
-from headrace.spec.model import FileModel
 
 
 class ClusterStatus(FileModel):

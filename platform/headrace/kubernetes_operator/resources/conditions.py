@@ -12,7 +12,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from headrace.spec.model import FileModel
+from headrace.core.config import FileModel
 
 MESSAGE_MAX = 4_000
 """Characters of a message; the API server accepts 32,768."""

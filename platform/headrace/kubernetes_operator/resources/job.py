@@ -11,10 +11,10 @@ from typing import Any, Literal, Self
 
 from pydantic import ConfigDict, Field, model_validator
 
-from headrace.core.config import Duration
+from headrace.core.config import Duration, FileModel
 from headrace.deployment.kubernetes.cluster_spec import ClusterSpec
 from headrace.kubernetes_operator.resources.conditions import Condition
-from headrace.spec.model import FileModel
+from headrace.spec.fields import Parallelism
 
 _DIGEST_CHARACTERS = 16
 
@@ -32,6 +32,7 @@ class RunSpec(FileModel):
     cluster: str
     variables: str | None = None
     parallelism: int | None = None
+    max_parallelism: int | None = Field(default=None, alias="maxParallelism")
     allow_dropped_state: bool = Field(default=False, alias="allowDroppedState")
     accept_new_topics: tuple[str, ...] = Field(default=(), alias="acceptNewTopics")
     restart_nonce: int = Field(default=0, alias="restartNonce")
@@ -114,6 +115,11 @@ class JobSpec(FileModel):
         default=None, alias="ownCluster", description="a cluster for this job alone, which goes with it"
     )
     parallelism: int | None = Field(default=None, ge=1, description="of nodes that set none themselves")
+    max_parallelism: Parallelism | None = Field(
+        default=None,
+        alias="maxParallelism",
+        description="number of key groups, instead of the pipeline's; state of another one is hashed anew",
+    )
     state: Literal["running", "suspended"] = Field(default="running", description="suspended: stopped with its state")
     upgrade_mode: UpgradeMode = Field(
         default="savepoint",

@@ -6,8 +6,8 @@ from typing import Literal
 
 from pydantic import ConfigDict, Field
 
+from headrace.core.config import FileModel
 from headrace.kubernetes_operator.resources.conditions import Condition
-from headrace.spec.model import FileModel
 
 SnapshotPhase = Literal["Pending", "InProgress", "Completed", "Failed"]
 

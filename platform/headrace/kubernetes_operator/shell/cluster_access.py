@@ -17,7 +17,7 @@ from headrace.kubernetes.documents import Document, metadata_of, text_at
 from headrace.kubernetes.ownership import Claim
 from headrace.kubernetes_operator.decisions.job_view import ClusterFacts
 from headrace.kubernetes_operator.resources.kinds import API, GROUP, JOB, Kind
-from headrace.leadership.leader import Leader
+from headrace.leadership.elector import Leader
 from headrace.tls.files import tls_authority
 
 

@@ -11,9 +11,8 @@ from headrace.client.models import JobStatus
 from headrace.client.requests import SubmitRequest
 from headrace.client.submission import file_form
 from headrace.core.errors import ExternalError, HeadraceError, InvalidPipelineError, Problem, UserError
-from headrace.kubernetes.connection import Connection
+from headrace.kubernetes.connection import AlreadyExistsError, ConflictError, Connection, NotFoundError
 from headrace.kubernetes.documents import Document, metadata_of
-from headrace.kubernetes.refusals import AlreadyExistsError, ConflictError, NotFoundError
 from headrace.kubernetes_operator.decisions import steps
 from headrace.kubernetes_operator.decisions.job_conditions import next_status
 from headrace.kubernetes_operator.decisions.job_steps import next_step
@@ -59,6 +58,7 @@ def submit(
     request = SubmitRequest(
         pipeline=file_form(loaded.pipeline),
         parallelism=step.spec.parallelism,
+        max_parallelism=step.spec.max_parallelism,
         from_savepoint=step.origin,
         take_over=step.takes_over,
         allow_dropped_state=step.spec.allow_dropped_state,

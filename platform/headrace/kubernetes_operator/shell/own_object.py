@@ -15,14 +15,13 @@ import hashlib
 import logging
 from collections.abc import Iterable, Mapping
 
+from headrace.core.config import FileModel
 from headrace.core.errors import HeadraceError
-from headrace.kubernetes.connection import Connection
+from headrace.kubernetes.connection import AlreadyExistsError, ConflictError, Connection, ForbiddenError, NotFoundError
 from headrace.kubernetes.documents import Collection, Document, metadata_of, number_at
-from headrace.kubernetes.refusals import AlreadyExistsError, ConflictError, ForbiddenError, NotFoundError
 from headrace.kubernetes_operator.resources.conditions import Announcement
 from headrace.kubernetes_operator.resources.kinds import API, KINDS, Kind
 from headrace.kubernetes_operator.shell.resource_store import Key, ResourceStore, collection_of, identity_of
-from headrace.spec.model import FileModel
 
 LOG = logging.getLogger("headrace.operator")
 _MESSAGE_MAX = 1_000

@@ -10,18 +10,16 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from headrace.core.errors import HeadraceError
-from headrace.kubernetes.connection import Connection
-from headrace.kubernetes.refusals import ConflictError
+from headrace.kubernetes.connection import ConflictError, Connection
 from headrace.kubernetes_operator.decisions.job_view import Moment
 from headrace.kubernetes_operator.decisions.steps import Result
 from headrace.kubernetes_operator.resources.conditions import time_text
 from headrace.kubernetes_operator.resources.kinds import CLUSTER, JOB, SNAPSHOT
 from headrace.kubernetes_operator.rounds import Round, World, one_round
-from headrace.kubernetes_operator.shell.cluster_world import ClusterWorld
 from headrace.kubernetes_operator.shell.health import Figures, Outcome
 from headrace.kubernetes_operator.shell.job_world import JobWorld
 from headrace.kubernetes_operator.shell.resource_store import Key
-from headrace.kubernetes_operator.shell.snapshot_world import SnapshotWorld
+from headrace.kubernetes_operator.shell.worlds import ClusterWorld, SnapshotWorld
 
 LOG = logging.getLogger("headrace.operator")
 ROUNDS_MAX = 16

@@ -7,13 +7,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TypeVar
 
+from headrace.core.config import FileModel
 from headrace.core.errors import ExternalError
-from headrace.kubernetes.connection import Connection
+from headrace.kubernetes.connection import Connection, NotFoundError
 from headrace.kubernetes.documents import Collection, Document, Json, metadata_of, number_at, text_at, value_at
-from headrace.kubernetes.refusals import NotFoundError
 from headrace.kubernetes_operator.decisions.job_view import Identity
 from headrace.kubernetes_operator.resources.kinds import API, FINALIZER, Kind
-from headrace.spec.model import FileModel
 from headrace.spec.wording import file_keys, read_model
 
 _Model = TypeVar("_Model", bound=FileModel)

@@ -7,15 +7,14 @@ import json
 from collections.abc import Mapping
 from typing import TypeVar
 
+from headrace.core.config import FileModel
 from headrace.core.errors import UserError
 from headrace.deployment.kubernetes.cluster_spec import CLUSTER_NAME, ClusterSpec
-from headrace.kubernetes.connection import Connection
+from headrace.kubernetes.connection import Connection, NotFoundError
 from headrace.kubernetes.documents import Collection, Document, metadata_of, text_at, value_at
-from headrace.kubernetes.refusals import NotFoundError
 from headrace.kubernetes_operator.decisions.job_view import NoDesire
 from headrace.kubernetes_operator.resources.job import ConfigMapKey, JobSpec, RunSpec
 from headrace.spec.findings import FindingsError
-from headrace.spec.model import FileModel
 from headrace.spec.wording import read_model
 
 _Model = TypeVar("_Model", bound=FileModel)
@@ -63,6 +62,7 @@ def run_spec_of(document: Document, spec: JobSpec, connection: Connection) -> Ru
         cluster=cluster,
         variables=None if spec.variables_from is None else spec.variables_from.secret,
         parallelism=spec.parallelism,
+        maxParallelism=spec.max_parallelism,
         allowDroppedState=spec.allow_dropped_state,
         acceptNewTopics=spec.accept_new_topics,
         restartNonce=spec.restart_nonce,

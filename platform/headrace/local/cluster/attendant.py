@@ -24,8 +24,7 @@ from typing import TYPE_CHECKING
 from headrace.client.discovery import COORDINATOR_VARIABLE, cluster_folder, own_clusters
 from headrace.client.submission import APPLICATION_VARIABLE
 from headrace.core.errors import ExternalError, HeadraceError, UnreachableError, UserError
-from headrace.core.files.private_files import PRIVATE_FILE, make_private_folder
-from headrace.core.files.replaced_file import replace_file
+from headrace.core.files.home_files import PRIVATE_FILE, make_private_folder, replace_file
 from headrace.core.settings import Home
 from headrace.job_cluster.attendant import LINGER_SECONDS, Attendant
 from headrace.local.cluster.commands import environment, log_file

@@ -9,18 +9,20 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
 from pathlib import Path
+from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from headrace.client.cluster_models import ClusterInfo
-from headrace.client.discovery import cluster_folder, coordinator_file, record_file, token_file
+from headrace.client.discovery import cluster_folder, coordinator_file, own_clusters, record_file, token_file
 from headrace.client.token_files import ensure_token
+from headrace.client.yarn_clusters import APPLICATION, yarn_clusters
 from headrace.core.errors import ExternalError, HeadraceError, UserError
-from headrace.core.files.private_files import PRIVATE_FILE, make_private_folder
-from headrace.core.files.replaced_file import replace_file
+from headrace.core.files.home_files import PRIVATE_FILE, make_private_folder, replace_file
 from headrace.core.network.hosts import LOOPBACK, host_port
 from headrace.core.settings import Home
 from headrace.core.text.plural import plural
@@ -429,3 +431,35 @@ def require_free(port: int) -> None:
 
 def _kept_or_free(port: int | None, *, other_than: int = 0) -> int:
     return port if port is not None and is_free(port) else free_port(other_than=other_than)
+
+
+State = Literal["answers", "does not answer", "on YARN"]
+"""A cluster on YARN is not asked: only its ResourceManager knows whether it runs."""
+
+
+@dataclass(frozen=True, slots=True)
+class KnownCluster:
+    """One cluster. url: for --coordinator."""
+
+    name: str
+    kind: Literal["session", "one job", "yarn"]
+    state: State
+    jobs_running: int
+    url: str
+
+
+def known_clusters(home: Home) -> tuple[KnownCluster, ...]:
+    """Returns the clusters of a home, its session cluster first. A cluster of one job that has ended has no record."""
+    found = [_of(home, "session", "session")]
+    found += [_of(Home(folder), folder.name, "one job") for folder in sorted(own_clusters(home).glob("*"))]
+    on_yarn = (record.parent.name for record in sorted(yarn_clusters(home).glob(f"*/{APPLICATION}")))
+    found += [KnownCluster(name, "yarn", "on YARN", 0, f"yarn://{name}") for name in on_yarn]
+    return tuple(each for each in found if each is not None)
+
+
+def _of(home: Home, name: str, kind: Literal["session", "one job"]) -> KnownCluster | None:
+    seen = status(home)
+    if seen.record is None:
+        return None
+    state: State = "answers" if seen.answering else "does not answer"
+    return KnownCluster(name, kind, state, seen.jobs_running, seen.record.url)

@@ -17,8 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from headrace.client.discovery import cluster_folder, record_file
 from headrace.core.errors import UserError
-from headrace.core.files.private_files import PRIVATE_FILE, make_private_folder
-from headrace.core.files.replaced_file import replace_file
+from headrace.core.files.home_files import PRIVATE_FILE, make_private_folder, replace_file
 from headrace.core.network.hosts import LOOPBACK
 from headrace.core.settings import Home
 from headrace.processes.marked_process import MarkedProcess

@@ -33,7 +33,7 @@ from headrace.exchange.mailbox import ChannelBounds, TaskCancelledError
 from headrace.exchange.output import Channel
 from headrace.execution.connectors import JobConnectors
 from headrace.execution.discovered import DiscoveredSource
-from headrace.execution.drift_limits import drift_limits
+from headrace.execution.drift_limits import drift_limits, lesser, pressure_limits
 from headrace.execution.epochs import Pending, Stage
 from headrace.execution.idle_times import relayed_heights
 from headrace.execution.split_assignment import assign_splits
@@ -53,6 +53,7 @@ from headrace.worker.control import (
 )
 from headrace.worker.slot.slice import Slice, SliceOptions
 from headrace.worker.slot.status_report import StatusReport
+from headrace.worker.state.opened_place import opened_place
 from headrace.worker.task.source_task import SourceTask
 from headrace.worker.wiring import wire
 
@@ -125,6 +126,7 @@ class LocalJob:
         self._clock = clock or SystemClock()
         self._reports = Reports()
         self._slices = slices_of(plan, self._options.slices(), self._reports, self._clock)
+        self._meetings = tuple(plan.windowed().values())
         self._connectors = JobConnectors()
         self._discovery = Discovery(self._connectors, self._slices, self._reports.wake)
         self._epochs: SubtaskEpochs | None = None
@@ -221,6 +223,9 @@ class LocalJob:
                     reached[name].append(status.reached)
         drifts = {name: time.max_drift_ms for name, time in times.items() if time.max_drift_ms is not None}
         heights, limits = relayed_heights(active, reached), drift_limits(active, drifts)
+        if self._slices and self._slices[0].place.budget.is_pressed():
+            limits = lesser(limits, pressure_limits(active, self._meetings))
+        limits = dict.fromkeys(times) | limits
         for part in self._slices:
             part.tell({name: Relay(height) for name, height in heights.items()})
             part.tell({name: Limit(limit) for name, limit in limits.items()})
@@ -336,9 +341,12 @@ def slices_of(plan: PhysicalPlan, options: SliceOptions, events: SubtaskEvents, 
                       └─────────┐                i does; it puts rows for another slice directly into a mailbox there
     slice 1: source ────────────┴─> mailbox ─> sink
     """
-    wiring = wire(plan)
     count = max((task.parallelism for task in plan.tasks), default=0)
-    return tuple(Slice(plan, replace(options, index=index), events, clock, wiring=wiring) for index in range(count))
+    # one place, with one budget: the slices share the memory of this process
+    wiring, place = wire(plan), opened_place(plan.state, plan.max_parallelism)
+    return tuple(
+        Slice(plan, replace(options, index=index), events, clock, wiring=wiring, place=place) for index in range(count)
+    )
 
 
 def open_linked(slices: Sequence[Slice]) -> None:

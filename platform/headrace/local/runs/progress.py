@@ -10,6 +10,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 from headrace.core.signals import TIME_MAX, TIME_MIN
+from headrace.core.text.plural import count_text
 
 if TYPE_CHECKING:
     from headrace.local.engine.job import Progress
@@ -63,15 +64,6 @@ class ProgressLine:
 
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-
-
-def count_text(count: float) -> str:
-    """`950`, `12.3 k`, `1.20 M`, `3.40 G`."""
-    for unit, size in (("G", 1e9), ("M", 1e6), ("k", 1e3)):
-        if count >= size * 0.9995:
-            value = count / size
-            return f"{value:.{2 if value < 10 else 1 if value < 100 else 0}f} {unit}"
-    return f"{count:.0f}"
 
 
 def watermark_text(watermark: int) -> str:

@@ -19,7 +19,7 @@ from headrace.client.token_files import TOKEN_FILE_VARIABLE, TOKEN_VARIABLE, ens
 from headrace.coordinator.rest.access.tokens import Tokens
 from headrace.coordinator.rest.app import rest_app
 from headrace.coordinator.rest.server import RestServer
-from headrace.core.files.private_files import private_opener
+from headrace.core.files.home_files import private_opener
 from headrace.core.network.hosts import LOOPBACK, host_port
 from headrace.core.settings import Home
 from headrace.local.cluster.commands import PAGE_ROLE

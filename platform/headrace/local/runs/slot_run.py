@@ -45,7 +45,7 @@ from headrace.execution.manifests import total_counters
 from headrace.execution.origin import Origin
 from headrace.execution.planning import JobPlans
 from headrace.local.engine.job import Progress
-from headrace.local.runs.run_folder import WORKER, run_folder, run_logs
+from headrace.local.runs.runs import WORKER, run_folder, run_logs
 from headrace.plan.physical import PhysicalPlan
 from headrace.plan.totals import row_totals
 from headrace.processes.spawning import SpawnStarter, Starter

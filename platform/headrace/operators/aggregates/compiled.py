@@ -117,7 +117,12 @@ class Totals:
     @property
     def is_full(self) -> bool:
         """Whether it is larger than its bound, so that its owner should call `forget`."""
-        return self._table is not None and self._table.size_bytes > self._bytes_max
+        return self.size_bytes > self._bytes_max
+
+    @property
+    def size_bytes(self) -> int:
+        """The memory that it holds."""
+        return 0 if self._table is None else self._table.size_bytes
 
     def forget(self) -> None:
         """Empties the cache. `earlier` must know all rows from now on."""

@@ -86,6 +86,10 @@ class Layout:
         """The aggregates, then one part per argument whose values count."""
         return (self, *self.values)
 
+    def state_names(self, main: str) -> list[str]:
+        """The names of the parts' states. main: that of the aggregates."""
+        return [main, *(values.state for values in self.values)]
+
     def compiled(self, batch: pl.DataFrame) -> CompiledGroups | None:
         """The kernel's groups of this step, decided by the types of its first batch; None: polars' path is taken."""
         if not self._is_decided:

@@ -30,6 +30,7 @@ from headrace.operators.aggregation.snapshots import GROUPS, NO_WINDOW, SavedSta
 from headrace.operators.operator import Collector
 from headrace.operators.row_errors import RowErrors
 from headrace.state.place import StatePlace
+from headrace.state.restoring import restore
 from headrace.state.snapshot import Chunk, RestoredStates, StateSnapshot
 from headrace.state.table import FRAMES_RECENT_MAX, FRAMES_SEARCHED_MAX, Table
 
@@ -46,11 +47,15 @@ class RunningAggregate:
         self._failures = RowFailures(errors, shape.aggregates, timed=False)
         self._results = Results(shape, self._layout, errors, [], pl.lit(0))
         self._saved = SavedStates(shape.node, shape.keys, self._layout, GROUPS, NO_WINDOW)
-        self._tables = [Table(self._keys, partial(part.merge, by=self._keys), place) for part in self._layout.parts]
+        parts = zip(self._layout.parts, self._layout.state_names(GROUPS), strict=True)
+        self._tables = [
+            Table.merging(self._keys, partial(part.merge, by=self._keys), place.of_state(name)) for part, name in parts
+        ]
         # with values a key has many rows, and its totals are more than a merge of them
         cached = self._keys if len(self._tables) == 1 else ()
         self._totals = Totals(cached, self._tables[0].get_sealed, place.budget.cache_bytes(TOTALS_BYTES_MAX))
         self._budget = place.budget
+        self._account = place.budget.account()
         self._earlier: EarlierState = NothingEarlier()
         self._buckets: dict[Place, None] = {}
 
@@ -70,6 +75,7 @@ class RunningAggregate:
             # before the rows are added: the totals of a key include its earlier state
             self._take_earlier(partials[0])
             totals.append(self._updated(partials[0]))
+            self._account.memory_bytes = self._totals.size_bytes
             frames_max = FRAMES_RECENT_MAX if self._totals.is_on else FRAMES_SEARCHED_MAX
             for table, frame in zip(self._tables, partials, strict=True):
                 table.add(frame, frames_max=frames_max)
@@ -106,7 +112,7 @@ class RunningAggregate:
 
     def _add(self, states: RestoredStates) -> None:
         for table, restored in zip(self._tables, self._saved.parts(states), strict=True):
-            table.restore(restored)
+            restore(table, restored)
 
     def resume(self, earlier: EarlierState) -> None:
         """Reads only the time; the state of a key is read when a row of that key arrives."""

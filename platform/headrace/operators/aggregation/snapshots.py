@@ -16,7 +16,7 @@ aggregates start empty. Keys, their types and the window definition must be the 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -68,7 +68,7 @@ class SavedStates:
         self._node = node
         self._keys = {item.name: polars_type(item.type) for item in keys}
         self._layout = layout
-        self._names = [main, *(values.state for values in layout.values)]
+        self._names = layout.state_names(main)
         self._main = main
         self._window = window
         self._placed = list(placed)
@@ -106,9 +106,8 @@ class SavedStates:
         A watermark of +inf (the input had ended) restarts from -inf: the restored job reads new input.
         """
         frames = [restored.frame for restored in states.get(TIME, ())]
-        empty = not any(each.frame.height for name, found in states.items() if name != TIME for each in found)
         for before in windows_in([name for frame in frames for name in frame.columns]):
-            if not same_window(before, self._window) and not empty:
+            if not same_window(before, self._window) and _has_rows(states):
                 raise UserError(different_window(self._node, before, self._window), remedy=REMEDY)
             self._of_elapsed_time |= before != self._window
         rows = [row for frame in frames for row in frame.select("watermark", "arrived", "ordered").rows()]
@@ -119,18 +118,26 @@ class SavedStates:
             TIME_MIN if watermark == TIME_MAX else watermark, max(row[1] for row in rows), any(row[2] for row in rows)
         )
 
-    def parts(self, states: RestoredStates) -> list[list[RestoredFrame]]:
-        """The frames of each part, with the columns that the step needs; a frame that loses none keeps its origin.
-        Raises UserError if the keys are not the step's, or its windows are divided otherwise now."""
-        if self._of_elapsed_time and self._is_even is not None:
-            self._require_even([each.frame for each in states.get(self._main, ())], self._is_even)
+    def parts(self, states: RestoredStates) -> list[Iterator[RestoredFrame]]:
+        """The frames of each part as they are read, with the columns that the step needs; a frame that loses none keeps
+        its origin. Iterating them raises UserError if the keys are not the step's, or its windows are divided otherwise
+        now."""
         return [
-            [self._asked(each, part.owns) for each in states.get(name, ()) if each.frame.height]
+            self._part(states.get(name, ()), part.owns, is_main=name == self._main)
             for name, part in zip(self._names, self._layout.parts, strict=True)
         ]
 
-    def _require_even(self, frames: Iterable[pl.DataFrame], is_even: Callable[[int], bool]) -> None:
-        for pane in sorted({pane for frame in frames for pane in frame.get_column(self._placed[0]).unique().to_list()}):
+    def _part(
+        self, frames: Iterable[RestoredFrame], owns: Callable[[str], bool], *, is_main: bool
+    ) -> Iterator[RestoredFrame]:
+        for restored in frames:
+            if restored.frame.height:
+                if is_main and self._of_elapsed_time and self._is_even is not None:
+                    self._require_even(restored.frame, self._is_even)
+                yield self._asked(restored, owns)
+
+    def _require_even(self, frame: pl.DataFrame, is_even: Callable[[int], bool]) -> None:
+        for pane in sorted(frame.get_column(self._placed[0]).unique().to_list()):
             if not is_even(pane):
                 shown = datetime.fromtimestamp(pane / 1000, UTC)
                 raise UserError(
@@ -153,6 +160,10 @@ class SavedStates:
             raise UserError(f"step {self._node}: its state has key {strange[0]!r}, which the step lacks", remedy=REMEDY)
         asked = frame.select(*by, *(name for name in others if owns(name)))
         return RestoredFrame(asked, restored.origin if asked.width == frame.width else None)
+
+
+def _has_rows(states: RestoredStates) -> bool:
+    return any(each.frame.height for name, found in states.items() if name != TIME for each in found)
 
 
 def _window_column(window: str) -> str:

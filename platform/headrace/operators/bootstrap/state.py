@@ -38,8 +38,7 @@ from headrace.operators.aggregates.needs import normal_value
 from headrace.operators.aggregates.state import lane_of
 from headrace.operators.aggregation.running import LATEST
 from headrace.operators.aggregation.snapshots import GROUPS, NO_WINDOW, WINDOWS, SavedStates, StepTime
-from headrace.operators.bootstrap.columns import aggregate_columns
-from headrace.operators.bootstrap.partials import GivenPartials
+from headrace.operators.bootstrap.columns import GivenPartials, aggregate_columns
 from headrace.operators.bootstrap.spread import ImpossibleSpreadError
 from headrace.operators.window.assigner import Assigner
 from headrace.operators.window.definitions import WINDOW_COLUMNS

@@ -137,9 +137,7 @@ class WindowAggregate:
         wanted = list(units)
         if not wanted:
             return
-        parts = self._saved.parts(self._earlier.take(wanted))
-        if parts[0]:
-            self._state.restore(parts, self._held(self._watermark))
+        self._state.restore(self._saved.parts(self._earlier.take(wanted)), self._held(self._watermark))
         self._state.take_due(
             self._watermark
         )  # the restored panes have registered windows again that fired before; these must not fire twice
@@ -150,9 +148,7 @@ class WindowAggregate:
         self._watermark = time.watermark
         self._layout.arrived = time.arrived
         self._results.input_ordered = time.ordered
-        parts = self._saved.parts(states)
-        if parts[0]:
-            self._state.restore(parts, self._held(time.watermark))
+        self._state.restore(self._saved.parts(states), self._held(time.watermark))
         self._state.take_due(time.watermark)
 
     def close(self) -> None:

@@ -29,9 +29,11 @@ from headrace.core.batch import TS
 from headrace.core.signals import TIME_MAX
 from headrace.kernels.group.group_by import PANES_MAX, GroupTable, add_placed
 from headrace.operators.aggregates.layout import Layout
+from headrace.operators.aggregation.snapshots import WINDOWS
 from headrace.operators.window.assigner import Assigner, Span, windows_of
 from headrace.operators.window.due_windows import DueWindows
 from headrace.state.place import StatePlace
+from headrace.state.restoring import Restoring
 from headrace.state.row_groups import SortedRows
 from headrace.state.runs import PART_ROWS_MAX, bounds, cut
 from headrace.state.snapshot import Chunk, RestoredFrame
@@ -63,7 +65,7 @@ class WindowState:
     def __init__(self, layout: Layout, assigner: Assigner, place: StatePlace) -> None:
         self._layout = layout
         self._place = place
-        self._account = place.budget.account()
+        self._account = place.of_state(WINDOWS).account()
         self._tables_bytes_max = place.budget.cache_bytes(TABLES_BYTES_MAX)
         self._assigner = assigner
         self._keys = layout.keys
@@ -82,9 +84,10 @@ class WindowState:
         self._first_gone = TIME_MAX  # lower bound of `_last_end`: most watermarks drop no pane, and skip the scan
 
     def _stores(self, by: list[str]) -> list[Table]:
+        parts = zip(self._layout.parts, self._layout.state_names(WINDOWS), self._numbering, strict=True)
         return [
-            Table(self._keys, partial(part.merge, by=by), self._place, numbers=numbering)
-            for part, numbering in zip(self._layout.parts, self._numbering, strict=True)
+            Table.merging(self._keys, partial(part.merge, by=by), self._place.of_state(name), numbers=numbering)
+            for part, name, numbering in parts
         ]
 
     # ------------------------------------------------------------------ rows in
@@ -255,16 +258,20 @@ class WindowState:
         """The merged rows of the tables of each part: all at once, or in pieces if there are many."""
         if only is not None and self._keys:
             yield self._fold([[rows for table in own for rows in table.get(only)] for own in tables], self._keys)
-        elif not self._keys or sum(table.rows for own in tables for table in own) <= PART_ROWS_MAX:
+        elif not self._keys or self._fit_at_once([table for own in tables for table in own]):
             frames = [[rows for table in own for rows in table.frames()] for own in tables]
             is_merged = len(tables) == len(tables[0]) == 1 and tables[0][0].is_merged
             yield frames[0][0] if is_merged else self._fold(frames, self._keys)
         else:
             parts = [[part for table in own for part in table.sealed()] for own in tables]
-            at = bounds([part for own in parts for part in own])
+            at = bounds([part for own in parts for part in own], self._place.budget.piece_bytes)
             for slices in zip(*(cut(own, at) for own in parts), strict=True):
                 if slices[0]:
                     yield self._fold(slices, self._keys)
+
+    def _fit_at_once(self, tables: Sequence[Table]) -> bool:
+        rows, size = sum(table.rows for table in tables), sum(table.bytes for table in tables)
+        return rows <= PART_ROWS_MAX and size <= self._place.budget.piece_bytes
 
     def _read(self, pane: PaneKey, index: int) -> Table:
         """A pane's table, with the groups of its kernel's table, merged first if more than one window reads them."""
@@ -420,44 +427,40 @@ class WindowState:
             made.append(part.merge(frames, by) if frames else pl.DataFrame(schema=dict.fromkeys(by[:2], pl.Int64)))
         return made
 
-    def restore(self, parts: Sequence[Sequence[RestoredFrame]], watermark: int) -> None:
-        """Adds restored rows, per part; may be called again with other rows. Drops panes that no window needs at
-        `watermark`."""
-        found = [each.frame.select(PANE, SINCE).unique() for each in parts[0]]
-        panes = pl.concat(found).unique().sort(PANE, SINCE)
-        alive = [key for key in panes.rows() if self._assigner.last(key[0])[1] - 1 > watermark]
-        self._register(alive)
-        wanted = pl.DataFrame(alive, schema={PANE: pl.Int64, SINCE: pl.Int64}, orient="row")
-        if len(alive) > PANES_NARROW_MAX:
-            self._mixed_panes.update(alive)
-            for table, frames in zip(self._mixed, parts, strict=True):
-                table.restore(_wanted(frames, wanted))
-        else:
-            for index, frames in enumerate(parts):
-                for pane, own in _by_pane(_wanted(frames, wanted)).items():
-                    if pane not in self._narrow:
-                        self._narrow[pane] = self._stores(self._keys)
-                    self._narrow[pane][index].restore(own)
+    def restore(self, parts: Sequence[Iterable[RestoredFrame]], watermark: int) -> None:
+        """Adds restored rows, per part, as they are read; may be called again with other rows. Drops panes that no
+        window needs at `watermark`."""
+        for index, frames in enumerate(parts):
+            restoring: dict[Table, Restoring] = {}
+            for each in frames:
+                for table, rows in self._restored(each, index, watermark):
+                    restoring.setdefault(table, Restoring(table)).add(rows)
+            for rows_of_table in restoring.values():
+                rows_of_table.end()
         self._keep_within_budget()
 
-
-def _wanted(frames: Sequence[RestoredFrame], panes: pl.DataFrame) -> Iterator[RestoredFrame]:
-    """The rows of these panes. A frame that loses none keeps its origin."""
-    for each in frames:
-        rows = each.frame.join(panes, on=[PANE, SINCE], how="semi")
-        if rows.height:
-            yield RestoredFrame(rows, each.origin if rows.height == each.frame.height else None)
-
-
-def _by_pane(frames: Iterable[RestoredFrame]) -> dict[PaneKey, list[RestoredFrame]]:
-    """The rows of each pane, without its columns. A frame of one pane keeps its origin."""
-    found: dict[PaneKey, list[RestoredFrame]] = {}
-    for each in frames:
-        by_pane = each.frame.partition_by(PANE, SINCE, include_key=False, as_dict=True)
-        origin = each.origin if len(by_pane) == 1 else None
-        for (pane, since), rows in by_pane.items():
-            found.setdefault((int(pane), int(since)), []).append(RestoredFrame(rows, origin))
-    return found
+    def _restored(self, restored: RestoredFrame, index: int, watermark: int) -> Iterator[tuple[Table, RestoredFrame]]:
+        """The rows of panes that are needed, with the tables that they go to. What loses no rows keeps its origin."""
+        found = restored.frame.select(PANE, SINCE).unique().sort(PANE, SINCE).rows()
+        alive = [key for key in found if self._assigner.last(key[0])[1] - 1 > watermark]
+        if not alive:
+            return
+        rows = restored
+        if len(alive) < len(found):
+            wanted = pl.DataFrame(alive, schema={PANE: pl.Int64, SINCE: pl.Int64}, orient="row")
+            rows = RestoredFrame(restored.frame.join(wanted, on=[PANE, SINCE], how="semi"))
+        self._register(alive)
+        fresh = sum(pane not in self._narrow for pane in alive)
+        if len(self._narrow) + fresh > PANES_NARROW_MAX:
+            self._mixed_panes.update(alive)
+            yield self._mixed[index], rows
+            return
+        by_pane = rows.frame.partition_by(PANE, SINCE, include_key=False, as_dict=True)
+        for (pane, since), own in by_pane.items():
+            stores = self._narrow.setdefault((int(pane), int(since)), [])
+            if not stores:
+                stores += self._stores(self._keys)
+            yield stores[index], RestoredFrame(own, rows.origin if len(by_pane) == 1 else None)
 
 
 def _placed_chunk(chunk: Chunk, pane: PaneKey) -> Chunk:

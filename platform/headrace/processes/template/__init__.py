@@ -1,2 +1,2 @@
-"""Forks processes from a template: the template (`process`), its owner's side (`client`), the check that a process may
-fork (`processes.forking`), and what makes a fork equal a fresh interpreter (`child_reset`, `title`)."""
+"""Forks processes from a template: the template (`process`), which also makes a fork equal a fresh interpreter
+(with `title`), its owner's side (`client`), and the check that a process may fork (`processes.forking`)."""

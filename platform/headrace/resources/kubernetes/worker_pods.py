@@ -14,10 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from headrace.core.errors import ExternalError, UserError
-from headrace.kubernetes.connection import Connection
+from headrace.kubernetes.connection import AlreadyExistsError, ConflictError, Connection, NotFoundError
 from headrace.kubernetes.documents import Collection, metadata_of
 from headrace.kubernetes.ownership import Claim
-from headrace.kubernetes.refusals import AlreadyExistsError, ConflictError, NotFoundError
 from headrace.resources.driver import WorkerReport
 from headrace.resources.kubernetes.worker_pod import WORKER, Owner, pod_report, selector_of, worker_pod
 from headrace.resources.worker_order import WorkerOrder

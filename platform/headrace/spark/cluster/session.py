@@ -16,18 +16,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from headrace.core.errors import HeadraceError, UnreachableError, UserError
-from headrace.spark.cluster.cluster_settings import (
-    EXECUTOR,
-    SCHEME,
-    YARN,
-    api_address,
-    executor_room,
-    is_kubernetes,
-    pod_room,
-    require_conf_dir,
-    require_image,
-    with_defaults,
-)
+from headrace.spark.cluster import cluster_settings
 from headrace.spark.cluster.driver_jvm import Voice, launch, quiet_settings, require_java
 from headrace.spark.cluster.packaging import ARCHIVES, PY_FILES
 
@@ -75,10 +64,10 @@ def settings(master: str | None, chosen: Mapping[str, str]) -> dict[str, str]:
         own["spark.master"] = master
         if is_local(master):
             own |= ON_THIS_HOST
-        if master == YARN:
-            own |= executor_room(with_defaults(chosen))
-        if is_kubernetes(master):
-            own |= pod_room(with_defaults(chosen))
+        if master == cluster_settings.YARN:
+            own |= cluster_settings.executor_room(cluster_settings.with_defaults(chosen))
+        if cluster_settings.is_kubernetes(master):
+            own |= cluster_settings.pod_room(cluster_settings.with_defaults(chosen))
     return own | dict(chosen)
 
 
@@ -113,8 +102,8 @@ def session(name: str, master: str | None, chosen: Mapping[str, str]) -> Iterato
         return
     wanted = settings(master, chosen)
     require_master(wanted.get("spark.master"))
-    if is_kubernetes(wanted.get("spark.master")):
-        require_image((EXECUTOR,), with_defaults(wanted))
+    if cluster_settings.is_kubernetes(wanted.get("spark.master")):
+        cluster_settings.require_image((cluster_settings.EXECUTOR,), cluster_settings.with_defaults(wanted))
     context = _started(name, wanted, chosen)
     spark = SparkSession(context)
     try:
@@ -140,7 +129,7 @@ def _started(name: str, wanted: Mapping[str, str], chosen: Mapping[str, str]) ->
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
     voice = Voice()
-    with quiet_settings(with_defaults(wanted)) as quiet:
+    with quiet_settings(cluster_settings.with_defaults(wanted)) as quiet:
         conf.setAll(list(quiet.items()))
         try:
             launch(conf, voice)
@@ -176,15 +165,19 @@ def require_master(master: str | None) -> None:
     """Fails at once where Spark would need a minute, or wait forever. Raises UserError, UnreachableError."""
     if master is None:
         return
-    if master == YARN:
-        require_conf_dir(os.environ)
+    if master == cluster_settings.YARN:
+        cluster_settings.require_conf_dir(os.environ)
     if master.startswith(STANDALONE):
         addresses = master.removeprefix(STANDALONE).split(",")
         if not any(_answers(address) for address in addresses):
             raise UnreachableError(f"no Spark master answers at {master}", remedy="start it, or name the right one")
-    if is_kubernetes(master) and not _by_proxy() and not _listens(*api_address(master)):
+    if (
+        cluster_settings.is_kubernetes(master)
+        and not _by_proxy()
+        and not _listens(*cluster_settings.api_address(master))
+    ):
         raise UnreachableError(
-            f"no Kubernetes API answers at {master.removeprefix(SCHEME)}",
+            f"no Kubernetes API answers at {master.removeprefix(cluster_settings.SCHEME)}",
             remedy="name the right one: `kubectl cluster-info` shows it",
         )
 

@@ -18,13 +18,11 @@ from headrace.core.text.concealment import Concealment, HiddenTexts, hidden_text
 from headrace.spec.findings import Finding, Path
 from headrace.spec.graph import GROUPS
 from headrace.spec.pipeline import Pipeline
-from headrace.spec.reading.locations import NODES_MAX, LocatedValue, Locations, Plain
-from headrace.spec.reading.overrides import SetLocation, apply_overrides
+from headrace.spec.reading.locations import NODES_MAX, LocatedValue, Locations, Plain, SetLocation, apply_overrides
 from headrace.spec.reading.read import TOP_KEYS, read_pipeline
 from headrace.spec.reading.variables import Variables
-from headrace.spec.reading.yaml_errors import Flaw
+from headrace.spec.reading.yaml_tree import Flaw, Scalar, compose
 from headrace.spec.reading.yaml_tree import Mapping as MappingNode
-from headrace.spec.reading.yaml_tree import Scalar, compose
 from headrace.spec.wording import file_key
 
 

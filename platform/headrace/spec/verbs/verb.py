@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from enum import Enum
 from typing import Any, ClassVar
 
-from headrace.spec.model import FileModel
+from headrace.core.config import FileModel
 
 
 class Form(Enum):

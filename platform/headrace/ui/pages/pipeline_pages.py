@@ -59,6 +59,7 @@ class _SubmitForm:
         request = SubmitRequest(
             pipeline=file_form(result.compiled.pipeline),
             from_savepoint=origin or None,
+            max_parallelism=self._form.max_parallelism,
             allow_dropped_state=bool(self._dropped.value),
             allow_duplicate=bool(self._duplicate.value),
         )
@@ -131,8 +132,8 @@ class _UpgradeForm:
         if status is None or status.checkpoint is None:
             verdicts = Verdicts("", unread="the job has no checkpoint yet")
         else:
-            path = status.checkpoint.path
-            verdicts = await self._poller.access.compute(lambda: verdicts_on(compiled, path))
+            path, rehashes = status.checkpoint.path, self._form.max_parallelism is not None
+            verdicts = await self._poller.access.compute(lambda: verdicts_on(compiled, path, rehashes=rehashes))
         judged = (
             f"from {verdicts.url}" if verdicts.unread is None else f"only the coordinator can judge: {verdicts.unread}"
         )
@@ -150,7 +151,11 @@ class _UpgradeForm:
             self._wrong.text = "The pipeline cannot go on from this state: see the verdicts."
             return
         assert result.compiled is not None, "checked above"
-        request = SubmitRequest(pipeline=file_form(result.compiled.pipeline), allow_dropped_state=allowed)
+        request = SubmitRequest(
+            pipeline=file_form(result.compiled.pipeline),
+            allow_dropped_state=allowed,
+            max_parallelism=self._form.max_parallelism,
+        )
         dialog = AskedTwice(
             f"Upgrade {status.name}?",
             consequence="The job stops with a last checkpoint, and the new pipeline goes on from it. If it is refused, "
@@ -209,17 +214,24 @@ class PipelineForm:
                 self._overrides.style("flex:1 1 260px")
                 self._parallelism = ui.number("Parallelism", min=1, precision=0).props("outlined dense")
                 self._parallelism.style("width:140px")
+                self._groups = ui.number("Max parallelism", min=1, precision=0).props("outlined dense clearable")
+                self._groups.tooltip("To change it: all keyed state is read and hashed anew").style("width:170px")
             ui.button("Check", on_click=self.check).props("no-caps outline").classes("q-mt-sm")
         with panel("Plan"):
             self._result = ui.element("div")
         with self._result:
             ui.label("Not checked yet.").classes("dim")
 
+    @property
+    def max_parallelism(self) -> int | None:
+        """The number of key groups, also for state that has another one; None: the pipeline's, for such state only."""
+        return None if self._groups.value is None else int(self._groups.value)
+
     async def check(self) -> Checked:
         """Checks and plans the text, and shows the result."""
         number = None if self._parallelism.value is None else int(self._parallelism.value)
-        text, overrides = self._text.value, self._overrides.value or ""
-        result = await self._access.compute(lambda: checked(text, overrides, number))
+        text, overrides, groups = self._text.value, self._overrides.value or "", self.max_parallelism
+        result = await self._access.compute(lambda: checked(text, overrides, number, max_parallelism=groups))
         self._result.clear()
         with self._result:
             ui.label(result.summary).classes("wrong" if result.mistakes else "good")

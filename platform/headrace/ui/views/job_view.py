@@ -1,4 +1,4 @@
-"""Rows and facts for the page of a job: its head, nodes, checkpoints, failures, output and audit. Pure."""
+"""Rows and facts for the page of a job: its head, nodes, state, checkpoints, failures, output and audit. Pure."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from headrace.client.figure_models import Bottleneck
 from headrace.client.models import FINAL_STATES, AuditReport, CheckpointInfo, ExceptionInfo, JobStatus, NodeStatus
 from headrace.client.output_models import DeadLetterList, TransactionList
+from headrace.client.state_models import StateRows
 from headrace.ui.views.cluster_view import Row
 from headrace.ui.views.formats import (
     NONE,
@@ -311,3 +312,76 @@ def audit_rows(report: AuditReport) -> tuple[Row, ...]:
         }
         for each in report.sinks
     )
+
+
+STORED_ROWS_SHOWN = 100
+STORED_COLUMNS_SHOWN, STORED_COLUMNS_ON_PHONES = 12, 3
+STORED_LENGTH = 60
+"""Most characters of a value of state."""
+
+
+def state_rows(status: JobStatus) -> tuple[Row, ...]:
+    """Each state of a running job by place, in the order of its nodes."""
+    return tuple(
+        {
+            "id": f"{node.node}/{each.state}",
+            "node": node.node,
+            "state": each.state,
+            "rows": count_text(each.rows),
+            "memory": bytes_text(each.memory_bytes),
+            "disk": bytes_text(each.disk_bytes),
+            "storage": bytes_text(each.storage_bytes),
+            "growth": _growth_text(each.growth_bytes_per_hour),
+            "dropped": "by time" if each.dropped else "never",
+        }
+        for node in status.nodes
+        for each in node.states
+    )
+
+
+def _growth_text(growth: int | None) -> str:
+    if not growth:
+        return bytes_text(growth)
+    return f"{'+' if growth > 0 else '-'}{bytes_text(abs(growth))}"
+
+
+def readable_states(status: JobStatus) -> dict[str, str]:
+    """What can be read of the newest checkpoint: the results of each step (`NODE`), and each state as it is kept
+    (`NODE/STATE`), with texts to choose by."""
+    found: dict[str, str] = {}
+    for node in status.nodes:
+        kept = [each.state for each in node.states if each.storage_bytes is not None]
+        found |= {node.node: node.node} if kept else {}
+        found |= {f"{node.node}/{state}": f"{node.node}: {state}, as it is kept" for state in kept}
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class StoredRows:
+    """Rows of state. columns: (key in `rows`, label); the keys are numbers, because names of columns are a user's."""
+
+    text: str
+    columns: tuple[tuple[str, str], ...]
+    rows: tuple[Row, ...]
+
+
+def stored_rows(found: StateRows) -> StoredRows:
+    """Rows of the state of a node, with at most `STORED_COLUMNS_SHOWN` columns."""
+    names = list(found.columns)[:STORED_COLUMNS_SHOWN]
+    text = f"{len(found.rows)} rows of checkpoint {found.epoch}, {duration_text(found.age_ms)} old"
+    text += "; there are more: give a key" if found.more else ""
+    hidden = len(found.columns) - len(names)
+    text += f"; {hidden} more columns: `headrace state read`" if hidden else ""
+    return StoredRows(
+        text=text,
+        columns=tuple((f"c{number}", name) for number, name in enumerate(names)),
+        rows=tuple(
+            {"id": place, **{f"c{number}": _stored_text(row.get(name)) for number, name in enumerate(names)}}
+            for place, row in enumerate(found.rows)
+        ),
+    )
+
+
+def _stored_text(value: object) -> str:
+    text = "NULL" if value is None else str(value)
+    return text if len(text) <= STORED_LENGTH else f"{text[:STORED_LENGTH]}.."

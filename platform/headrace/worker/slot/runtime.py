@@ -40,6 +40,7 @@ from headrace.worker.slot.links import SlotLinks
 from headrace.worker.slot.slice import Slice, SliceOptions
 from headrace.worker.slot.status_report import StatusReport, report_interval_ms
 from headrace.worker.slot.user_code import fetch_code, put_on_path
+from headrace.worker.state.opened_place import opened_place
 from headrace.worker.state.restore import NodeStates, restored_states
 from headrace.worker.state.snapshot_documents import UploadPlan
 from headrace.worker.state.uploader import Uploader
@@ -291,7 +292,8 @@ class SlotRuntime:
             hand_over=deployment.hand_over,
             attempt=deploy.attempt,
         )
-        self._slice = Slice(plan, options, self, self._clock)
+        place = opened_place(plan.state, plan.max_parallelism)
+        self._slice = Slice(plan, options, self, self._clock, place=place)
         return events.Planned(tuple(task.name for task in self._slice.tasks), report_interval_ms(plan))
 
     def _connect(self) -> events.Connected:
@@ -303,7 +305,8 @@ class SlotRuntime:
 
     def _start_uploader(self, deploy: Deploy, storage: str, running: Slice) -> None:
         parallelism = {task.name: task.parallelism for task in running.tasks}
-        plan = UploadPlan(deploy.job, deploy.attempt, parallelism, running.plan.max_parallelism)
+        file_bytes = running.place.budget.piece_bytes
+        plan = UploadPlan(deploy.job, deploy.attempt, parallelism, running.plan.max_parallelism, file_bytes)
 
         def send(message: Acked | Declined) -> None:
             # the upload has read all new rows; once an epoch, in its thread
@@ -324,15 +327,19 @@ class SlotRuntime:
         return events.SubtasksOpened()
 
     def _restored(self, deployment: Deployment, task: Task) -> NodeStates:
-        self._check_cancelled()
+        def read(path: str, offset: int, /, *, length: int) -> bytes:
+            self._check_cancelled()
+            return read_url_range(path, offset, length=length)
+
         return restored_states(
             deployment.restore,
             [node.node for node in task.nodes],
             self._running.index,
             of=task.parallelism,
             max_parallelism=self._running.plan.max_parallelism,
-            read=read_url_range,
+            read=read,
             folder=deployment.storage,
+            piece_bytes=self._running.place.budget.piece_bytes,
         )
 
     # ---- leaving -----------------------------------------------------------------------------------------------------

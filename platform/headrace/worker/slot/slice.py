@@ -25,7 +25,6 @@ from headrace.state.place import StatePlace
 from headrace.state.snapshot import RestoredStates
 from headrace.worker.control import Command, Finish, SubtaskEvents
 from headrace.worker.lease import Lease
-from headrace.worker.state.opened_place import opened_place
 from headrace.worker.state.snapshots import SubtaskSnapshots
 from headrace.worker.task.build import ChainBuilder, FindOutlet, SubtaskContext, outgoing
 from headrace.worker.task.key_sample import KeySample
@@ -63,6 +62,7 @@ class OpenSubtask:
 
     traffic, times   node -> its bytes, its time
     links, sinks     its steps and sinks by node
+    places           where its steps keep their rows, by node
     """
 
     task: Task
@@ -77,6 +77,7 @@ class OpenSubtask:
     times: dict[str, NodeTime] = field(default_factory=dict)
     links: dict[str, Link] = field(default_factory=dict)
     sinks: dict[str, SinkTask] = field(default_factory=dict)
+    places: dict[str, StatePlace] = field(default_factory=dict)
 
     @property
     def waited_ms(self) -> float:
@@ -100,8 +101,10 @@ class Slice:
         clock: Clock,
         *,
         wiring: Wiring | None = None,
+        place: StatePlace | None = None,
     ) -> None:
-        """`wiring`: the wiring of the plan, the same for all slices; None: computed here."""
+        """wiring: of the plan, the same for all slices; None: computed here. place: where the steps keep their rows,
+        the same for all slices of a process; None: in memory."""
         self.plan = plan
         self.index = options.index
         self._options = options
@@ -111,8 +114,8 @@ class Slice:
         self._threads: list[SubtaskThread] = []
         self.tasks = tuple(task for task in plan.tasks if options.index < task.parallelism)
         self.subtasks: list[OpenSubtask] = []
-        self.place = StatePlace(plan.max_parallelism)
-        """Where the steps keep their rows, once the slice is open."""
+        self.place = StatePlace(plan.max_parallelism) if place is None else place
+        """Where the steps keep their rows."""
         self.mailboxes: dict[str, Mailbox] = {
             task.name: Mailbox(
                 self._wiring.channels[task.name][options.index],
@@ -150,7 +153,6 @@ class Slice:
                 return Channel(self.mailboxes[task], number)
             return remote(task, subtask, number)
 
-        self.place = opened_place(self.plan.state, self.plan.max_parallelism)
         for task in reversed(self.tasks):
             self._open(task, restored(task), find)
 
@@ -197,7 +199,7 @@ class Slice:
         thread.run = loop.run
         edges = tuple(end for receivers in ends.values() for end in receivers if isinstance(end, EdgeOutput))
         source = head.node if isinstance(head, SourceSpec) else None
-        parts = (counters, edges, loop, mailbox, source, traffic, times, builder.links, builder.sinks)
+        parts = (counters, edges, loop, mailbox, source, traffic, times, builder.links, builder.sinks, builder.places)
         self.subtasks.append(OpenSubtask(task, options.index, thread, *parts))
 
     def _key_sample(self, task: Task) -> KeySample | None:

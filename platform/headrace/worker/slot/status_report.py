@@ -1,8 +1,11 @@
-"""Status reports of a slice, made a few times a second. Computes each ratio over the time between two reports."""
+"""Status reports of a slice, made a few times a second. Computes each ratio over the time between two reports.
+
+A coordinator acts at once on the heights in a report, and shows the rest to users. Where heights are relayed a report
+is due ten times a second, so that time advances; `DueReports` leaves out those that say nothing new."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from headrace.connect.sink import TransactionsWriter
@@ -16,6 +19,7 @@ from headrace.rpc.figures import (
     KeyFigures,
     LateFigures,
     NodeFigures,
+    NodeStateFigures,
     PartitionFigures,
     SlotFigures,
     SourceFigures,
@@ -25,8 +29,8 @@ from headrace.rpc.figures import (
     WindowFigures,
 )
 from headrace.rpc.status import SlotStatus, SourceSubtaskStatus, SubtaskStatus
+from headrace.state.place import StatePlace
 from headrace.worker.control import PartitionStatus
-from headrace.worker.slot.attempt.due_reports import INTERVAL_MS, TIMED_INTERVAL_MS, DueReports
 from headrace.worker.slot.slice import OpenSubtask, Slice
 from headrace.worker.task.source_task import SourceTask
 from headrace.worker.task.subtask import Subtask
@@ -60,6 +64,7 @@ class StatusReport:
         self._times: dict[str, _Times] = {}
         self._reports = DueReports(report_interval_ms(running.plan))
         self._figures_due_ms = now_ms
+        self._pressed = False
 
     def begin(self, now_ms: int) -> None:
         """The subtasks begin to run: figures count from here on."""
@@ -70,6 +75,7 @@ class StatusReport:
 
         `now_ms`: monotonic; `ended`: tasks whose input has ended."""
         sources = tuple(_source(each) for each in self._running.subtasks if each.source is not None)
+        self._pressed = self._running.place.budget.is_pressed()
         if due and not self._reports.is_news(sources, now_ms):
             return None
         self._reports.made(sources, now_ms)
@@ -82,6 +88,7 @@ class StatusReport:
             sources=sources,
             # a report that is not due tells of an end: its figures may be the last ones
             figures=None if due and now_ms < self._figures_due_ms else reported("figures", None, self._figures, now_ms),
+            pressed=self._pressed,
         )
 
     def _subtask(self, opened: OpenSubtask, past_ms: int, *, ended: bool) -> SubtaskStatus:
@@ -128,7 +135,8 @@ class StatusReport:
             keys=tuple(figures for each in opened for figures in key_figures(each)),
             late=tuple(figures for each in opened for figures in late_figures(each)),
             windows=tuple(figures for each in opened for figures in window_figures(each)),
-            state=StateFigures(memory_bytes=budget.memory_bytes, disk_bytes=budget.file_bytes),
+            state=StateFigures(memory_bytes=budget.memory_bytes, disk_bytes=budget.file_bytes, pressed=self._pressed),
+            states=tuple(figures for each in opened for figures in state_figures(each.places)),
         )
 
     def _worked_ms(self, opened: OpenSubtask) -> float:
@@ -214,6 +222,14 @@ def window_figures(opened: OpenSubtask) -> Iterator[WindowFigures]:
             yield WindowFigures(node=node, watermark=None if time == TIME_MIN else time, next_end=next_end)
 
 
+def state_figures(places: Mapping[str, StatePlace]) -> Iterator[NodeStateFigures]:
+    """Where each state of a subtask lies, of those with rows. places: those of its steps by node."""
+    for node, place in places.items():
+        for state, (memory, files) in sorted(place.by_state().items()):
+            if memory or files:
+                yield NodeStateFigures(node=node, state=state, memory_bytes=memory, disk_bytes=files)
+
+
 def key_figures(opened: OpenSubtask) -> Iterator[KeyFigures]:
     """The heaviest keys of the subtask, if its rows come by key and have been sampled."""
     sample = opened.loop.keys if isinstance(opened.loop, Subtask) else None
@@ -260,3 +276,30 @@ def _partition(status: PartitionStatus) -> PartitionFigures:
         idle=status.idle,
         quiet_ms=status.quiet_ms,
     )
+
+
+INTERVAL_MS = 500
+TIMED_INTERVAL_MS = 100
+"""The interval if heights of idle partitions or drift limits are relayed: they advance only with the reports."""
+
+
+class DueReports:
+    """The reports of one attempt. interval_ms: between two that are due."""
+
+    def __init__(self, interval_ms: int) -> None:
+        # one interval less: the last report was made a moment after it was due
+        self._quiet_ms = INTERVAL_MS - interval_ms
+        self._made_ms = 0
+        self._heights: tuple[tuple[str, int | None, bool], ...] = ()
+
+    def is_news(self, sources: Sequence[SourceSubtaskStatus], now_ms: int) -> bool:
+        """Whether the report that is due now is to be sent."""
+        return _heights(sources) != self._heights or now_ms - self._made_ms >= self._quiet_ms
+
+    def made(self, sources: Sequence[SourceSubtaskStatus], now_ms: int) -> None:
+        """Notes a report that is sent, due or not."""
+        self._made_ms, self._heights = now_ms, _heights(sources)
+
+
+def _heights(sources: Sequence[SourceSubtaskStatus]) -> tuple[tuple[str, int | None, bool], ...]:
+    return tuple((each.source, each.active_height, each.has_splits) for each in sources)

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from headrace.checkpoint.paths import parted
 from headrace.core.errors import UserError
-from headrace.core.files.private_files import OTHERS, make_private_folder, private_opener
+from headrace.core.files.home_files import OTHERS, make_private_folder, private_opener
 
 _IMPORTABLE = (".zip", ".whl", ".egg")
 _TAR = (".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tar.xz")

@@ -20,10 +20,9 @@ import polars as pl
 import pyarrow as pa
 
 from headrace.core.errors import UserError
+from headrace.core.polars_types import int128_columns, with_int128, without_int128
 from headrace.state.place import Living
 
-_WHOLE = pl.Decimal(38, 0)
-"""Arrow has no 128-bit integers: they are decimals with scale 0, of the same bits."""
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 _DONT_NEED = 4
 """MADV_DONTNEED of Linux: pages of a file are read again when they are touched."""
@@ -48,10 +47,9 @@ class LocalFiles:
 
     def kept(self, frame: pl.DataFrame) -> MappedRows:
         """The same rows, in a file. Raises UserError if there is no space."""
-        wide = [name for name, dtype in frame.schema.items() if dtype == pl.Int128]
-        table = frame.with_columns(pl.col(wide).cast(_WHOLE)).to_arrow(compat_level=pl.CompatLevel.newest())
+        table = without_int128(frame).to_arrow(compat_level=pl.CompatLevel.newest())
         try:
-            made = MappedRows(self._written(table), wide)
+            made = MappedRows(self._written(table), int128_columns(frame.schema))
         except OSError as error:
             raise self._unwritten(error, table.nbytes) from error
         self._kept.add(made)
@@ -94,7 +92,7 @@ class MappedRows:
         self._spans = [span for column in table.columns for chunk in column.chunks for span in _pages(chunk)]
         made = pl.from_arrow(table, rechunk=False)
         assert isinstance(made, pl.DataFrame), "tables become frames"
-        self.frame = made.with_columns(pl.col(name).to_physical() for name in wide)
+        self.frame = with_int128(made, wide)
 
     def release_pages(self) -> None:
         """Takes its pages out of this process."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import tempfile
 import threading
@@ -11,7 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from headrace.core.settings import SLOTS_VARIABLE
-from headrace.state.place import Budget, Made, StatePlace, StateTerms
+from headrace.state.place import MEMORY, Budget, Made, StatePlace, StateTerms
 from headrace.worker.state.local_files import LocalFiles
 
 FOLDER_VARIABLE = "HEADRACE_STATE_DIR"
@@ -22,10 +23,16 @@ _MEMORY_SHARE = 4
 """The budgets of all slots are this part of the memory."""
 _LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
 
+_MMAP_THRESHOLD, _TRIM_THRESHOLD, _ARENAS_MAX = -3, -1, -8
+_LARGE_BYTES, _TRIM_BYTES, _ARENAS = 1 << 20, 16 << 20, 2
+"""Options of glibc, and what they are set to."""
+
 
 def opened_place(terms: StateTerms, max_parallelism: int) -> StatePlace:
     """The place of a slot's state. Raises UserError if its folder cannot be used."""
     merges = BackgroundMerges()
+    if terms != MEMORY:
+        _return_large_blocks()
     if terms.backend == "memory":
         return StatePlace(max_parallelism, Budget(terms.memory_bytes), merges)
     limit = terms.memory_bytes
@@ -62,3 +69,18 @@ def memory_bytes() -> int:
         with suppress(OSError, ValueError):
             found = min(found, int(Path(path).read_text(encoding="ascii")))
     return found
+
+
+def _return_large_blocks() -> None:
+    """Makes the C library return large blocks when they are freed, and share its arenas among threads; for a process
+    whose memory is bounded. As it is set up, glibc keeps blocks of up to 32 MiB, in an arena a thread (measured: 50 MiB
+    after uploads and merges). Does nothing with other libraries.
+    """
+    set_option = getattr(ctypes.CDLL(None), "mallopt", None)
+    if set_option is not None:
+        for option, value in (
+            (_MMAP_THRESHOLD, _LARGE_BYTES),
+            (_TRIM_THRESHOLD, _TRIM_BYTES),
+            (_ARENAS_MAX, _ARENAS),
+        ):
+            set_option(option, value)

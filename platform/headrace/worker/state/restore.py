@@ -5,6 +5,9 @@
 A file of an earlier version, whose footer describes no row groups, is read and verified as a whole. So is every row
 group of a state that is not divided by key.
 
+Frames are read one after the other, as they are iterated, and have `PART_ROWS_MAX` rows at most: a restore holds one of
+them, whatever the state's size. Iterated again, they are read again.
+
 Row groups of which every row is the subtask's become a frame of their own with their `StoredRows`, so that the next
 checkpoint can name them again. Other frames have none: rows that are cut out of row groups, and rows of files that lie
 outside of the job's folder, that an earlier version wrote, or that another `max_parallelism` sorted.
@@ -14,7 +17,7 @@ This module must not know operators: each one interprets its frames in its `rest
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import polars as pl
@@ -24,12 +27,17 @@ from headrace.checkpoint.own_handles import can_hold
 from headrace.checkpoint.part_reader import PartReader, ReadRange
 from headrace.checkpoint.paths import is_absolute
 from headrace.core.group_ranges import group_span
+from headrace.state.place import PIECE_BYTES_MAX
 from headrace.state.redistribute import share
 from headrace.state.row_groups import RowGroups
-from headrace.state.snapshot import RestoredFrame, StateKind, StoredFile, StoredRows
+from headrace.state.runs import PART_ROWS_MAX
+from headrace.state.snapshot import RestoredFrame, RestoredStates, StateKind, StoredFile, StoredRows
 
-NodeStates = dict[str, dict[str, list[RestoredFrame]]]
-"""Node -> state -> frames."""
+_ENCODED_SHARE = 4
+"""Rows take about this part of their memory in a file."""
+
+NodeStates = Mapping[str, RestoredStates]
+"""Node -> its states."""
 
 
 def restored_states(
@@ -41,13 +49,15 @@ def restored_states(
     max_parallelism: int,
     read: ReadRange,
     folder: str = "",
+    piece_bytes: int = PIECE_BYTES_MAX,
 ) -> NodeStates:
     """The share of subtask `subtask`, out of `of`, of the states of these nodes.
 
     folder: URL of the job's folder, to which relative paths of files belong. Frames of these files have origins.
+    piece_bytes: of the rows of a frame, about.
 
-    A state whose rows all belong to other subtasks has an empty list of frames. Raises ExternalError for a file that is
-    corrupt or missing.
+    A state whose rows all belong to other subtasks has no frames. Iterating them raises ExternalError for a file that
+    is corrupt or missing, and what `read` raises.
     """
     wanted = set(nodes)
     states: dict[tuple[str, str], list[StateHandle]] = {}
@@ -55,10 +65,11 @@ def restored_states(
         if handle.node in wanted:
             states.setdefault((handle.node, handle.state), []).append(handle)
     owner = _Owner(subtask, of, max_parallelism)
-    files = _Files(read, folder)
-    restored: NodeStates = {}
+    files = _Files(read, folder, piece_bytes // _ENCODED_SHARE)
+    restored: dict[str, dict[str, _StoredFrames]] = {}
     for (node, state), own in states.items():
-        restored.setdefault(node, {})[state] = _frames(sorted(own, key=lambda handle: handle.subtask), owner, files)
+        ordered = sorted(own, key=lambda handle: handle.subtask)
+        restored.setdefault(node, {})[state] = _StoredFrames(ordered, owner, files)
     return restored
 
 
@@ -70,10 +81,12 @@ def checked_rows(part: FilePart, read: ReadRange) -> list[pl.DataFrame]:
 
 @dataclass(frozen=True, slots=True)
 class _Files:
-    """Reads files. folder: URL of the job's folder."""
+    """Reads files. folder: URL of the job's folder; piece_bytes: of row groups that are read at once, as they lie in
+    their file."""
 
     read: ReadRange
-    folder: str = ""
+    folder: str
+    piece_bytes: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,39 +103,48 @@ class _Owner:
         return share(frame, kind, handle.keys, self.subtask, self.of, self.max_parallelism, first_row=first_row)
 
 
-def _frames(handles: list[StateHandle], owner: _Owner, files: _Files) -> list[RestoredFrame]:
-    """The subtask's rows of one state, out of the handles of all subtasks that wrote it."""
-    if StateKind(handles[0].kind) is StateKind.BROADCAST:
-        handles = handles[:1]  # every copy is the same
-    frames: list[RestoredFrame] = []
-    rows_before = 0
-    for handle in handles:
-        if not can_hold(handle, owner.subtask, of=owner.of, max_parallelism=owner.max_parallelism):
-            continue
-        for part in handle.files:
-            place = f" of state {handle.state!r} of node {handle.node!r}"
-            opened = PartReader(part, files.read, place, folder=files.folder)
-            if opened.groups is not None and opened.groups.max_parallelism == owner.max_parallelism:
-                frames += _by_key_group(opened, opened.groups, handle, owner)
+@dataclass(frozen=True, slots=True)
+class _StoredFrames(Iterable[RestoredFrame]):
+    """The subtask's rows of one state, out of the handles of all subtasks that wrote it: read as they are iterated."""
+
+    handles: list[StateHandle]
+    owner: _Owner
+    files: _Files
+
+    def __iter__(self) -> Iterator[RestoredFrame]:
+        owner, handles = self.owner, self.handles
+        if StateKind(handles[0].kind) is StateKind.BROADCAST:
+            handles = handles[:1]  # every copy is the same
+        rows_before = 0
+        for handle in handles:
+            if not can_hold(handle, owner.subtask, of=owner.of, max_parallelism=owner.max_parallelism):
                 continue
-            for frame, origin in _chunks(opened, handle.keys):
-                own = owner.share(frame, handle, rows_before)
-                rows_before += frame.height
-                if own.height:
-                    frames.append(RestoredFrame(own, origin if own.height == frame.height else None))
-    return frames
+            for part in handle.files:
+                place = f" of state {handle.state!r} of node {handle.node!r}"
+                opened = PartReader(part, self.files.read, place, folder=self.files.folder)
+                if opened.groups is not None and opened.groups.max_parallelism == owner.max_parallelism:
+                    yield from _by_key_group(opened, opened.groups, handle, self)
+                    continue
+                for frame, origin in _chunks(opened, handle.keys, self.files.piece_bytes):
+                    own = owner.share(frame, handle, rows_before)
+                    rows_before += frame.height
+                    if own.height:
+                        yield RestoredFrame(own, origin if own.height == frame.height else None)
 
 
-def _by_key_group(part: PartReader, groups: RowGroups, handle: StateHandle, owner: _Owner) -> Iterator[RestoredFrame]:
-    """The subtask's rows of a part whose row groups have ranges of key groups. For each chunk at most two frames: the
+def _by_key_group(
+    part: PartReader, groups: RowGroups, handle: StateHandle, wanted: _StoredFrames
+) -> Iterator[RestoredFrame]:
+    """The subtask's rows of a part whose row groups have ranges of key groups. For each piece at most two frames: the
     row groups that lie within the subtask's key groups, and what is cut out of the others."""
+    owner, piece_bytes = wanted.owner, wanted.files.piece_bytes
     span = group_span(owner.subtask, owner.of, owner.max_parallelism)
     within = [group.lies_within(span) for group in groups.groups]
     rows_within = sum(group.rows for group, own in zip(groups.groups, within, strict=True) if own)
     file = _stored(part.part, handle.keys, rows_within)
-    runs = list(groups.runs([number for number in part.row_groups if groups.groups[number].meets(span)]))
-    frames = part.rows([number for run in runs for number in run])
-    for run, frame in zip(runs, frames, strict=True):
+    met = [number for number in part.row_groups if groups.groups[number].meets(span)]
+    for run in _pieces(groups, met, piece_bytes):
+        (frame,) = part.rows(run)
         # rows are sorted by key group, so only those of the first and the last row group can belong to other subtasks
         own = tuple(number for number in run if within[number])
         begin = sum(groups.groups[number].rows for number in run if own and number < own[0])
@@ -135,16 +157,35 @@ def _by_key_group(part: PartReader, groups: RowGroups, handle: StateHandle, owne
                 yield RestoredFrame(cut)
 
 
-def _chunks(part: PartReader, keys: tuple[str, ...]) -> Iterator[tuple[pl.DataFrame, StoredRows | None]]:
-    """A frame for each chunk, with its origin unless its rows are sorted by key: then it is by another
-    `max_parallelism`."""
-    frames, groups = part.rows(part.row_groups), part.groups
-    if groups is None or groups.max_parallelism is not None:
-        yield from ((frame, None) for frame in frames)
+def _chunks(
+    part: PartReader, keys: tuple[str, ...], piece_bytes: int
+) -> Iterator[tuple[pl.DataFrame, StoredRows | None]]:
+    """The rows of a part, with their origin unless they are sorted by key: then it is by another `max_parallelism`."""
+    groups = part.groups
+    if groups is None:
+        yield from ((frame, None) for frame in part.rows(part.row_groups))
         return
-    file = _stored(part.part, keys, sum(group.rows for group in groups.groups))
-    for run, frame in zip(groups.runs(part.row_groups), frames, strict=True):
+    file = None
+    if groups.max_parallelism is None:
+        file = _stored(part.part, keys, sum(group.rows for group in groups.groups))
+    for run in _pieces(groups, part.row_groups, piece_bytes):
+        (frame,) = part.rows(run)
         yield frame, None if file is None else StoredRows(file, tuple(run), frame.height)
+
+
+def _pieces(groups: RowGroups, numbers: Sequence[int], piece_bytes: int) -> Iterator[list[int]]:
+    """These row groups, those of one chunk together, up to `PART_ROWS_MAX` rows and `piece_bytes`."""
+    for run in groups.runs(numbers):
+        piece: list[int] = []
+        rows = size = 0
+        for number in run:
+            group = groups.groups[number]
+            if piece and (rows + group.rows > PART_ROWS_MAX or size + group.bytes > piece_bytes):
+                yield piece
+                piece, rows, size = [], 0, 0
+            piece.append(number)
+            rows, size = rows + group.rows, size + group.bytes
+        yield piece
 
 
 def _stored(part: FilePart, keys: tuple[str, ...], rows: int) -> StoredFile | None:

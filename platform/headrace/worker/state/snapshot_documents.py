@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from headrace.checkpoint.manifest import CommittableDocument, FilePart, StateHandle, SubtaskDocument
 from headrace.core.group_ranges import group_span
+from headrace.state.parquet import FILE_BYTES_MAX
 from headrace.state.snapshot import StateSnapshot
 from headrace.worker.control import SubtaskSnapshot
 from headrace.worker.state.state_files import StateFiles, Write, write_whole
@@ -19,12 +20,17 @@ from headrace.worker.state.state_files import StateFiles, Write, write_whole
 
 @dataclass(frozen=True, slots=True)
 class UploadPlan:
-    """The subtasks of one slot and attempt. parallelism: task of this slot -> number of its subtasks in the job."""
+    """The subtasks of one slot and attempt.
+
+    parallelism     task of this slot -> number of its subtasks in the job
+    file_bytes_max  as of `write_chunks`
+    """
 
     job: str
     attempt: int
     parallelism: Mapping[str, int]
     max_parallelism: int
+    file_bytes_max: int = FILE_BYTES_MAX
 
 
 class SnapshotDocuments:
@@ -43,10 +49,7 @@ class SnapshotDocuments:
         states = tuple(self._incremental(snapshot, node, state, write) for node, state in snapshot.states)
         savepoint: tuple[StateHandle, ...] = ()
         if whole is not None:
-            savepoint = tuple(
-                self._handle(snapshot, node, state, *write_whole(state, self._plan.max_parallelism, write=whole))
-                for node, state in snapshot.states
-            )
+            savepoint = tuple(self._whole(snapshot, node, state, whole) for node, state in snapshot.states)
         return SubtaskDocument(
             task=snapshot.task,
             subtask=snapshot.subtask,
@@ -58,9 +61,16 @@ class SnapshotDocuments:
         )
 
     def _incremental(self, snapshot: SubtaskSnapshot, node: str, state: StateSnapshot, write: Write) -> StateHandle:
-        files = self._files.setdefault((snapshot.task, node, state.name), StateFiles(self._plan.max_parallelism))
+        plan = self._plan
+        made = StateFiles(plan.max_parallelism, plan.file_bytes_max)
+        files = self._files.setdefault((snapshot.task, node, state.name), made)
         files.bring(state, write)
         return self._handle(snapshot, node, state, files.parts(), files.columns())
+
+    def _whole(self, snapshot: SubtaskSnapshot, node: str, state: StateSnapshot, write: Write) -> StateHandle:
+        plan = self._plan
+        written = write_whole(state, plan.max_parallelism, write=write, file_bytes_max=plan.file_bytes_max)
+        return self._handle(snapshot, node, state, *written)
 
     def _handle(
         self,

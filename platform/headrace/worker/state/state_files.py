@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from headrace.checkpoint.manifest import FilePart
-from headrace.state.parquet import StateFile, checksum, write_chunks
+from headrace.state.parquet import FILE_BYTES_MAX, StateFile, checksum, write_chunks
 from headrace.state.row_groups import key_order
 from headrace.state.snapshot import StateSnapshot, StoredRows
 
@@ -66,10 +66,12 @@ class _File:
 
 
 class StateFiles:
-    """The files of one state of one node in one subtask. max_parallelism: the number of key groups."""
+    """The files of one state of one node in one subtask. max_parallelism: the number of key groups; file_bytes_max: as
+    of `write_chunks`."""
 
-    def __init__(self, max_parallelism: int) -> None:
+    def __init__(self, max_parallelism: int, file_bytes_max: int = FILE_BYTES_MAX) -> None:
         self._max_parallelism = max_parallelism
+        self._file_bytes_max = file_bytes_max
         self._files: list[_File] = []
 
     def bring(self, snapshot: StateSnapshot, write: Write) -> None:
@@ -79,7 +81,8 @@ class StateFiles:
         self._enter_restored(snapshot)
         settled = {chunk for file in self._files if not file.sparse for chunk in file.alive}
         unsettled = [chunk for number, chunk in chunks.items() if number not in settled]
-        for file in write_chunks(unsettled, key_order(snapshot, self._max_parallelism)):
+        order = key_order(snapshot, self._max_parallelism)
+        for file in write_chunks(unsettled, order, file_bytes_max=self._file_bytes_max):
             self._add(file, write(file.data))
 
     def parts(self) -> tuple[FilePart, ...]:
@@ -133,7 +136,7 @@ def _restored(origin: StoredRows) -> _File:
 
 
 def write_whole(
-    state: StateSnapshot, max_parallelism: int, *, write: Write
+    state: StateSnapshot, max_parallelism: int, *, write: Write, file_bytes_max: int = FILE_BYTES_MAX
 ) -> tuple[tuple[FilePart, ...], dict[str, str]]:
     """Writes all rows of a state to as few files as possible, for a savepoint.
 
@@ -141,7 +144,7 @@ def write_whole(
     """
     parts: list[FilePart] = []
     columns: dict[str, str] = {}
-    for file in write_chunks(state.chunks, key_order(state, max_parallelism)):
+    for file in write_chunks(state.chunks, key_order(state, max_parallelism), file_bytes_max=file_bytes_max):
         groups = tuple(range(len(file.rows)))
         path = write(file.data)
         parts.append(

@@ -74,13 +74,21 @@ class Uploader:
 
     def run(self) -> None:
         """Uploads until `stop`. An error of storage declines the epoch; any other exception is raised."""
-        while (upload := self._take()) is not None:
-            try:
-                document, size = self._upload(upload)
-            except (HeadraceError, OSError) as error:
-                self._decline(upload.epoch, error)
-            else:
-                self._settle(upload, document, size)
+        # an upload is forgotten before the next one is waited for: it may hold rows that nobody else has
+        while self._upload_next():
+            pass
+
+    def _upload_next(self) -> bool:
+        upload = self._take()
+        if upload is None:
+            return False
+        try:
+            document, size = self._upload(upload)
+        except (HeadraceError, OSError) as error:
+            self._decline(upload.epoch, error)
+        else:
+            self._settle(upload, document, size)
+        return True
 
     def _take(self) -> Upload[SubtaskSnapshot] | None:
         with self._changed:

@@ -7,7 +7,7 @@ import shutil
 from contextlib import suppress
 from pathlib import Path
 
-from headrace.core.files.private_files import PRIVATE_FILE, make_private_folder, private_opener
+from headrace.core.files.home_files import PRIVATE_FILE, make_private_folder, private_opener
 
 LOG_BYTES_MAX = 32 << 20
 """Limit of the file that is written to. The text before it is kept as `<slot>.log.1`."""

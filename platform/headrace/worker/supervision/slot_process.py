@@ -12,7 +12,7 @@ from enum import Enum
 from functools import partial
 from pathlib import Path
 
-from headrace.core.files.private_files import make_private_folder
+from headrace.core.files.home_files import make_private_folder
 from headrace.core.files.running_calls import calls_of
 from headrace.core.settings import SLOTS_VARIABLE, Home
 from headrace.processes.order import ProcessOrder

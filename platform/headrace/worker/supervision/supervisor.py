@@ -25,8 +25,7 @@ from typing import assert_never
 
 from headrace import __version__
 from headrace.core.errors import ExternalError, HeadraceError, InternalError, UnreachableError, UserError
-from headrace.core.files.private_files import PRIVATE_FILE
-from headrace.core.files.replaced_file import replace_file
+from headrace.core.files.home_files import PRIVATE_FILE, replace_file
 from headrace.core.retry import Backoff
 from headrace.core.text.plural import plural
 from headrace.processes.spawning import SpawnStarter, Starter
@@ -34,12 +33,10 @@ from headrace.rpc import messages
 from headrace.rpc.client import ClientHandlers, ControlClient, CoordinatorAccess
 from headrace.rpc.time_settings import ClusterTimes
 from headrace.tls.files import TlsFiles
-from headrace.worker.supervision.recent_logs import RecentLines, all_logs
+from headrace.worker.supervision.diagnostics import LoadMeter, RecentLines, all_logs, all_stacks
 from headrace.worker.supervision.slot_log import prune_logs
 from headrace.worker.supervision.slot_process import SlotHandlers, SlotProcess, SlotSetup, SlotState
-from headrace.worker.supervision.stacks import all_stacks
 from headrace.worker.supervision.worker_folder import WorkerFolder
-from headrace.worker.supervision.worker_load import LoadMeter
 
 WORKER_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}\Z")
 WORKER_SECRET = re.compile(r"[a-z][a-z0-9.-]{0,49}\Z")

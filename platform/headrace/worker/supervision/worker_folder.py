@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 
 from headrace.core.errors import ExternalError, UserError
-from headrace.core.files.private_files import make_private_folder
+from headrace.core.files.home_files import make_private_folder
 from headrace.processes.worker_folders import clear, scratch_folder, sockets_folder
 from headrace.worker.supervision.slot_process import SlotFolders
 

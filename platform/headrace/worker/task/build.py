@@ -129,6 +129,8 @@ class ChainBuilder:
         """Those of `opened` that are operators, by node."""
         self.links: dict[str, Link] = {}
         """The links of the chain by node."""
+        self.places: dict[str, StatePlace] = {}
+        """The places of the steps' rows, by node."""
         self.sinks: dict[str, SinkTask] = {}
         """The sinks of the chain by node."""
 
@@ -201,7 +203,8 @@ class ChainBuilder:
 
     def _open_step(self, spec: StepSpec) -> Link:
         outputs = self._outputs(spec.node)
-        operator = spec.config.open_in(self._context.place)
+        place = self.places[spec.node] = self._context.place.of_step()
+        operator = spec.config.open_in(place)
         self.opened.append(operator)
         self.steps[spec.node] = operator
         states = self._context.restored.get(spec.node)

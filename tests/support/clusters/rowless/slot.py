@@ -21,7 +21,6 @@ from headrace.rpc.deployment import Deployment
 from headrace.rpc.messages import Acked, Deploy, FromSlot, SlotInfo, Status
 from headrace.worker.control import Assign, Command, Trigger
 from headrace.worker.slot.attempt import effects as do
-from headrace.worker.slot.attempt.due_reports import INTERVAL_MS, DueReports
 from headrace.worker.slot.attempt.epochs import SlotEpochs
 from headrace.worker.slot.attempt.events import (
     Connected,
@@ -34,7 +33,7 @@ from headrace.worker.slot.attempt.events import (
     UploaderJoined,
 )
 from headrace.worker.slot.attempt.machine import AttemptMachine, Phase
-from headrace.worker.slot.status_report import report_interval_ms
+from headrace.worker.slot.status_report import INTERVAL_MS, DueReports, report_interval_ms
 from support.clusters.rowless.subtasks import IdleSubtasks, Plans
 
 GRACE_MS = 30_000

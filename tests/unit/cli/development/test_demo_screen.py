@@ -14,7 +14,8 @@ from headrace.cli.development.demo_screen import LiveScreen, PlainScreen, fetch_
 from headrace.core.signals import TIME_MAX
 from headrace.local.engine.job import Progress
 from headrace_dev.broker import FetchProgress
-from headrace_dev.demo import LiveView, Stage
+from headrace_dev.demo.flow import Stage
+from headrace_dev.demo.results import LiveView
 from support.processes.commands import invoked
 
 WINDOWS = pl.DataFrame(

@@ -102,7 +102,7 @@ def test_other_databases_have_no_publisher(monkeypatch: pytest.MonkeyPatch) -> N
     def refuse(*_: object) -> Database:
         raise AssertionError("nothing is opened")
 
-    monkeypatch.setattr("headrace_connectors.sql.connector._open_database", refuse)
+    monkeypatch.setattr("headrace_connectors.sql._open_database", refuse)
     config = SqlSinkConfig.model_validate({"url": "mysql://h/d", "table": "results"})
     assert config.open_publisher(CONTEXT, Share(1, 1)) is None
 

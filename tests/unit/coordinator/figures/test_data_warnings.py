@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
@@ -19,6 +20,7 @@ from headrace.rpc.figures import (
     FIRST_ROWS_MAX,
     FirstRows,
     LateFigures,
+    NodeStateFigures,
     PartitionFigures,
     SlotFigures,
     SourceFigures,
@@ -273,3 +275,44 @@ def test_each_warning_is_raised_once_and_all_are_current() -> None:
     assert kinds(judged(report, warnings=warnings)) == ["null-column", "filter-passes-nothing"]
     assert judged(report, warnings=warnings, now_ms=NOW_MS + 1_000) == ()
     assert {each.since_ms for each in warnings.current} == {NOW_MS}
+
+
+# ---- state that grows ------------------------------------------------------------------------------------------------
+
+GROWING = WatchedPlan(growing=(("totals", "groups"),))
+
+
+def growing(
+    warnings: DataWarnings, size: Callable[[int], float], minutes: range, plan: WatchedPlan = GROWING
+) -> list[DataWarning]:
+    """What is raised while a state has so many bytes at each minute."""
+    raised: list[DataWarning] = []
+    for minute in minutes:
+        state = NodeStateFigures(node="totals", state="groups", memory_bytes=round(size(minute)))
+        report = SlotStatus(figures=SlotFigures(at_ms=minute * 60_000, states=(state,)))
+        raised += judged(report, plan=plan, now_ms=NOW_MS + minute * 60_000, warnings=warnings)
+    return raised
+
+
+def steadily(minute: int) -> float:
+    return 50e6 + 1e6 * minute
+
+
+def test_state_that_nothing_drops_and_that_keeps_growing_is_told_with_its_size_and_growth() -> None:
+    warnings = DataWarnings()
+    (found,) = growing(warnings, steadily, range(1, 30))
+    assert (found.node, found.kind, found.subject) == ("totals", "growing-state", "groups")
+    (now,) = warnings.current
+    assert "nothing drops its state groups, and it keeps growing: 79.0 MB, by " in now.text
+    assert "`state: {backend: disk}`" in now.text
+    assert now.since_ms == found.since_ms, "since when it grows does not change with its text"
+
+    growing(warnings, lambda _: 79e6, range(30, 90))
+    assert warnings.current == (), "it does not grow any more"
+
+
+def test_state_that_something_drops_or_that_is_small_or_that_fills_up_is_as_expected() -> None:
+    assert growing(DataWarnings(), steadily, range(1, 30), WatchedPlan()) == []
+    assert growing(DataWarnings(), lambda minute: 1e5 * minute, range(1, 30)) == []
+    assert growing(DataWarnings(), lambda minute: 1e9 * (1 - 0.7**minute), range(1, 30)) == []
+    assert growing(DataWarnings(), steadily, range(1, 9)) == [], "too early"

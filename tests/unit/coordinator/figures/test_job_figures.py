@@ -3,9 +3,17 @@
 from __future__ import annotations
 
 from headrace.checkpoint.manifest import FilePart, Manifest, StateHandle
-from headrace.coordinator.figures.job_figures import JobFigures, StateSize, state_sizes
+from headrace.coordinator.figures.job_figures import JobFigures, StateSize, state_sizes, stored_states
 from headrace.coordinator.figures.slot_series import Rate
-from headrace.rpc.figures import PartitionFigures, SlotFigures, SourceFigures, TimeFigures, TransactionFigures
+from headrace.rpc.figures import (
+    NodeStateFigures,
+    PartitionFigures,
+    SlotFigures,
+    SourceFigures,
+    StateFigures,
+    TimeFigures,
+    TransactionFigures,
+)
 from headrace.rpc.status import SlotStatus
 
 
@@ -87,3 +95,14 @@ def test_state_sizes_of_a_checkpoint() -> None:
 def test_subtasks_of_another_attempt_say_nothing_about_those_of_this_one() -> None:
     assert state_sizes(manifest(2), 3) == {"n": {None: StateSize(35, 6)}}
     assert state_sizes(None, 3) == {}
+
+
+def test_each_state_of_a_checkpoint_and_of_all_slots() -> None:
+    assert stored_states(manifest(3)) == {("n", "a"): StateSize(15, 4), ("n", "b"): StateSize(20, 2)}
+    assert stored_states(None) == {}
+
+    made = JobFigures()
+    for slot in range(2):
+        state = NodeStateFigures(node="n", state="a", memory_bytes=10, disk_bytes=slot)
+        made.take(slot, status(1_000, 1, states=(state,)))
+    assert made.states() == {("n", "a"): StateFigures(memory_bytes=20, disk_bytes=1)}

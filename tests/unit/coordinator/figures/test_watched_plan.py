@@ -37,6 +37,16 @@ PIPELINE: dict[str, Any] = {
 }
 
 
+def test_states_that_nothing_drops() -> None:
+    assert watched_plan(plan_pipeline(PIPELINE)).growing == ()
+    running = {"from": "both", "key_by": ["n"], "aggregate": {"c": "count(*)"}}
+    one_group = {"from": "kept", "aggregate": {"c": "count(*)"}}
+    steps = {**PIPELINE["steps"], "hourly": running, "whole": one_group}
+    sinks = {**PIPELINE["sinks"], "all": {"from": "whole", "print": {}, "format": "json"}}
+    found = watched_plan(plan_pipeline({**PIPELINE, "steps": steps, "sinks": sinks}))
+    assert found.growing == (("hourly", "groups"),)
+
+
 def test_what_is_watched() -> None:
     found = watched_plan(plan_pipeline(PIPELINE))
     assert set(found.sources) == {

@@ -5,12 +5,14 @@ from __future__ import annotations
 from headrace.checkpoint.manifest import Manifest, SplitDocument
 from headrace.coordinator.job.attempt import Attempt
 from headrace.coordinator.job.config import JobConfig
-from headrace.coordinator.job.effects import Discover, Effect, Send
+from headrace.coordinator.job.effects import Discover, Effect, Send, SendAll
+from headrace.coordinator.job.events import SlotReported
 from headrace.coordinator.job.job import Job
 from headrace.core.source_state import SourceState, SplitState
 from headrace.execution.plan_facts import PlanFacts
 from headrace.rpc.deployment import ASSIGNED_SPLITS
-from headrace.rpc.messages import AssignSplits
+from headrace.rpc.messages import AssignSplits, LimitTime
+from headrace.rpc.status import SlotStatus, SourceSubtaskStatus
 from headrace.spec.settings import Checkpoint
 from support.storage.checkpoints import manifest
 
@@ -93,3 +95,26 @@ def test_input_has_ended_when_it_has_on_every_slot() -> None:
     assert not attempt.input_ended
     attempt.ended.add(0)
     assert attempt.input_ended
+
+
+def test_sources_have_a_limit_while_a_slot_holds_too_much_state() -> None:
+    plan = PlanFacts("plan", 2, 128, {"a": 1, "b": 1}, {}, {}, timed=frozenset({"a", "b"}), meetings=(("a", "b"),))
+    mine = job()
+    mine = Job.accepted(JobConfig("j1", "flights", 2, lambda _: plan, "1.0", mine.config.checkpoint))
+    attempt = Attempt(mine, 0)
+
+    def limits(index: int, source: str, height: int, *, pressed: bool) -> list[dict[str, int | None]]:
+        report = SourceSubtaskStatus(
+            source=source, subtask=0, active_height=height, reached=height, has_splits=True, watermark=height, lag=0
+        )
+        before = len(mine.effects)
+        attempt.take_report(mine, SlotReported(index, SlotStatus(sources=(report,), pressed=pressed)))
+        sent = [each.message for each in mine.effects[before:] if isinstance(each, SendAll)]
+        return [dict(each.limits) for each in sent if isinstance(each, LimitTime)]
+
+    assert limits(0, "a", 500, pressed=False) == []
+    assert limits(1, "b", 100, pressed=True) == [{"a": 100, "b": None}]
+    assert limits(0, "a", 510, pressed=False) == [], "the other slot does still"
+    assert limits(1, "b", 150, pressed=True) == [{"a": 150, "b": None}]
+    assert limits(1, "b", 150, pressed=False) == [{"a": None, "b": None}]
+    assert limits(0, "a", 900, pressed=False) == []

@@ -22,8 +22,8 @@ from headrace.coordinator.leading.standby_app import holding_app, noting_app, st
 from headrace.coordinator.rest.access.tokens import Tokens
 from headrace.coordinator.rest.app import rest_app
 from headrace.core.errors import ExternalError, UnreachableError
+from headrace.leadership.elector import FORWARDED_HEADER, LEADER_HEADER, Leader
 from headrace.leadership.file_election import FileLocator
-from headrace.leadership.leader import FORWARDED_HEADER, LEADER_HEADER, Leader
 from support.control.scripted_cluster import METRICS_TOKEN, TOKEN, ScriptedCluster, serving, serving_app
 from support.leadership.announcing import announcing
 

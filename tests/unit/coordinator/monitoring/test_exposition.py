@@ -10,6 +10,7 @@ from headrace.client.models import (
     JobStatus,
     NodeStatus,
     PartitionState,
+    StateOfNode,
     StatePlaces,
     SubtaskState,
     TransactionState,
@@ -77,9 +78,10 @@ def full_job() -> JobValues:
     partition = PartitionState(
         topic="in", partition=4, subtask=1, position=40, lag=6, watermark=4_000, watermark_delay_ms=3_500, idle=True
     )
+    state = StateOfNode(state="groups", memory_bytes=10, disk_bytes=20, storage_bytes=30)
     nodes = (
         NodeStatus(node="s", kind="source", parallelism=2, task="t", subtasks=(subtask,), partitions=(partition,)),
-        NodeStatus(node="k", kind="sink", parallelism=2, task="t", subtasks=(subtask,)),
+        NodeStatus(node="k", kind="sink", parallelism=2, task="t", subtasks=(subtask,), states=(state,)),
     )
     status = JobStatus(
         job_id="j",
@@ -111,6 +113,8 @@ def test_every_metric_has_a_value_where_everything_is_known() -> None:
 
     assert {key[0] for key in values} == {each.name for each in METRICS}
     assert values[("headrace_slots_free",)] == 5
+    places = {key[-2]: value for key, value in values.items() if key[0] == "headrace_state_bytes"}
+    assert places == {"memory": 10, "disk": 20, "storage": 30}, list(values)
     assert values[("headrace_node_sent_bytes_total", "j", "n", "k", "1")] == 90
     assert values[("headrace_task_busy_seconds_total", "j", "n", "1", "t")] == 0.6
     assert values[("headrace_partition_lag_messages", "j", "n", "s", "4", "in")] == 6

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from headrace.core.config import FileModel
 from headrace.core.errors import UserError
 from headrace.deployment.description import BYTES_MAX
 from headrace.deployment.kubernetes.cluster_file import read_cluster_file
@@ -17,7 +18,6 @@ from headrace.deployment.kubernetes.cluster_spec import (
     NetworkRules,
     WorkerPods,
 )
-from headrace.spec.model import FileModel
 from headrace.spec.wording import file_keys
 from support.repository import ROOT
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from headrace.core.config import FileModel
 from headrace.core.errors import UserError
 from headrace.deployment.yarn.cluster_spec import (
     CoordinatorContainer,
@@ -17,7 +18,6 @@ from headrace.deployment.yarn.cluster_spec import (
     memory_mb,
     read_yarn_file,
 )
-from headrace.spec.model import FileModel
 from headrace.spec.wording import file_keys
 from headrace.yarn.records import ContainerSize
 from support.repository import ROOT

@@ -12,11 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headrace.core.errors import ExternalError, UserError
-from headrace.formats.archive.building import GROUP_ROWS_MAX, FileBuilder, Origin
 from headrace.formats.archive.folder import ArchiveFolder, ArchiveNotFoundError
 from headrace.formats.archive.names import ArchiveFile
 from headrace.formats.archive.partition import PartitionReader, first_at
 from headrace.formats.archive.schema import SCHEMA
+from headrace_connectors.archive.writer import GROUP_ROWS_MAX, FileBuilder, Origin
 
 PLACE = ("t", 2)
 

@@ -7,13 +7,22 @@ from typing import Any, cast
 
 import pytest
 
+from headrace.client.http import Client
+from headrace.client.requests import SubmitRequest
 from headrace.core.errors import UserError
 from headrace.kubernetes.connection import Connection
 from headrace.kubernetes.documents import Collection, Document
+from headrace.kubernetes_operator.decisions import steps
 from headrace.kubernetes_operator.decisions.job_view import NoDesire
 from headrace.kubernetes_operator.resources.job import JobSpec, RunSpec
+from headrace.kubernetes_operator.shell.job_world import submit
 from headrace.kubernetes_operator.shell.spec_reading import VARIABLES_LABEL, run_spec_of, spec_of, variables_of
 
+PIPELINE = """\
+name: x
+sources: {s: {generator: {rows: 1, columns: {n: {sequence: {}}}}, schema: {n: int64}}}
+sinks: {o: {from: s, print: {}, format: json}}
+"""
 OWN = {"image": "headrace:1", "ledger": "s3://bucket/flights"}
 
 
@@ -62,6 +71,34 @@ def test_topics_are_accepted_without_being_another_job() -> None:
     assert accepted.job_key == plain.job_key
     # but it is worth another try where the job was refused
     assert accepted.digest != plain.digest
+
+
+def test_another_number_of_key_groups_is_another_job_and_is_submitted() -> None:
+    spec = read({"pipeline": PIPELINE, "cluster": "session", "maxParallelism": 64})
+    assert isinstance(spec, JobSpec)
+    changed, plain = (
+        run_spec_of({"metadata": {"name": "flights"}}, each, cast("Connection", None))
+        for each in (spec, spec.model_copy(update={"max_parallelism": None}))
+    )
+    assert isinstance(changed, RunSpec)
+    assert isinstance(plain, RunSpec)
+    assert changed.job_key != plain.job_key
+    requests: list[SubmitRequest] = []
+    for each in (changed, plain):
+        step = steps.Submit(each, "key", "/kept")
+        assert submit(cast("Client", OneCluster(requests)), step, {}) == steps.Submitted("key", "job")
+    assert [each.max_parallelism for each in requests] == [64, None]
+
+
+class OneCluster:
+    """A cluster that accepts every job."""
+
+    def __init__(self, requests: list[SubmitRequest]) -> None:
+        self._requests = requests
+
+    def submit(self, request: SubmitRequest) -> str:
+        self._requests.append(request)
+        return "job"
 
 
 class OneSecret:

@@ -6,8 +6,9 @@ import pytest
 
 from headrace.coordinator.figures.standing_time import Waiting
 from headrace.core.signals import TIME_MAX, TIME_MIN
+from headrace.core.text.plural import count_text
 from headrace.local.engine.job import Progress
-from headrace.local.runs.progress import SAMPLES_MAX, ProgressLine, count_text, watermark_text
+from headrace.local.runs.progress import SAMPLES_MAX, ProgressLine, watermark_text
 
 
 def progress(running_ms: int, rows_in: int, rows_out: int, *, late: int = 0, earlier: int = 0) -> Progress:

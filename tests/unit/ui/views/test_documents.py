@@ -16,12 +16,14 @@ from headrace.client.models import (
     NodeStatus,
     PartitionState,
     SinkAudit,
+    StateOfNode,
     SubtaskState,
     TransactionState,
     WaitingState,
     moment,
 )
 from headrace.client.output_models import DeadLetterInfo, DeadLetterList, TransactionInfo, TransactionList
+from headrace.client.state_models import StateRows
 from headrace.core.errors import Domain
 from headrace.ui.views import job_view
 from headrace.ui.views.cluster_view import cluster_view, expected_rows, worker_facts, worker_row
@@ -200,3 +202,59 @@ def test_output_becomes_rows() -> None:
     audit = SinkAudit(sink="s", verdict="differs", rows=3, expected_rows=4, reasons=("one is missing",))
     (row,) = job_view.audit_rows(AuditReport(job_id="a", sinks=(audit,)))
     assert (row["verdict"], row["reasons"]) == ("differs", "one is missing")
+
+
+def test_each_state_has_a_row_with_its_places_and_growth() -> None:
+    groups = StateOfNode(
+        state="groups",
+        memory_bytes=2_048,
+        storage_bytes=1_024,
+        rows=7,
+        growth_bytes_per_hour=-3 * 1_024,
+        dropped=False,
+    )
+    totals = NodeStatus(
+        node="totals",
+        kind="aggregate",
+        parallelism=1,
+        states=(groups, StateOfNode(state="distinct_x", growth_bytes_per_hour=10)),
+    )
+    first, second = job_view.state_rows(status(nodes=(totals,)))
+    assert first == {
+        "id": "totals/groups",
+        "node": "totals",
+        "state": "groups",
+        "rows": "7",
+        "memory": "2 kB",
+        "disk": "0 B",
+        "storage": "1 kB",
+        "growth": "-3 kB",
+        "dropped": "never",
+    }
+    assert (second["rows"], second["storage"], second["growth"], second["dropped"]) == (NONE, NONE, "+10 B", "by time")
+    assert job_view.readable_states(status(nodes=(totals, node("kept")))) == {
+        "totals": "totals",
+        "totals/groups": "totals: groups, as it is kept",
+    }
+
+
+def test_rows_of_state_are_texts_under_numbers() -> None:
+    names = [f"name{number}" for number in range(14)]
+    found = StateRows(
+        epoch=4,
+        path="p",
+        age_ms=2_000,
+        node="totals",
+        state=None,
+        keys=("name0",),
+        columns=dict.fromkeys(names, "String"),
+        rows=(dict.fromkeys(names, "x" * 100), {"name0": None, "name1": 0}),
+        more=True,
+    )
+    shown = job_view.stored_rows(found)
+    assert shown.text == (
+        "2 rows of checkpoint 4, 2 s old; there are more: give a key; 2 more columns: `headrace state read`"
+    )
+    assert [label for _, label in shown.columns] == names[:12]
+    assert shown.rows[0]["c0"] == "x" * 60 + ".."
+    assert (shown.rows[1]["id"], shown.rows[1]["c0"], shown.rows[1]["c1"]) == (1, "NULL", "0")

@@ -4,12 +4,30 @@ from __future__ import annotations
 
 from headrace.connect.source import SplitId
 from headrace.rpc.figures import PARTITIONS_MAX
+from headrace.state.place import StatePlace
 from headrace.worker.control import PartitionStatus
-from headrace.worker.slot.status_report import furthest_behind
+from headrace.worker.slot.status_report import furthest_behind, state_figures
 
 
 def partition(number: int, lag: int | None, watermark: int | None = 0) -> PartitionStatus:
     return PartitionStatus(SplitId("t", number), 0, lag, watermark, idle=False)
+
+
+def test_each_state_of_each_node_is_shown_where_it_lies() -> None:
+    place = StatePlace()
+    totals, hourly, another_slots = (place.of_step() for _ in range(3))
+    groups, windows = totals.of_state("groups"), hourly.of_state("windows")
+    # the numbers of bytes tell the accounts apart
+    accounts = [groups.account(), groups.account(), windows.account(), another_slots.of_state("groups").account()]
+    for number, account in enumerate(accounts, 1):
+        account.memory_bytes, account.file_bytes = number, 10 * number
+    empty = totals.of_state("distinct_x").account()
+
+    shown = state_figures({"totals": totals, "hourly": hourly})
+    found = [(each.node, each.state, each.memory_bytes, each.disk_bytes) for each in shown]
+    assert found == [("totals", "groups", 3, 30), ("hourly", "windows", 3, 30)]
+    assert place.budget.memory_bytes == 10, "slots of one process share a budget"
+    del empty
 
 
 def test_few_partitions_are_all_shown_in_their_order() -> None:

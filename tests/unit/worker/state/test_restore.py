@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 import pytest
@@ -24,7 +26,7 @@ from headrace.rpc.messages import Acked, FromSlot
 from headrace.state import redistribute
 from headrace.state.parquet import checksum, read_row_groups, row_groups_of
 from headrace.state.row_groups import ROW_GROUP_ROWS_MAX
-from headrace.state.snapshot import Chunk, StateKind, StateSnapshot
+from headrace.state.snapshot import Chunk, RestoredFrame, StateKind, StateSnapshot
 from headrace.worker.control import SubtaskSnapshot
 from headrace.worker.state.restore import restored_states
 from headrace.worker.state.snapshot_documents import UploadPlan
@@ -35,6 +37,14 @@ from support.storage.uploads import uploading
 from support.suite.properties import weighted
 
 GROUPS = 12
+
+
+def read_states(
+    handles: Iterable[StateHandle], nodes: Iterable[str], subtask: int, **given: Any
+) -> dict[str, dict[str, list[RestoredFrame]]]:
+    """All frames of the states."""
+    restored = restored_states(handles, nodes, subtask, **given)
+    return {node: {state: list(frames) for state, frames in own.items()} for node, own in restored.items()}
 
 
 def written(folder: Path, parallelism: int, states: list[list[StateSnapshot]]) -> list[StateHandle]:
@@ -91,7 +101,7 @@ def test_every_row_comes_back_once_whatever_the_parallelism(
     handles = written(folder, before, states)
     found: dict[str, list[list[int]]] = {}
     for subtask in range(after):
-        restored = restored_states(handles, ["t"], subtask, of=after, max_parallelism=GROUPS, read=read_url_range)
+        restored = read_states(handles, ["t"], subtask, of=after, max_parallelism=GROUPS, read=read_url_range)
         assert set(restored) == {"t"}
         for state, frames in restored["t"].items():
             found.setdefault(state, []).append(sorted(value for each in frames for value in each.frame["k"].to_list()))
@@ -108,11 +118,11 @@ def test_a_damaged_file_is_refused_by_name(tmp_path: Path) -> None:
     path.chmod(0o644)
     path.write_bytes(path.read_bytes()[:-1] + b"\0")
     with pytest.raises(ExternalError, match="is damaged") as raised:
-        restored_states(handles, ["t"], 0, of=1, max_parallelism=GROUPS, read=read_url_range)
+        read_states(handles, ["t"], 0, of=1, max_parallelism=GROUPS, read=read_url_range)
     assert str(path) in str(raised.value)
     path.unlink()
     with pytest.raises(ExternalError):
-        restored_states(handles, ["t"], 0, of=1, max_parallelism=GROUPS, read=read_url_range)
+        read_states(handles, ["t"], 0, of=1, max_parallelism=GROUPS, read=read_url_range)
 
 
 ROWS = 300_000
@@ -144,7 +154,7 @@ def test_a_slot_reads_little_more_than_its_share(large: list[StateHandle]) -> No
     state_bytes = sum(part.bytes for handle in large for part in handle.files)
     for subtask in range(3):
         reads = Reads()
-        restored = restored_states(large, ["t"], subtask, of=3, max_parallelism=GROUPS, read=reads)
+        restored = read_states(large, ["t"], subtask, of=3, max_parallelism=GROUPS, read=reads)
         rows = pl.concat([each.frame for each in restored["t"]["sums"]])
         assert sorted(rows["k"]) == owned(list(range(ROWS)), subtask, 3)["k"].to_list()
         assert reads.total <= 1.2 * state_bytes / 3
@@ -155,9 +165,25 @@ def test_an_unchanged_range_of_key_groups_is_read_once_and_without_hashing(
 ) -> None:
     monkeypatch.delattr(redistribute, "key_groups")
     reads = Reads()
-    (restored,) = restored_states(large, ["t"], 1, of=2, max_parallelism=GROUPS, read=reads)["t"]["sums"]
-    assert restored.frame.height == large[1].rows
+    restored = read_states(large, ["t"], 1, of=2, max_parallelism=GROUPS, read=reads)["t"]["sums"]
+    assert sum(each.frame.height for each in restored) == large[1].rows
     assert reads.total <= large[1].files[0].bytes
+
+
+def test_frames_are_read_one_after_the_other_and_again(large: list[StateHandle]) -> None:
+    """A restore holds a piece, whatever the state's size."""
+    reads, state_bytes = Reads(), sum(part.bytes for handle in large for part in handle.files)
+    states = restored_states(large, ["t"], 0, of=1, max_parallelism=GROUPS, read=reads, piece_bytes=1 << 20)
+    assert reads.total == 0, "nothing is read before somebody iterates"
+    frames = states["t"]["sums"]
+    first = next(iter(frames))
+    assert reads.total < state_bytes / 4
+    assert first.frame.estimated_size() < 2 << 20
+    pieces = list(frames)
+    assert len(pieces) > 4
+    assert sorted(pl.concat([each.frame for each in pieces])["k"]) == list(range(ROWS))
+    again = pl.concat([each.frame for each in frames])
+    assert again.equals(pl.concat([each.frame for each in pieces]))
 
 
 def test_damage_names_state_and_key_groups_and_hinders_no_other_subtask(
@@ -171,9 +197,9 @@ def test_damage_names_state_and_key_groups_and_hinders_no_other_subtask(
     copy = tmp_path / "copy.parquet"
     copy.write_bytes(data)
     altered = large[0].model_copy(update={"files": (part.model_copy(update={"path": str(copy)}),)})
-    assert restored_states([altered], ["t"], 0, of=6, max_parallelism=GROUPS, read=read_url_range)["t"]["sums"]
+    assert read_states([altered], ["t"], 0, of=6, max_parallelism=GROUPS, read=read_url_range)["t"]["sums"]
     with pytest.raises(ExternalError) as raised:
-        restored_states([altered], ["t"], 0, of=2, max_parallelism=GROUPS, read=read_url_range)
+        read_states([altered], ["t"], 0, of=2, max_parallelism=GROUPS, read=read_url_range)
     last = described.groups[-1]
     assert raised.value.message == (
         f"{copy} of state 'sums' of node 't' is damaged: "
@@ -181,7 +207,7 @@ def test_damage_names_state_and_key_groups_and_hinders_no_other_subtask(
     )
     copy.write_bytes(data[:-1])
     with pytest.raises(ExternalError, match="ends before"):
-        restored_states([altered], ["t"], 0, of=2, max_parallelism=GROUPS, read=read_url_range)
+        read_states([altered], ["t"], 0, of=2, max_parallelism=GROUPS, read=read_url_range)
 
 
 @pytest.mark.parametrize("altered", [False, True])
@@ -205,9 +231,9 @@ def test_files_of_earlier_versions_are_read_whole(tmp_path: Path, *, altered: bo
     if altered:
         path.write_bytes(data[:50] + bytes([data[50] ^ 1]) + data[51:])
         with pytest.raises(ExternalError, match="its checksum is not"):
-            restored_states([handle], ["t"], 1, of=3, max_parallelism=GROUPS, read=read_url_range)
+            read_states([handle], ["t"], 1, of=3, max_parallelism=GROUPS, read=read_url_range)
         return
-    (restored,) = restored_states([handle], ["t"], 1, of=3, max_parallelism=GROUPS, read=read_url_range)["t"]["s"]
+    (restored,) = read_states([handle], ["t"], 1, of=3, max_parallelism=GROUPS, read=read_url_range)["t"]["s"]
     assert restored.frame.equals(owned(list(range(100)), 1, 3))
 
 
@@ -219,9 +245,7 @@ def test_state_of_another_max_parallelism_is_hashed_anew(large: list[StateHandle
     found: list[int] = []
     for subtask in range(3):
         own = own_handles(now.states, subtask, parallelism={"t": 3}, max_parallelism=groups)
-        (frames,) = restored_states(own, ["t"], subtask, of=3, max_parallelism=groups, read=read_url_range)[
-            "t"
-        ].values()
+        (frames,) = read_states(own, ["t"], subtask, of=3, max_parallelism=groups, read=read_url_range)["t"].values()
         rows = pl.concat([each.frame for each in frames])
         owners = {subtask_of(int(group), 3, groups) for group in key_groups(rows, ["k"], groups)}
         assert owners == {subtask}
@@ -250,7 +274,7 @@ def test_row_groups_that_no_other_subtask_needs_are_named_again(large: list[Stat
     bytes_of = {part.path: part.bytes for handle in own for part in handle.files}
     named: list[tuple[str, int]] = []
     for subtask in range(after):
-        restored = restored_states(
+        restored = read_states(
             own, ["t"], subtask, of=after, max_parallelism=GROUPS, read=read_url_range, folder=str(folder)
         )["t"]["sums"]
         rows = pl.concat([each.frame for each in restored])
@@ -275,7 +299,7 @@ def test_rows_of_others_and_rows_that_are_not_in_this_order_have_no_origin(large
     folder = Path(large[0].files[0].path).parents[1]
     before = manifest(1).model_copy(update={"states": tuple(relative(large, folder)), "max_parallelism": GROUPS})
     for handles, groups in ((large, GROUPS), (list(rehashed(before, 64).states), 64)):
-        restored = restored_states(
+        restored = read_states(
             handles, ["t"], 0, of=1, max_parallelism=groups, read=read_url_range, folder=str(folder)
         )["t"]["sums"]
         assert sum(each.frame.height for each in restored) == ROWS
@@ -287,7 +311,7 @@ def test_rows_without_a_key_have_an_origin_if_all_of_a_chunk_are_restored(tmp_pa
     chunks = (Chunk(1, pl.DataFrame({"k": [1, 2, 3]})), Chunk(2, pl.DataFrame({"k": [4, 5]})))
     handles = relative(written(tmp_path, 1, [[StateSnapshot("s", kind, (), chunks)]]), tmp_path)
     for after in (1, 2):
-        restored = restored_states(
+        restored = read_states(
             handles, ["t"], 0, of=after, max_parallelism=GROUPS, read=read_url_range, folder=str(tmp_path)
         )["t"]["s"]
         if kind is StateKind.LIST and after == 2:
@@ -302,4 +326,4 @@ def test_states_of_other_nodes_are_not_looked_at() -> None:
     handle = StateHandle(
         node="other", state="s", kind="keyed", keys=(), subtask=0, first_group=0, last_group=1, columns={}, files=()
     )
-    assert restored_states([handle], ["t"], 0, of=1, max_parallelism=2, read=read_url_range) == {}
+    assert read_states([handle], ["t"], 0, of=1, max_parallelism=2, read=read_url_range) == {}

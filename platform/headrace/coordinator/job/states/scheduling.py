@@ -34,6 +34,7 @@ from typing import ClassVar, assert_never
 
 from headrace.checkpoint.journal.records import CheckpointRecord
 from headrace.checkpoint.manifest import CommittableDocument, Manifest
+from headrace.coordinator.job import events
 from headrace.coordinator.job.attempt import overdue
 from headrace.coordinator.job.effects import (
     Commit,
@@ -44,36 +45,13 @@ from headrace.coordinator.job.effects import (
     WriteCommitted,
     WriteSavepoint,
 )
-from headrace.coordinator.job.events import (
-    CommitFailed,
-    Committed,
-    ConnectorHostFailed,
-    ConnectorHostOpened,
-    Event,
-    Fenced,
-    FenceFailed,
-    JournalRead,
-    RecordWritten,
-    SlotFailed,
-    SlotsGranted,
-    StopAsked,
-    Tick,
-)
 from headrace.coordinator.job.job import Job
 from headrace.coordinator.job.job_state import JobState
+from headrace.coordinator.job.states import transitions
 from headrace.coordinator.job.states.shared.any_event import after_failure, on_any
 from headrace.coordinator.job.states.shared.leaving import recorded_end
 from headrace.coordinator.job.states.shared.lost_output import all_lost, mixed_loss, output_lost
 from headrace.coordinator.job.states.stop_end import StopEnd
-from headrace.coordinator.job.states.transitions import (
-    STAY,
-    Next,
-    Stay,
-    ToDeploying,
-    ToEndingEarly,
-    ToFailing,
-    ToSuspended,
-)
 from headrace.core.errors import Domain
 from headrace.core.text.plural import plural
 from headrace.execution.manifests import savepoint_of
@@ -121,7 +99,7 @@ class Scheduling:
         """The end of that stop, once it has begun."""
         self._unfinished: CheckpointRecord | None = None
         """An epoch whose savepoint may lack its manifest. It is written with the attempt's record, best effort."""
-        self._read: JournalRead | None = None
+        self._read: events.JournalRead | None = None
         """The answer to ReadJournal. Events of the host or of slots that arrive before it are of an earlier attempt."""
         self._reading = 0
         """Ticket of the ReadJournal that is not answered yet, or 0. The answer to an earlier ReadJournal may lack the
@@ -134,65 +112,70 @@ class Scheduling:
         self._ticket = 0
         """Ticket of the record that the step waits for."""
 
-    def enter(self, job: Job, now_ms: int) -> Next:
+    def enter(self, job: Job, now_ms: int) -> transitions.Next:
         """Reads the journal."""
         job.message = "reading its journal"
         self._reading = job.read_journal()
-        return STAY
+        return transitions.STAY
 
-    def on(self, job: Job, event: Event, now_ms: int) -> Next:
+    def on(self, job: Job, event: events.Event, now_ms: int) -> transitions.Next:
         """Handles one step."""
         if self._end is not None:
             return self._end.on(job, event, now_ms)
         return self._on_step(job, event, now_ms)
 
-    def _on_step(self, job: Job, event: Event, now_ms: int) -> Next:  # noqa: PLR0911, PLR0912 - one step a case
+    def _on_step(self, job: Job, event: events.Event, now_ms: int) -> transitions.Next:  # noqa: PLR0911, PLR0912 - one step a case
         match event:
-            case JournalRead(ticket) if ticket == self._reading:
+            case events.JournalRead(ticket) if ticket == self._reading:
                 self._reading = 0
                 if self._read is None:
                     return self._on_journal(job, event, now_ms)
                 return self._on_read_again(job, event, now_ms)
-            case ConnectorHostOpened() | ConnectorHostFailed() | SlotFailed() | CommitFailed() if self._read is None:
+            case (
+                events.ConnectorHostOpened()
+                | events.ConnectorHostFailed()
+                | events.SlotFailed()
+                | events.CommitFailed()
+            ) if self._read is None:
                 # these are late events of the previous attempt
-                return STAY
-            case ConnectorHostOpened():
+                return transitions.STAY
+            case events.ConnectorHostOpened():
                 self._on_host(job, event)
                 self._name_wait(job)
                 return self._next(job, now_ms)
-            case SlotsGranted(attempt, workers) if attempt == job.attempt + 1:
+            case events.SlotsGranted(attempt, workers) if attempt == job.attempt + 1:
                 # any other grant is stale: its slots were released with their attempt
                 self._workers = workers
                 return self._next(job, now_ms)
-            case Committed(epoch, lost) if self._is_decided(epoch):
+            case events.Committed(epoch, lost) if self._is_decided(epoch):
                 self._on_commit(job, lost)
-                return STAY
-            case CommitFailed(epoch, failure) if self._is_decided(epoch):
+                return transitions.STAY
+            case events.CommitFailed(epoch, failure) if self._is_decided(epoch):
                 return after_failure(job, failure, now_ms)
-            case Fenced(attempt) if self._step is Step.FENCE and attempt == job.attempt:
-                return ToDeploying()
-            case FenceFailed(attempt, failure) if self._step is Step.FENCE and attempt == job.attempt:
+            case events.Fenced(attempt) if self._step is Step.FENCE and attempt == job.attempt:
+                return transitions.ToDeploying()
+            case events.FenceFailed(attempt, failure) if self._step is Step.FENCE and attempt == job.attempt:
                 # an unfenced writer of an earlier attempt could still write under its name
                 return after_failure(job, failure, now_ms)
-            case RecordWritten(ticket) if ticket == self._ticket:
+            case events.RecordWritten(ticket) if ticket == self._ticket:
                 return self._on_record(job, now_ms)
-            case ConnectorHostFailed() if self._stopped is not None and self._decided is None:
+            case events.ConnectorHostFailed() if self._stopped is not None and self._decided is None:
                 # a stop whose epoch is committed needs no connectors any more
                 return self._end_stop(job, self._stopped)
-            case ConnectorHostFailed(failure, refused=True) if job.ends_if_refused:
-                return ToFailing(failure)
-            case ConnectorHostFailed(failure) | SlotFailed(_, failure):
+            case events.ConnectorHostFailed(failure, refused=True) if job.ends_if_refused:
+                return transitions.ToFailing(failure)
+            case events.ConnectorHostFailed(failure) | events.SlotFailed(_, failure):
                 return after_failure(job, failure, now_ms)
-            case Tick():
+            case events.Tick():
                 return self._on_tick(job, now_ms)
             case _:
                 return self._on_other(job, event, now_ms)
 
-    def _on_other(self, job: Job, event: Event, now_ms: int) -> Next:
+    def _on_other(self, job: Job, event: events.Event, now_ms: int) -> transitions.Next:
         match event:
-            case StopAsked() if job.stop is None:
+            case events.StopAsked() if job.stop is None:
                 job.ask_stop(event, now_ms)
-                return self._end_early(job) if self._read is not None else STAY
+                return self._end_early(job) if self._read is not None else transitions.STAY
             case _:
                 # the manifest of `_unfinished` is written best effort: the job does not wait for its SavepointWritten
                 return on_any(self.name, job, event, now_ms)
@@ -204,13 +187,13 @@ class Scheduling:
         times = (self._patience_due_ms(), self._alarm_due_ms(job))
         return min((each for each in times if each is not None), default=None)
 
-    def _on_tick(self, job: Job, now_ms: int) -> Next:
+    def _on_tick(self, job: Job, now_ms: int) -> transitions.Next:
         alarm_ms, patience_ms = self._alarm_due_ms(job), self._patience_due_ms()
         if alarm_ms is not None and now_ms >= alarm_ms:
             assert job.facts.commit_within_ms is not None, "what expires has a time"
             job.raise_alarm(overdue(job.facts.commit_within_ms // 2))
         if patience_ms is None or now_ms < patience_ms:
-            return STAY
+            return transitions.STAY
         return after_failure(job, self._too_few(job), now_ms)
 
     def _alarm_due_ms(self, job: Job) -> int | None:
@@ -229,18 +212,18 @@ class Scheduling:
         """The deadline of slots and sources. Commits and records have none."""
         return self._deadline_ms if self._step is Step.WAITING else None
 
-    def _end_early(self, job: Job) -> Next:
+    def _end_early(self, job: Job) -> transitions.Next:
         """Ends the job for a stop that needs no attempt; STAY: there is no such stop."""
         if job.stop is None or job.stop.needs_attempt or not job.restored_own:
-            return STAY
-        return ToEndingEarly("no attempt of the job was running")
+            return transitions.STAY
+        return transitions.ToEndingEarly("no attempt of the job was running")
 
     def _is_decided(self, epoch: int) -> bool:
         decided = self._decided is not None and epoch == self._decided.manifest.epoch
         # WAITING: the answer may be to the Commit of an earlier attempt, for the same epoch
         return decided and self._step in {Step.WAITING, Step.COMMIT} and not self._lost
 
-    def _on_host(self, job: Job, opened: ConnectorHostOpened) -> None:
+    def _on_host(self, job: Job, opened: events.ConnectorHostOpened) -> None:
         job.identify_splits(opened.splits)
         job.add_splits(opened.splits)
         job.discovery_ms, job.final_sources = dict(opened.intervals), opened.final
@@ -254,13 +237,13 @@ class Scheduling:
         else:
             self._close(job)
 
-    def _on_read_again(self, job: Job, read: JournalRead, now_ms: int) -> Next:
+    def _on_read_again(self, job: Job, read: events.JournalRead, now_ms: int) -> transitions.Next:
         """Compares the journal with the first read. If no other coordinator has continued the job, the output is
         lost."""
         assert self._decided is not None and self._read is not None, "something decided was lost"
         # another coordinator that has continued the job has decided about this output already: this one is replaced
         if _marks(read) != _marks(self._read):
-            return ToSuspended("another coordinator has gone on with this job")
+            return transitions.ToSuspended("another coordinator has gone on with this job")
         manifest, lost, self._lost = self._decided.manifest, self._lost, ()
         if not all_lost(manifest, lost):
             return after_failure(job, mixed_loss(manifest, lost, self._before), now_ms)
@@ -273,7 +256,7 @@ class Scheduling:
             job.do(RequestSlots(job.attempt + 1, job.facts.slots))
         return self._next(job, now_ms)
 
-    def _on_journal(self, job: Job, read: JournalRead, now_ms: int) -> Next:
+    def _on_journal(self, job: Job, read: events.JournalRead, now_ms: int) -> transitions.Next:
         self._read = read
         job.take_journal(read, now_ms)
         if read.finished is not None and not job.begins_anew:
@@ -282,7 +265,7 @@ class Scheduling:
         # are fenced: in another order the fence would abort decided output.
         self._decided, self._stopped, self._unfinished = read.uncommitted, _stopped(read), read.unfinished
         self._before = read.before
-        if self._stopped is None and not isinstance(early := self._end_early(job), Stay):
+        if self._stopped is None and not isinstance(early := self._end_early(job), transitions.Stay):
             return early
         if self._decided is None and self._stopped is not None and not job.open_names:
             return self._end_stop(job, self._stopped)
@@ -298,7 +281,7 @@ class Scheduling:
         if self._stopped is None:
             self._wait(job, now_ms)
             job.do(RequestSlots(job.attempt + 1, job.facts.slots))
-        return STAY
+        return transitions.STAY
 
     def _wait(self, job: Job, now_ms: int) -> None:
         self._deadline_ms = now_ms + job.config.slots_timeout_ms
@@ -309,10 +292,10 @@ class Scheduling:
         if self._host and self._decided is None and self._stopped is None and self._workers is None:
             job.message = f"waiting for {plural(job.facts.slots, 'slot')}"
 
-    def _next(self, job: Job, now_ms: int) -> Next:
+    def _next(self, job: Job, now_ms: int) -> transitions.Next:
         """Begins the next step, if everything that it needs is there."""
         if self._step is not Step.WAITING or not self._host:
-            return STAY
+            return transitions.STAY
         if self._decided is not None:
             if self._decided.manifest.committables:
                 self._step = Step.COMMIT
@@ -324,7 +307,7 @@ class Scheduling:
             return self._end_stop(job, self._stopped)
         elif self._workers is not None:
             self._record_attempt(job)
-        return STAY
+        return transitions.STAY
 
     def _close(self, job: Job) -> None:
         assert self._decided is not None, "an epoch is to be closed"
@@ -353,18 +336,18 @@ class Scheduling:
             )
         )
 
-    def _on_record(self, job: Job, now_ms: int) -> Next:
+    def _on_record(self, job: Job, now_ms: int) -> transitions.Next:
         match self._step:
             case Step.COMMITTED_RECORD:
                 return self._on_committed_record(job, now_ms)
             case Step.ATTEMPT_RECORD:
                 return self._on_attempt_record(job)
             case Step.WAITING | Step.COMMIT | Step.FENCE:
-                return STAY
+                return transitions.STAY
             case _:
                 assert_never(self._step)
 
-    def _on_committed_record(self, job: Job, now_ms: int) -> Next:
+    def _on_committed_record(self, job: Job, now_ms: int) -> transitions.Next:
         self._decided = None
         if self._stopped is not None:
             return self._end_stop(job, self._stopped)
@@ -372,19 +355,19 @@ class Scheduling:
         self._wait(job, now_ms)
         return self._next(job, now_ms)
 
-    def _on_attempt_record(self, job: Job) -> Next:
+    def _on_attempt_record(self, job: Job) -> transitions.Next:
         assert self._workers is not None, "an attempt is recorded when its slots are there"
         job.attempt += 1
         job.names = dict(job.config.names(job.parallelism, job.attempt))
         # no earlier attempt of this job has left a transaction open
         if not job.open_names:
-            return ToDeploying()
+            return transitions.ToDeploying()
         self._step = Step.FENCE
         job.message = "ending the transactions of earlier attempts"
         job.do(Fence(job.attempt, dict(job.open_names)))
-        return STAY
+        return transitions.STAY
 
-    def _end_stop(self, job: Job, stopped: CheckpointRecord) -> Next:
+    def _end_stop(self, job: Job, stopped: CheckpointRecord) -> transitions.Next:
         self._end = StopEnd(stopped)
         return self._end.enter(job)
 
@@ -404,13 +387,13 @@ def _named(before: Manifest | None) -> str:
     return "where it began" if before is None else f"checkpoint {before.epoch}"
 
 
-def _marks(read: JournalRead) -> tuple[object, ...]:
+def _marks(read: events.JournalRead) -> tuple[object, ...]:
     """Returns the facts of which at least one changes if another coordinator continues the job: by a commit, a new
     attempt, a stop or an end."""
     return read.attempt, read.epoch, read.uncommitted, read.stopping, read.finished
 
 
-def _stopped(read: JournalRead) -> CheckpointRecord | None:
+def _stopped(read: events.JournalRead) -> CheckpointRecord | None:
     """Returns the complete epoch of the stop; None: there is none. A stop with drain needs a drained epoch, so an epoch
     that was in flight before the stop does not count."""
     drains = read.stopping is not None and read.stopping.drain

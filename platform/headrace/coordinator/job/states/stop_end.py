@@ -15,18 +15,8 @@ from __future__ import annotations
 from enum import Enum
 
 from headrace.checkpoint.journal.records import CheckpointRecord
+from headrace.coordinator.job import events
 from headrace.coordinator.job.effects import Fence, WriteFinished, WriteSavepoint
-from headrace.coordinator.job.events import (
-    ConnectorHostFailed,
-    Event,
-    Fenced,
-    FenceFailed,
-    RecordWritten,
-    SavepointFailed,
-    SavepointWritten,
-    StopDue,
-    Tick,
-)
 from headrace.coordinator.job.job import Job
 from headrace.coordinator.job.job_state import JobState
 from headrace.coordinator.job.states.shared.any_event import after_failure, on_any
@@ -61,20 +51,20 @@ class StopEnd:
         job.do(WriteSavepoint(manifest, self._stopped.savepoint))
         return STAY
 
-    def on(self, job: Job, event: Event, now_ms: int) -> Next:
+    def on(self, job: Job, event: events.Event, now_ms: int) -> Next:
         """Handles one step."""
         match event:
-            case SavepointWritten() if self._step is EndStep.SAVEPOINT:
+            case events.SavepointWritten() if self._step is EndStep.SAVEPOINT:
                 return self._record_end(job)
-            case SavepointFailed(_, failure) if self._step is EndStep.SAVEPOINT:
+            case events.SavepointFailed(_, failure) if self._step is EndStep.SAVEPOINT:
                 return after_failure(job, failure, now_ms)
-            case RecordWritten(ticket) if ticket == self._ticket:
+            case events.RecordWritten(ticket) if ticket == self._ticket:
                 return self._on_end_recorded(job, now_ms)
-            case Fenced() | FenceFailed() if self._step is EndStep.FENCE and event.attempt == job.attempt:
+            case events.Fenced() | events.FenceFailed() if self._step is EndStep.FENCE and event.attempt == job.attempt:
                 return self._finished()
-            case ConnectorHostFailed() | StopDue() if self._step is EndStep.FENCE:
+            case events.ConnectorHostFailed() | events.StopDue() if self._step is EndStep.FENCE:
                 return self._finished()
-            case Tick() if self._deadline_ms is not None and now_ms >= self._deadline_ms:
+            case events.Tick() if self._deadline_ms is not None and now_ms >= self._deadline_ms:
                 return self._finished()
             case _:
                 return on_any(JobState.SCHEDULING, job, event, now_ms)

@@ -7,15 +7,17 @@
 #define SCAN_ROWS_MAX 16
 
 EXPORT int64_t headrace_run_find(const run_t *const *runs, int64_t run_count, const uint64_t *words,
-                                 arrow_stream_t *stream, const int64_t *places, int64_t count, int32_t *run_numbers,
-                                 uint32_t *rows);
+                                 const uint32_t *order, arrow_stream_t *stream, const int64_t *places, int64_t count,
+                                 int32_t *run_numbers, uint32_t *rows);
 EXPORT int64_t headrace_run_find_all(const run_t *const *runs, int64_t run_count, const uint64_t *words,
-                                     arrow_stream_t *stream, const int64_t *places, int64_t count, int64_t capacity,
-                                     uint32_t *asked_rows, int32_t *run_numbers, uint32_t *rows);
+                                     const uint32_t *order, arrow_stream_t *stream, const int64_t *places,
+                                     int64_t count, int64_t capacity, uint32_t *asked_rows, int32_t *run_numbers,
+                                     uint32_t *rows);
 
-/* The keys asked for. */
+/* The keys asked for. Key `index` has the word `words[index]`, and is row `order[index]`, or `index` without an order. */
 typedef struct {
     const uint64_t *words;
+    const uint32_t *order;
     int64_t count;
     key_columns_t keys;
     arrow_array_t array;
@@ -39,6 +41,26 @@ static inline void prefetch_key(const run_t *run, uint32_t row) {
         __builtin_prefetch(run->keys.views[key].values + (int64_t)row * form_bytes(run->keys.forms[key]));
 }
 
+/* The least and the greatest of the words of a block. */
+typedef struct {
+    uint64_t least;
+    uint64_t greatest;
+} word_span_t;
+
+static word_span_t span_of(const uint64_t *words, int64_t count) {
+    word_span_t span = {.least = words[0], .greatest = words[0]};
+    for (int64_t place = 1; place < count; place++) {
+        if (words[place] < span.least) span.least = words[place];
+        if (words[place] > span.greatest) span.greatest = words[place];
+    }
+    return span;
+}
+
+/* Whether a run can have words of a block: of runs that divide all words among them, few can where keys are sorted. */
+ALWAYS_INLINE int meets(const run_t *run, word_span_t span) {
+    return run->entries > 0 && run->first_word <= span.greatest && span.least <= run->last_word;
+}
+
 /* The first row of each word of a block: NO_ROW where the run lacks the word, or where `skipped` (or NULL) is not
  * negative. */
 static void locate_block(const run_t *run, const uint64_t *words, int64_t count, const int32_t *skipped,
@@ -52,9 +74,9 @@ static void locate_block(const run_t *run, const uint64_t *words, int64_t count,
         uint64_t entry = (words[place] >> run->shift) - run->first_entry;
         rows[place] = NO_ROW;
         if (entry >= run->entries || (skipped != NULL && skipped[place] >= 0)) continue;
-        if (run->directory[entry] == run->directory[entry + 1]) continue;
-        rows[place] = run->directory[entry];
-        ends[place] = run->directory[entry + 1];
+        if (!(run->directory[entry].low_bits & low_bit(words[place]))) continue;
+        rows[place] = run->directory[entry].row;
+        ends[place] = run->directory[entry + 1].row;
         __builtin_prefetch(run->words + rows[place]);
         __builtin_prefetch(run->words + ends[place] - 1);
     }
@@ -78,9 +100,14 @@ static void prefetch_texts(const run_t *run, int64_t count, const uint32_t *rows
     }
 }
 
-/* The first row from `row` on that has the key of an asked row; NO_ROW if there is none. */
-ALWAYS_INLINE uint32_t next_match(const run_t *run, uint32_t row, const asked_t *asked, int64_t asked_row) {
-    uint64_t word = asked->words[asked_row];
+ALWAYS_INLINE int64_t asked_row_of(const asked_t *asked, int64_t index) {
+    return asked->order == NULL ? index : asked->order[index];
+}
+
+/* The first row from `row` on that has the key `index`; NO_ROW if there is none. */
+ALWAYS_INLINE uint32_t next_match(const run_t *run, uint32_t row, const asked_t *asked, int64_t index) {
+    uint64_t word = asked->words[index];
+    int64_t asked_row = asked_row_of(asked, index);
     for (; row < run->rows && run->words[row] == word; row++)
         if (same_row_key(&run->keys, row, &asked->keys, asked_row)) return row;
     return NO_ROW;
@@ -94,7 +121,10 @@ static int open_asked(asked_t *asked, arrow_stream_t *stream, const int64_t *pla
     arrow_schema_t schema;
     asked->array.release = NULL;
     if (run_count < 1 || stream->get_schema(stream, &schema)) return 0;
-    int is_fit = read_key_forms(&asked->keys, &schema, places, runs[0]->keys.count);
+    int is_inside = 1;
+    for (int64_t index = 0; index < asked->count && asked->order != NULL; index++)
+        is_inside &= asked->order[index] < asked->count;
+    int is_fit = is_inside && read_key_forms(&asked->keys, &schema, places, runs[0]->keys.count);
     if (schema.release != NULL) schema.release(&schema);
     for (int64_t index = 0; index < run_count && is_fit; index++)
         is_fit = same_forms(&asked->keys, &runs[index]->keys) && (runs[index]->words != NULL || !runs[index]->rows);
@@ -111,21 +141,23 @@ static void close_asked(asked_t *asked) {
 }
 
 /* Writes the first run that has each asked key, and its row there; -1 and 0 where no run has it. Returns the number of
- * keys that were found; -1 if the keys do not have the types of the runs, or a run has no words. */
+ * keys that were found; -1 if the keys do not have the types of the runs, or an order leads out of them, or a run has no
+ * words. */
 EXPORT int64_t headrace_run_find(const run_t *const *runs, int64_t run_count, const uint64_t *words,
-                                 arrow_stream_t *stream, const int64_t *places, int64_t count, int32_t *run_numbers,
-                                 uint32_t *rows) {
-    asked_t asked = {.words = words, .count = count};
+                                 const uint32_t *order, arrow_stream_t *stream, const int64_t *places, int64_t count,
+                                 int32_t *run_numbers, uint32_t *rows) {
+    asked_t asked = {.words = words, .order = order, .count = count};
     uint32_t located[BLOCK_KEYS];
     int64_t found = open_asked(&asked, stream, places, runs, run_count) ? 0 : -1;
     for (int64_t begin = 0; begin < count && found >= 0; begin += BLOCK_KEYS) {
         int64_t block = count - begin < BLOCK_KEYS ? count - begin : BLOCK_KEYS;
         int32_t *block_runs = run_numbers + begin;
+        word_span_t span = span_of(words + begin, block);
         for (int64_t place = 0; place < block; place++) block_runs[place] = -1;
         memset(rows + begin, 0, (size_t)block * sizeof *rows);
         for (int64_t index = 0; index < run_count; index++) {
             const run_t *run = runs[index];
-            if (run->entries == 0) continue;
+            if (!meets(run, span)) continue;
             locate_block(run, words + begin, block, block_runs, located);
             prefetch_texts(run, block, located);
             for (int64_t place = 0; place < block; place++) {
@@ -145,28 +177,33 @@ EXPORT int64_t headrace_run_find(const run_t *const *runs, int64_t run_count, co
 /* Writes all rows of all runs that have the asked keys, as (asked row, run, row), in this order; as many as there is
  * room for. Returns their number; -1 as `headrace_run_find` does, -2 if there is no memory. */
 EXPORT int64_t headrace_run_find_all(const run_t *const *runs, int64_t run_count, const uint64_t *words,
-                                     arrow_stream_t *stream, const int64_t *places, int64_t count, int64_t capacity,
-                                     uint32_t *asked_rows, int32_t *run_numbers, uint32_t *rows) {
-    asked_t asked = {.words = words, .count = count};
+                                     const uint32_t *order, arrow_stream_t *stream, const int64_t *places,
+                                     int64_t count, int64_t capacity, uint32_t *asked_rows, int32_t *run_numbers,
+                                     uint32_t *rows) {
+    asked_t asked = {.words = words, .order = order, .count = count};
     int64_t found = open_asked(&asked, stream, places, runs, run_count) ? 0 : -1;
-    uint32_t *located = found < 0 ? NULL : calloc((size_t)run_count, BLOCK_KEYS * sizeof *located);
-    if (found == 0 && located == NULL) found = -2;
+    uint32_t *located = found < 0 ? NULL : malloc((size_t)run_count * BLOCK_KEYS * sizeof *located);
+    int64_t *met = found < 0 ? NULL : malloc((size_t)run_count * sizeof *met);
+    if (found == 0 && (located == NULL || met == NULL)) found = -2;
     for (int64_t begin = 0; begin < count && found >= 0; begin += BLOCK_KEYS) {
         int64_t block = count - begin < BLOCK_KEYS ? count - begin : BLOCK_KEYS;
+        word_span_t span = span_of(words + begin, block);
+        int64_t met_count = 0;
         for (int64_t index = 0; index < run_count; index++) {
-            uint32_t *in_run = located + index * BLOCK_KEYS;
-            memset(in_run, 0xff, BLOCK_KEYS * sizeof *in_run);
-            if (runs[index]->entries == 0) continue;
+            if (!meets(runs[index], span)) continue;
+            uint32_t *in_run = located + met_count * BLOCK_KEYS;
+            met[met_count++] = index;
             locate_block(runs[index], words + begin, block, NULL, in_run);
             prefetch_texts(runs[index], block, in_run);
         }
         for (int64_t place = 0; place < block; place++) {
-            for (int64_t index = 0; index < run_count; index++) {
-                uint32_t row = located[index * BLOCK_KEYS + place];
+            for (int64_t number = 0; number < met_count; number++) {
+                uint32_t row = located[number * BLOCK_KEYS + place];
+                int64_t index = met[number];
                 if (row == NO_ROW) continue;
                 for (; (row = next_match(runs[index], row, &asked, begin + place)) != NO_ROW; row++, found++) {
                     if (found >= capacity) continue;
-                    asked_rows[found] = (uint32_t)(begin + place);
+                    asked_rows[found] = (uint32_t)asked_row_of(&asked, begin + place);
                     run_numbers[found] = (int32_t)index;
                     rows[found] = row;
                 }
@@ -174,6 +211,7 @@ EXPORT int64_t headrace_run_find_all(const run_t *const *runs, int64_t run_count
         }
     }
     free(located);
+    free(met);
     close_asked(&asked);
     return found;
 }

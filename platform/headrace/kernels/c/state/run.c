@@ -33,9 +33,10 @@ static int fill_directory(run_t *run) {
         uint64_t word = run->words[row];
         if (word < before) return 0;
         before = word;
-        while (entry <= (word >> run->shift) - run->first_entry) run->directory[entry++] = (uint32_t)row;
+        while (entry <= (word >> run->shift) - run->first_entry) run->directory[entry++] = (entry_t){(uint32_t)row, 0};
+        run->directory[entry - 1].low_bits |= low_bit(word);
     }
-    while (entry <= run->entries) run->directory[entry++] = (uint32_t)run->rows;
+    while (entry <= run->entries) run->directory[entry++] = (entry_t){(uint32_t)run->rows, 0};
     return 1;
 }
 
@@ -43,6 +44,8 @@ static int64_t open_directory(run_t *run) {
     uint64_t first = run->words[0], last = run->words[run->rows - 1];
     uint64_t entries_max = (uint64_t)run->rows / ROWS_PER_ENTRY_MIN;
     if (last < first) return STATUS_UNFIT;
+    run->first_word = first;
+    run->last_word = last;
     if (entries_max < 2) entries_max = 2;
     while ((last >> run->shift) - (first >> run->shift) >= entries_max) run->shift++;
     run->first_entry = first >> run->shift;

@@ -3,6 +3,7 @@
  * A word is made from the hash of a key (`kernels/state/runs.py`): equal keys have equal words, different keys may have
  * equal words too. The directory has the first row of each value of `word >> shift`, an entry for about six rows. It
  * covers only the words between the first and the last, so a run of few key groups has a directory as fine as others.
+ * An entry tells which low bits its words have, so that most keys that a run lacks cost no look at its words.
  *
  * Columns are those of an exported Arrow array that the run holds: it never changes, and any thread may read it.
  * Floats of keys are compared by their bits, so they must be in normal form: one zero, one NaN. */
@@ -29,18 +30,28 @@ typedef struct {
     int64_t is_text;
 } run_column_t;
 
+/* An entry of the directory. */
+typedef struct {
+    uint32_t row;       /* the first */
+    uint32_t low_bits;  /* bit n: a word is n modulo 32 */
+} entry_t;
+
 typedef struct {
     int64_t rows;
     int64_t column_count;
     run_column_t *columns;
     key_columns_t keys;
     const uint64_t *words;    /* NULL: rows that are only gathered */
+    uint64_t first_word;
+    uint64_t last_word;
     int64_t shift;
     uint64_t first_entry;     /* first word >> shift */
     uint64_t entries;         /* 0: no rows, or no words */
-    uint32_t *directory;      /* of entries + 1 */
+    entry_t *directory;       /* of entries + 1 */
     arrow_array_t array;
 } run_t;
+
+ALWAYS_INLINE uint32_t low_bit(uint64_t word) { return (uint32_t)1 << (word & 31); }
 
 /* Reads the forms of the key columns at `places`; returns 0 if one is not there, or has a type that is not compared. */
 static inline int read_key_forms(key_columns_t *keys, const arrow_schema_t *schema, const int64_t *places,

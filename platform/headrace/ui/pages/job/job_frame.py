@@ -18,6 +18,7 @@ from headrace.ui.views.job_view import job_head, verdict_text
 
 TABS = (
     ("Overview", ""),
+    ("State", "state"),
     ("Checkpoints", "checkpoints"),
     ("Exceptions", "exceptions"),
     ("Transactions", "transactions"),

@@ -18,7 +18,7 @@ from headrace.ui.pages.elements.graph import Graph
 from headrace.ui.pages.elements.live import Live
 from headrace.ui.pages.elements.panels import UNREAD, Table, column, facts_html, panel
 from headrace.ui.pages.job.job_frame import JobFrame
-from headrace.ui.pages.job.output import JobAudit, JobDeadLetters, JobTransactions
+from headrace.ui.pages.job.output import JobAudit, JobDeadLetters, JobState, JobTransactions
 from headrace.ui.polling.cluster_access import ClusterAccess
 from headrace.ui.polling.operations import Operations
 from headrace.ui.polling.poller import Poller
@@ -82,6 +82,9 @@ def _tab(poller: Poller, job: str, tab: str) -> tuple[Callable[[], None], *tuple
         case "exceptions":
             exceptions = JobExceptions()
             return lambda: exceptions.show(poller.exceptions(job)), Want(Topic.EXCEPTIONS, job)
+        case "state":
+            state = JobState(access, job)
+            return (lambda: state.show(poller.status(job, None)),)
         case "transactions":
             transactions = JobTransactions(access, job)
             return (lambda: transactions.show(poller.status(job, None)),)

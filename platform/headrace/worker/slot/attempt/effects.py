@@ -52,7 +52,7 @@ class ReportStatus:
     """Measure the subtasks and send a Status.
 
     ended  tasks whose input has ended
-    due    it is only due: left out if it says nothing new (`due_reports`)
+    due    it is only due: left out if it says nothing new (`DueReports`)
     """
 
     ended: frozenset[str]

@@ -20,24 +20,8 @@ from typing import ClassVar
 
 from headrace.checkpoint.journal.records import CheckpointRecord, FinishedRecord
 from headrace.checkpoint.manifest import CommittableDocument, Manifest
+from headrace.coordinator.job import events
 from headrace.coordinator.job.effects import Commit, Fence, WriteCommitted, WriteFinished
-from headrace.coordinator.job.events import (
-    CancelAsked,
-    CauseFound,
-    CommitFailed,
-    Committed,
-    ConnectorHostFailed,
-    Event,
-    Fenced,
-    FenceFailed,
-    JournalFailed,
-    JournalRead,
-    RecordWritten,
-    Replaced,
-    SlotsReleased,
-    Suspend,
-    Tick,
-)
 from headrace.coordinator.job.job import Job
 from headrace.coordinator.job.job_state import JobState
 from headrace.coordinator.job.states.shared.any_event import on_any, refuse
@@ -146,42 +130,48 @@ class Leaving:
         own_ms = job.config.cancel_timeout_ms if self._within_ms is None else self._within_ms
         return own_ms if self._due_ms is None else min(own_ms, max((self._due_ms - now_ms) // 2, PATIENCE_LEAST_MS))
 
-    def on(self, job: Job, event: Event, now_ms: int) -> Next:  # noqa: PLR0911 - one step a case
+    def on(self, job: Job, event: events.Event, now_ms: int) -> Next:  # noqa: PLR0911 - one step a case
         """Handles one step. The end is recorded once the slots have exited or their deadline has passed."""
         match event:
-            case SlotsReleased() if not job.releasing:
+            case events.SlotsReleased() if not job.releasing:
                 # releases overlap: only the answer to the last one means that no slot of any attempt is left
                 self._released = True
                 return self._record(job, now_ms)
-            case Tick() if self._due_ms is not None and now_ms >= self._due_ms:
+            case events.Tick() if self._due_ms is not None and now_ms >= self._due_ms:
                 return self.end() if self._step is Step.FENCE else self.unrecorded(job)
-            case Tick() if (due_ms := self._step_due_ms()) is not None and now_ms >= due_ms:
+            case events.Tick() if (due_ms := self._step_due_ms()) is not None and now_ms >= due_ms:
                 # there is one deadline at a time: first that of the slots, then that of the committers
                 self._settled, self._released = self._released, True
                 return self.end() if self._step is Step.FENCE else self._record(job, now_ms)
-            case JournalRead(ticket) if ticket == self._reading and not self._read:
+            case events.JournalRead(ticket) if ticket == self._reading and not self._read:
                 # only the answer to this state's read counts: an earlier one may lack a record that was written since
                 return self._on_journal(job, event, now_ms)
-            case RecordWritten(ticket) if ticket in self._tickets and self._step is Step.FINISHED_RECORD:
+            case events.RecordWritten(ticket) if ticket in self._tickets and self._step is Step.FINISHED_RECORD:
                 return self._on_ended(job, now_ms)
-            case RecordWritten(ticket) if ticket == self._closing:
+            case events.RecordWritten(ticket) if ticket == self._closing:
                 # this answer may arrive late, in FINISHED_RECORD: even then the epoch is known to be committed, and its
                 # names can be fenced
                 self._decided = None
                 return self._write(job) if self._step is Step.COMMITTED_RECORD else STAY
-            case Committed() | CommitFailed() | Fenced() | FenceFailed() | ConnectorHostFailed():
+            case (
+                events.Committed()
+                | events.CommitFailed()
+                | events.Fenced()
+                | events.FenceFailed()
+                | events.ConnectorHostFailed()
+            ):
                 return self._on_outside(job, event)
-            case JournalFailed():
+            case events.JournalFailed():
                 return self._on_journal_failed(job)
-            case CancelAsked(request):
+            case events.CancelAsked(request):
                 self.asked.append(request)
                 return STAY
-            case CauseFound():
+            case events.CauseFound():
                 return STAY
-            case Suspend() | Replaced() if self._step is Step.FENCE:
+            case events.Suspend() | events.Replaced() if self._step is Step.FENCE:
                 # the end is in the journal: a transaction that stays open now only blocks readers until it expires
                 return self.end()
-            case Suspend() | Replaced():
+            case events.Suspend() | events.Replaced():
                 # the end is not recorded, so the next coordinator continues the job: the cancel has failed
                 for request in self.asked:
                     refuse(job, request, self.name)
@@ -189,7 +179,7 @@ class Leaving:
             case _:
                 return on_any(self.name, job, event, now_ms)
 
-    def _on_journal(self, job: Job, read: JournalRead, now_ms: int) -> Next:
+    def _on_journal(self, job: Job, read: events.JournalRead, now_ms: int) -> Next:
         self._read = True
         # else the job has ended already, perhaps in another way, and that end is final
         if read.finished is None or job.begins_anew:
@@ -253,26 +243,30 @@ class Leaving:
         return () if self._decided is None else self._decided.manifest.committables
 
     def _on_outside(
-        self, job: Job, event: Committed | CommitFailed | Fenced | FenceFailed | ConnectorHostFailed
+        self,
+        job: Job,
+        event: events.Committed | events.CommitFailed | events.Fenced | events.FenceFailed | events.ConnectorHostFailed,
     ) -> Next:
         waiting = self._step is Step.COMMIT
         match event:
-            case ConnectorHostFailed():
+            case events.ConnectorHostFailed():
                 # if committers were called on this host, they cannot be called again; before the first call,
                 # `job.hosted` decides
                 self._settled = self._settled or self._outside_ms is not None
                 if self._step is Step.FENCE:
                     return self.end()
                 return self._write_uncommitted(job) if waiting else STAY
-            case Committed(epoch, lost) if waiting and self._is_decided(epoch):
+            case events.Committed(epoch, lost) if waiting and self._is_decided(epoch):
                 if lost:
                     return self._on_lost(job, lost)
                 self._step, self._closing = Step.COMMITTED_RECORD, job.ticket()
                 job.do(WriteCommitted(self._closing, epoch))
                 return STAY
-            case CommitFailed(epoch) if waiting and self._is_decided(epoch):
+            case events.CommitFailed(epoch) if waiting and self._is_decided(epoch):
                 return self._write_uncommitted(job)
-            case Fenced(attempt) | FenceFailed(attempt) if self._step is Step.FENCE and attempt == job.attempt:
+            case events.Fenced(attempt) | events.FenceFailed(attempt) if (
+                self._step is Step.FENCE and attempt == job.attempt
+            ):
                 return self.end()
             case _:
                 return STAY

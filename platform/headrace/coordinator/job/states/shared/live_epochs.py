@@ -14,6 +14,7 @@ from abc import abstractmethod
 from typing import ClassVar
 
 from headrace.checkpoint.manifest import CommittableDocument, Manifest, StateHandle
+from headrace.coordinator.job import events
 from headrace.coordinator.job.attempt import Attempt
 from headrace.coordinator.job.effects import (
     Answer,
@@ -25,25 +26,6 @@ from headrace.coordinator.job.effects import (
     WriteCheckpoint,
     WriteCommitted,
     WriteSavepoint,
-)
-from headrace.coordinator.job.events import (
-    CommitFailed,
-    Committed,
-    ConnectorHostFailed,
-    Described,
-    DescribeFailed,
-    Event,
-    JournalFailed,
-    RecordWritten,
-    SavepointFailed,
-    SavepointWritten,
-    SlotAcked,
-    SlotDeclined,
-    SlotFailed,
-    SlotInputEnded,
-    SlotReported,
-    SplitsFound,
-    Tick,
 )
 from headrace.coordinator.job.job import Job
 from headrace.coordinator.job.job_state import JobState
@@ -80,7 +62,7 @@ class Live:
     def after(self, job: Job, pending: Pending, now_ms: int) -> Next:
         """Handles a finished epoch."""
 
-    def on_own(self, job: Job, event: Event, now_ms: int) -> Next | None:
+    def on_own(self, job: Job, event: events.Event, now_ms: int) -> Next | None:
         """Handles the events of this state only; returns None for all others."""
         return None
 
@@ -91,7 +73,7 @@ class Live:
         """
         return self.attempt.due_ms(job, periodic=False)
 
-    def on(self, job: Job, event: Event, now_ms: int) -> Next:
+    def on(self, job: Job, event: events.Event, now_ms: int) -> Next:
         """Handles the event, then calls `advance`."""
         following = self.on_own(job, event, now_ms)
         if following is None:
@@ -101,37 +83,37 @@ class Live:
         self.attempt.watch_commits(job, now_ms)
         return self.advance(job, now_ms)
 
-    def _on_live(self, job: Job, event: Event, now_ms: int) -> Next:
+    def _on_live(self, job: Job, event: events.Event, now_ms: int) -> Next:
         match event:
-            case SlotInputEnded(index):
+            case events.SlotInputEnded(index):
                 self.attempt.ended.add(index)
                 return STAY
-            case SlotReported():
+            case events.SlotReported():
                 self.attempt.take_report(job, event)
                 return STAY
-            case SplitsFound(source, splits):
+            case events.SplitsFound(source, splits):
                 self.attempt.assign_found(job, source, splits)
                 return STAY
-            case SlotFailed(_, failure) | ConnectorHostFailed(failure) | JournalFailed(failure):
+            case events.SlotFailed(_, failure) | events.ConnectorHostFailed(failure) | events.JournalFailed(failure):
                 return self.fail(job, failure, now_ms)
-            case Tick():
+            case events.Tick():
                 return self._on_tick(job, now_ms)
             case _:
                 return self._on_epoch(job, event, now_ms)
 
-    def _on_epoch(self, job: Job, event: Event, now_ms: int) -> Next:
+    def _on_epoch(self, job: Job, event: events.Event, now_ms: int) -> Next:
         epochs = self.attempt.epochs
         match event:
-            case SlotAcked(index, epoch, documents):
+            case events.SlotAcked(index, epoch, documents):
                 # None: other slots have not acknowledged yet, or the epoch was aborted before this one arrived
                 pending = epochs.ack(index, epoch, documents)
                 return STAY if pending is None else self._on_acked(job, pending, now_ms)
-            case Described() | DescribeFailed():
+            case events.Described() | events.DescribeFailed():
                 return self._on_described(job, event, now_ms)
-            case RecordWritten(ticket) if ticket == self._ticket:
+            case events.RecordWritten(ticket) if ticket == self._ticket:
                 # other tickets belong to a state before this one, such as the `stopping` record
                 return self._on_record(job, now_ms)
-            case Committed(epoch, lost):
+            case events.Committed(epoch, lost):
                 # not COMMITTING: the answer to a Commit of an earlier attempt, whose epoch is committed
                 if (pending := epochs.in_stage(Stage.COMMITTING, epoch)) is None:
                     return STAY
@@ -139,21 +121,21 @@ class Live:
                     return self.fail(job, output_lost(epoch, lost), now_ms)
                 self._close(job, pending)
                 return STAY
-            case CommitFailed(epoch, failure):
+            case events.CommitFailed(epoch, failure):
                 # not COMMITTING: from a Commit of an earlier attempt; it was repeated since, and its epoch is committed
                 return STAY if epochs.in_stage(Stage.COMMITTING, epoch) is None else self.fail(job, failure, now_ms)
-            case SlotDeclined(_, epoch, failure):
+            case events.SlotDeclined(_, epoch, failure):
                 # None: late, the epoch was aborted meanwhile
                 collecting = epochs.in_stage(Stage.COLLECTING, epoch)
                 return STAY if collecting is None else self._give_up(job, failure, now_ms)
             case _:
                 return self._on_other(job, event, now_ms)
 
-    def _on_other(self, job: Job, event: Event, now_ms: int) -> Next:
+    def _on_other(self, job: Job, event: events.Event, now_ms: int) -> Next:
         match event:
-            case SavepointWritten(epoch):
+            case events.SavepointWritten(epoch):
                 return STAY if self.attempt.epochs.in_stage(Stage.SAVING, epoch) is None else self._done(job, now_ms)
-            case SavepointFailed(epoch, failure):
+            case events.SavepointFailed(epoch, failure):
                 return self._on_savepoint_failed(job, epoch, failure, now_ms)
             case _:
                 pass
@@ -208,11 +190,11 @@ class Live:
         job.do(Describe(pending.epoch, pending.committables))
         return STAY
 
-    def _on_described(self, job: Job, event: Described | DescribeFailed, now_ms: int) -> Next:
+    def _on_described(self, job: Job, event: events.Described | events.DescribeFailed, now_ms: int) -> Next:
         pending = self.attempt.epochs.in_stage(Stage.DESCRIBING, event.epoch)
         if pending is None:
             return STAY
-        if isinstance(event, DescribeFailed):
+        if isinstance(event, events.DescribeFailed):
             # prepared output that cannot be committed any more is lost for the attempt: nothing is decided, so the rows
             # are read again
             return self.fail(job, event.failure, now_ms)

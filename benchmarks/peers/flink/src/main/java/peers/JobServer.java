@@ -7,8 +7,9 @@ import java.nio.charset.StandardCharsets;
 /**
  * Runs one job after another in this JVM, so that later runs find compiled code.
  *
- * <p>Arguments: WORK (window, filter or wide), BROKERS, a folder for checkpoints. Each line of stdin orders a run:
- * SOURCE, SINK and the offset at which every partition of SOURCE ends. The answer is the line "done" on stdout. The end
+ * <p>Arguments: WORK (window, filter or wide), BROKERS, a folder for checkpoints, the memory of RocksDB in MiB or
+ * "heap". Each line of stdin orders a run: SOURCE, SINK and the offset at which every partition of SOURCE ends. The
+ * answer is the line "done" on stdout. The end
  * of stdin ends the server. A job that fails ends it with code 1.
  */
 public final class JobServer {
@@ -17,7 +18,7 @@ public final class JobServer {
     public static void main(String[] arguments) {
         int code = 0;
         try {
-            serve(new Jobs(arguments[0], arguments[1], arguments[2]));
+            serve(new Jobs(arguments[0], arguments[1], arguments[2], arguments[3]));
         } catch (Exception error) {
             error.printStackTrace();
             code = 1;

@@ -21,8 +21,8 @@ import org.apache.flink.streaming.api.windowing.assigners.TumblingEventTimeWindo
 import org.apache.kafka.common.TopicPartition;
 
 /**
- * The jobs on Flink's DataStream API: state on the heap, exactly once, a checkpoint a second, objects reused,
- * parallelism 1, in a cluster inside this JVM.
+ * The jobs on Flink's DataStream API: state on the heap or in RocksDB, exactly once, a checkpoint a second, objects
+ * reused, parallelism 1, in a cluster inside this JVM.
  */
 final class Jobs {
     private static final int PARTITIONS = 4;
@@ -33,11 +33,13 @@ final class Jobs {
     private final String work;
     private final String brokers;
     private final String checkpoints;
+    private final String state;
 
-    Jobs(String work, String brokers, String checkpoints) {
+    Jobs(String work, String brokers, String checkpoints, String state) {
         this.work = work;
         this.brokers = brokers;
         this.checkpoints = checkpoints;
+        this.state = state;
     }
 
     /** Runs the job to its end: up to offset {@code stop} of each partition of {@code source}. */
@@ -68,7 +70,13 @@ final class Jobs {
 
     private Configuration settings() {
         Configuration settings = new Configuration();
-        settings.setString("state.backend.type", "hashmap");
+        if (state.equals("heap")) {
+            settings.setString("state.backend.type", "hashmap");
+        } else {
+            settings.setString("state.backend.type", "rocksdb");
+            settings.setString("execution.checkpointing.incremental", "true");
+            settings.setString("taskmanager.memory.managed.size", state + "mb");
+        }
         settings.setString("pipeline.object-reuse", "true");
         settings.setString("rest.bind-port", "0");
         settings.setString("execution.checkpointing.interval", "1s");
