@@ -6,7 +6,7 @@ again: a key bucket (`running`), or the end of a window. The operator owns the u
 has not read stay in storage, and are still part of the state.
 
     resume(earlier)     reads the units needed to begin; later rows and watermarks make the operator read more
-    portions()          the state in memory, divided into new units; without the units that it has not read
+    portions()          the state that it has, divided into new units; without the units that it has not read
 """
 
 from __future__ import annotations
@@ -15,7 +15,12 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
+import numpy as np
+import polars as pl
+
+from headrace.kernels.group.key_hash import key_hash
 from headrace.operators.operator import Operator
+from headrace.state.place import Budget
 from headrace.state.snapshot import RestoredStates, StateSnapshot
 
 Place = tuple[int, ...]
@@ -33,7 +38,7 @@ class Unit:
 
 @dataclass(frozen=True, slots=True)
 class Portion:
-    """Rows that are to become one unit."""
+    """Rows of a unit. Portions with one place become one unit."""
 
     place: Place
     states: tuple[StateSnapshot, ...]
@@ -67,9 +72,9 @@ class DeltaOperator(Operator, Protocol):
         watermark."""
         ...
 
-    def portions(self) -> Sequence[Portion]:
-        """Called instead of `snapshot`, at the end of an increment. Returns all state in memory, whether the operator
-        was resumed or restored."""
+    def portions(self) -> Iterable[Portion]:
+        """Called instead of `snapshot`, at the end of an increment. Returns all state that the operator has, whether it
+        was resumed or restored. Each portion is written before the next one is made."""
         ...
 
 
@@ -82,3 +87,27 @@ class NothingEarlier:
     def take(self, units: Iterable[Unit]) -> RestoredStates:
         """Returns no states."""
         return {}
+
+
+# ---- rounds ----------------------------------------------------------------------------------------------------------
+# State beyond its budget is divided into units in rounds by key hash, so that one round of it is in memory at a time.
+
+ROUNDS_MAX = 64
+"""Most rounds: each one reads all rows."""
+
+
+def rounds(budget: Budget) -> int:
+    """The number of rounds for the states of a budget, a power of two: a round has less than half of the budget."""
+    held = budget.memory_bytes + budget.file_bytes
+    if budget.limit_bytes is None or held <= budget.limit_bytes:
+        return 1
+    return min(ROUNDS_MAX, 1 << (2 * held // max(1, budget.limit_bytes)).bit_length())
+
+
+def of_round(rows: pl.DataFrame, keys: Sequence[str], number: int, of: int) -> pl.DataFrame:
+    """The rows of round `number` of `of` rounds. Rows without keys are all in the first one."""
+    if of == 1 or not rows.height:
+        return rows
+    if not keys:
+        return rows if number == 0 else rows.clear()
+    return rows.filter(pl.Series(key_hash(rows, keys) & np.uint64(of - 1) == np.uint64(number)))

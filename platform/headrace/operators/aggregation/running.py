@@ -23,7 +23,7 @@ from headrace.operators.aggregates.compiled import TOTALS_BYTES_MAX, Totals
 from headrace.operators.aggregates.exact.limbs import ROWS_MAX
 from headrace.operators.aggregates.layout import Layout
 from headrace.operators.aggregates.needs import Order
-from headrace.operators.aggregation.deltas import EarlierState, NothingEarlier, Place, Portion, Unit
+from headrace.operators.aggregation.deltas import EarlierState, NothingEarlier, Place, Portion, Unit, of_round, rounds
 from headrace.operators.aggregation.failures import RowFailures
 from headrace.operators.aggregation.results import Results, StepShape
 from headrace.operators.aggregation.snapshots import GROUPS, NO_WINDOW, SavedStates, StepTime
@@ -54,6 +54,7 @@ class RunningAggregate:
         # with values a key has many rows, and its totals are more than a merge of them
         cached = self._keys if len(self._tables) == 1 else ()
         self._totals = Totals(cached, self._tables[0].get_sealed, place.budget.cache_bytes(TOTALS_BYTES_MAX))
+        self._budget = place.budget
         self._account = place.budget.account()
         self._earlier: EarlierState = NothingEarlier()
         self._buckets: dict[Place, None] = {}
@@ -120,16 +121,17 @@ class RunningAggregate:
         # `earlier.crowded` is not needed: each bucket has one unit, so units do not become more numerous by writing
         self._buckets = dict.fromkeys(unit.place for unit in earlier.units)
 
-    def portions(self) -> Sequence[Portion]:
+    def portions(self) -> Iterator[Portion]:
         """One unit per key bucket, and a unit without a place for the time."""
         time = StepTime(TIME_MIN, self._layout.arrived, self._results.input_ordered)
         *_, saved_time = self._saved.states([[] for _ in self._tables], time)
+        yield Portion((), (saved_time,))
         parts = [table.compact() if table.rows else pl.DataFrame() for table in self._tables]
-        made = [
-            Portion(place, tuple(self._saved.states([[Chunk(0, rows)] for rows in cut], time)[:-1]))
-            for place, cut in cut_by_bucket(parts, self._keys, self._buckets)
-        ]
-        return [Portion((), (saved_time,)), *made]
+        count = rounds(self._budget)
+        for number in range(count):
+            own = [of_round(part, self._keys, number, count) for part in parts]
+            for place, cut in cut_by_bucket(own, self._keys, self._buckets):
+                yield Portion(place, tuple(self._saved.states([[Chunk(0, rows)] for rows in cut], time)[:-1]))
 
     def _take_earlier(self, touched: pl.DataFrame) -> None:
         """Reads the earlier state of these keys, and of all keys in the same units."""

@@ -13,7 +13,8 @@ all their values. The watermark passed on is W - L, because these results may li
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import functools
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import assert_never
 
 import polars as pl
@@ -23,7 +24,7 @@ from headrace.core.signals import TIME_MAX, TIME_MIN
 from headrace.operators.aggregates.exact.limbs import ROWS_MAX
 from headrace.operators.aggregates.layout import Layout
 from headrace.operators.aggregation.combining import Partials
-from headrace.operators.aggregation.deltas import EarlierState, NothingEarlier, Portion, Unit
+from headrace.operators.aggregation.deltas import EarlierState, NothingEarlier, Portion, Unit, of_round, rounds
 from headrace.operators.aggregation.failures import RowFailures
 from headrace.operators.aggregation.results import Results, StepShape
 from headrace.operators.aggregation.snapshots import WINDOWS, SavedStates, StepTime
@@ -58,6 +59,7 @@ class WindowAggregate:
         self._assignment = PaneAssignment(self._layout, assigner, rule)
         self._failures = RowFailures(errors, shape.aggregates, timed=True)
         self._watermark = TIME_MIN
+        self._budget = place.budget
         self._earlier: EarlierState = NothingEarlier()
         stamp = pl.Datetime("us", "UTC")
         around = [
@@ -100,7 +102,7 @@ class WindowAggregate:
         time = StepTime(self._watermark, self._layout.arrived, self._results.input_ordered)
         return self._saved.states(self._state.chunks(), time)
 
-    def portions(self) -> Sequence[Portion]:
+    def portions(self) -> Iterator[Portion]:
         """Divides the state into units (rows that are written and read together, see `aggregation.deltas`) by the end
         of the first window that still needs each pane.
 
@@ -111,12 +113,12 @@ class WindowAggregate:
         ends = self._state.first_ends(self._held(self._watermark))
         time = StepTime(self._watermark, self._layout.arrived, self._results.input_ordered)
         *_, saved_time = self._saved.states([[] for _ in self._layout.parts], time)
-        cut = _cut_by_end(self._state.whole(), ends)
-        made = [
-            Portion((end,), tuple(self._saved.states([[Chunk(0, rows)] for rows in parts], time)[:-1]))
-            for end, parts in cut.items()
-        ]
-        return [Portion((), (saved_time,)), *made]
+        yield Portion((), (saved_time,))
+        count = rounds(self._budget)
+        for number in range(count):
+            whole = self._state.whole(functools.partial(of_round, keys=self._keys, number=number, of=count))
+            for end, parts in _cut_by_end(whole, ends).items():
+                yield Portion((end,), tuple(self._saved.states([[Chunk(0, rows)] for rows in parts], time)[:-1]))
 
     def resume(self, earlier: EarlierState) -> None:
         """Reads three kinds of earlier units: the step's time, panes of windows that have fired and may fire again, and

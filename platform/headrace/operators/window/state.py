@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import bisect
 import itertools
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 
 import polars as pl
@@ -415,15 +415,16 @@ class WindowState:
                 ends[key] = self._assigner.first(pane, max(since - 1, watermark + 1))[1]
         return ends
 
-    def whole(self) -> list[pl.DataFrame]:
-        """The rows of each part, merged into one frame, with PANE and SINCE. They may include rows of dropped panes."""
+    def whole(self, kept: Callable[[pl.DataFrame], pl.DataFrame]) -> list[pl.DataFrame]:
+        """The rows of each part that `kept` returns of a frame, all or none of a key, merged into one frame, with PANE
+        and SINCE. They may include rows of dropped panes."""
         self._settle_all()
         by = [PANE, SINCE, *self._keys]
         made: list[pl.DataFrame] = []
         for index, (part, mixed) in enumerate(zip(self._layout.parts, self._mixed, strict=True)):
-            frames = mixed.frames()
+            frames = [kept(frame) for frame in mixed.frames()]
             for pane, stores in self._narrow.items():
-                frames += [placed(frame, pane) for frame in stores[index].frames()]
+                frames += [placed(kept(frame), pane) for frame in stores[index].frames()]
             made.append(part.merge(frames, by) if frames else pl.DataFrame(schema=dict.fromkeys(by[:2], pl.Int64)))
         return made
 

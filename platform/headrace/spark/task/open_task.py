@@ -26,7 +26,7 @@ from headrace.checkpoint.unique_names import unique_part
 from headrace.core.clock import SystemClock
 from headrace.core.group_ranges import group_span
 from headrace.core.source_state import SourceState
-from headrace.operators.aggregation.deltas import DeltaOperator, Portion, Unit
+from headrace.operators.aggregation.deltas import DeltaOperator, Place, Portion, Unit
 from headrace.operators.chain import Receiver
 from headrace.operators.operator import OnError, OpenedStep
 from headrace.plan.contexts import sink_context
@@ -92,7 +92,8 @@ class TaskStates:
                 self._before[handle.node].append(handle)
         self._earlier: dict[str, WrittenUnits] = {}
         self._kept: dict[tuple[str, str], _Kept] = {}
-        self._portions = 0
+        self._units: dict[tuple[str, Place], int] = {}
+        """The number of each unit that is written: its portions share it."""
         self._into: ObjectStore | None = None if order.states is None else open_folder(order.states)
 
     # ---- the beginning -------------------------------------------------------------------------------------------
@@ -146,8 +147,8 @@ class TaskStates:
                     self._write_portion(self._into, node, portion)
 
     def _write_portion(self, into: ObjectStore, node: str, portion: Portion) -> None:
-        self._portions += 1
-        mark = (self._order.epoch, self._portions, *portion.place) if portion.place else ()
+        number = self._units.setdefault((node, portion.place), len(self._units) + 1)
+        mark = (self._order.epoch, number, *portion.place) if portion.place else ()
         for state in portion.states:
             self._write(into, self._kept_of(node, state), state, mark)
 

@@ -129,10 +129,19 @@ def steps_behind(keys: int, step: dict[str, Any], folder: Path, monkeypatch: pyt
     return traffic, state
 
 
+@pytest.mark.parametrize(
+    "state_bytes_max",
+    [STATE_BYTES_MAX, pytest.param(40_000, marks=pytest.mark.full, id="on-disk")],
+)
 @pytest.mark.parametrize("step", [WINDOWED, SLIDING, RUNNING], ids=["windowed", "sliding", "running"])
-def test_it_does_not_grow_with_the_state(step: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_it_does_not_grow_with_the_state(
+    step: dict[str, Any], state_bytes_max: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("headrace.operators.aggregation.running.BUCKET_ROWS_MAX", 64)
-    monkeypatch.setattr("support.spark.local_exchange.STATE_BYTES", [STATE_BYTES_MAX])
+    monkeypatch.setattr("headrace.state.table.ROWS_RECENT_MAX", 256)
+    monkeypatch.setattr("headrace.state.table.MOVED_BYTES_MIN", 1)
+    monkeypatch.setattr("headrace.state.runs.MOVED_BYTES_MIN", 1)
+    monkeypatch.setattr("support.spark.local_exchange.STATE_BYTES", [state_bytes_max])
     small, before = steps_behind(SMALL, step, tmp_path / "small", monkeypatch)
     large, state = steps_behind(LARGE, step, tmp_path / "large", monkeypatch)
     assert state > 3 * before
