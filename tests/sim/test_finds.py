@@ -37,7 +37,7 @@ from headrace.worker.slot.attempt.events import Event as SlotEvent
 from headrace.worker.slot.attempt.machine import AttemptMachine
 from headrace_connectors.kafka.clients.transaction_names import TransactionName, names_of
 from headrace_connectors.kafka.sink.transactional_writer import TransactionLanes
-from headrace_connectors.kafka.transactions import committer
+from headrace_connectors.kafka.transactions import committer, rules
 from headrace_connectors.kafka.transactions.rules import Fate
 from sim.finds import Breaks, each_of, require_found
 from sim.run import play
@@ -237,7 +237,7 @@ def _a_sweep_ends_everything(patch: pytest.MonkeyPatch) -> None:
 
 
 def _what_expired_counts_as_committed(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(committer, "fate", lambda identity, described: Fate.COMMITTED)
+    patch.setattr(rules, "fate", lambda identity, described: Fate.COMMITTED)
 
 
 def _lost_output_is_passed_over(patch: pytest.MonkeyPatch) -> None:

@@ -29,6 +29,8 @@ def test_hostile_rows_end_as_they_do_in_threads(count: int, policy: str, spark: 
         right = ends(tmp_path, "json", THREADS, policy)
         found = ends(tmp_path, "json", SPARK, policy, RddExchange(spark))
     for name in OUTPUTS:
-        assert Counter(map(repr, found[name])) == Counter(map(repr, right[name])), name
+        texts, wanted = Counter(map(repr, found[name])), Counter(map(repr, right[name]))
+        # of thousands of rows, which pytest would compare text by text
+        assert ([*texts - wanted][:3], [*wanted - texts][:3]) == ([], []), name
     assert right["rows"]
     assert not FAILED
