@@ -1,5 +1,5 @@
 """Every kind of state goes on from the savepoints that earlier versions wrote: as it was, rescaled, with another
-`max_parallelism`, and on Spark's engine; to the bit.
+`max_parallelism`, on Spark's engine, and back from there; to the bit.
 
     <kind>.yaml, rows-<n>.jsonl         a pipeline, and what all of them read
     golden/<kind>.jsonl                 its rows over all input
@@ -14,12 +14,13 @@ from __future__ import annotations
 import json
 import shutil
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
 
 import pytest
 
+from support.flows.backends import Backend
 from support.flows.cuts import Cut
 from support.flows.engines import Stretch, live, replayed
 from support.flows.in_memory import InMemory, in_memory
@@ -29,21 +30,34 @@ from support.spark.local_exchange import LocalExchange
 HERE = Path(__file__).parent
 SAVED = HERE / "saved"
 BEFORE = "before.json"
-WAYS: dict[str, dict[str, Any]] = {
-    "as it was": {},
-    "rescaled": {"parallelism": 3, "backend": "disk"},
-    "hashed anew": {"parallelism": 1, "groups": 7},
-    "on Spark": {"spark": True},
-    "on Spark, rescaled and hashed anew": {"spark": True, "parallelism": 3, "groups": 32_768},
+
+
+@dataclass(frozen=True)
+class Leg:
+    """Who goes on. groups: `max_parallelism`, None: as it was."""
+
+    parallelism: int
+    groups: int | None = None
+    backend: Backend = "memory"
+    is_spark: bool = False
+
+
+WAYS = {
+    "as it was": [Leg(2)],
+    "rescaled": [Leg(3, backend="disk")],
+    "hashed anew": [Leg(1, 7)],
+    "on Spark": [Leg(2, is_spark=True)],
+    "on Spark, rescaled and hashed anew": [Leg(3, 32_768, is_spark=True)],
+    "on Spark and back": [Leg(3, 7, is_spark=True), Leg(2, 128, backend="disk")],
 }
 KINDS = [Flow(path.stem, HERE) for path in sorted(HERE.glob("*.yaml"))]
 SAVEPOINTS = sorted(path.parent for path in SAVED.glob(f"*/*/{BEFORE}"))
 
 
-def cut(run: InMemory) -> Cut:
-    """In the midst of all partitions, at another row in each."""
+def cut(run: InMemory, quarters: int) -> Cut:
+    """Behind so many quarters of all partitions, at another row in each."""
     return {
-        source: {number: end // 2 + 7 * int(number) for number, end in ends.items()}
+        source: {number: end * quarters // 4 + 7 * int(number) for number, end in ends.items()}
         for source, ends in run.ends.items()
     }
 
@@ -53,14 +67,13 @@ def cut(run: InMemory) -> Cut:
 @pytest.mark.turns(4)
 def test_it_goes_on(saved: Path, way: str, tmp_path: Path) -> None:
     flow = Flow(saved.name, HERE)
-    given = {"parallelism": 2, **WAYS[way]}
-    is_spark = given.pop("spark", False)
+    begin: str | None = str(saved)
     with in_memory(flow, HERE) as run:
-        stretch = Stretch(run.until(None), begin=str(saved), closes=True, **given)
-        if is_spark:
-            replayed(stretch, LocalExchange(5), tmp_path)
-        else:
-            live(stretch, tmp_path)
+        for leg in WAYS[way]:
+            last = leg is WAYS[way][-1]
+            until = run.until(None if last else cut(run, 3))
+            stretch = Stretch(until, leg.parallelism, begin, closes=last, backend=leg.backend, groups=leg.groups)
+            begin = replayed(stretch, LocalExchange(5), tmp_path) if leg.is_spark else live(stretch, tmp_path)
         after = run.written()
     before: Results = json.loads((saved / BEFORE).read_text())
     rows = {sink: [*before[sink], *after[sink]] for sink in after}
@@ -76,7 +89,7 @@ def write(flow: Flow, target: Path) -> None:
     """Writes the savepoint of this version, and the golden of a new kind."""
     with TemporaryDirectory() as folder:
         with in_memory(flow, HERE) as run:
-            found = live(Stretch(run.until(cut(run)), 2), Path(folder))
+            found = live(Stretch(run.until(cut(run, 2)), 2), Path(folder))
             assert found is not None
             shutil.copytree(found, target)
             (target / BEFORE).write_text(json.dumps(run.written(), ensure_ascii=False))
