@@ -30,6 +30,9 @@ from headrace.spark.task.output.staging_end import read_staged
 from headrace.spec.reading.read import pipeline_from_dict
 from headrace.worker.slot.slice import Slice
 from headrace.worker.task.subtask import Subtask
+from headrace_connectors.memory import open_collected
+from support.flows.cuts import Cut, ends_of, stopping
+from support.flows.engines import Stretch, live, replayed
 from support.processes.running import wait_until
 from support.spark.local_exchange import LocalExchange
 from support.two_inputs import register
@@ -86,7 +89,7 @@ def test_each_row_comes_with_the_number_of_its_input(sides: list[str]) -> None:
     assert sorted(rows.select("side", "key", "n").rows()) == expected(frames, sides)
 
 
-def replayed(folder: Path, sides: list[str]) -> list[tuple[int, int, int]]:
+def staged(folder: Path, sides: list[str]) -> list[tuple[int, int, int]]:
     """The rows of a replay on levels of tasks."""
     wish = ReplayWish(job="two-inputs", storage=str(folder), parallelism=2, publish=False)
     outcome = Replay(JobPlans(document(sides)), wish, LocalExchange(7), SystemClock()).run()
@@ -99,10 +102,30 @@ def replayed(folder: Path, sides: list[str]) -> list[tuple[int, int, int]]:
 def test_spark_reads_the_inputs_apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sides: list[str]) -> None:
     monkeypatch.setattr(outlets, "BLOB_ROWS", 40)
     monkeypatch.setattr(level_run, "MERGE_BYTES", 320)
-    found = replayed(tmp_path, sides)
+    found = staged(tmp_path, sides)
     # each source makes the same rows, so both sides have all of them
     assert sorted(n for side, _, n in found if side == 0) == sorted(n for side, _, n in found if side == 1)
     assert len(found) == 2 * ROWS
+
+
+@pytest.mark.parametrize("sides", [["s", "s"], ["t", "s"]])
+def test_both_inputs_go_on_at_another_parallelism_and_on_spark(tmp_path: Path, sides: list[str]) -> None:
+    """Where there are two sources, the first one is quiet up to the first cut: time stands, and all rows are state."""
+    flow = document(sides) | {"sinks": {"out": {"from": "both", "memory": {"name": "both"}}}}
+    ends = ends_of(flow)
+    early: Cut = {source: dict.fromkeys(rows, 0 if source == "t" else 80) for source, rows in ends.items()}
+    middle: Cut = {source: dict.fromkeys(rows, 120) for source, rows in ends.items()}
+    with open_collected("both") as collected:
+        live(Stretch(stopping(flow, None, ends), 1, closes=True), tmp_path)
+        straight = sorted((row["side"], row["key"], row["n"]) for row in collected.rows())
+    assert len(straight) == 2 * ROWS
+    with open_collected("both") as collected:
+        begin = live(Stretch(stopping(flow, early, ends), 2), tmp_path)
+        assert (len(collected.rows()) == 0) == ("t" in sides)
+        begin = replayed(Stretch(stopping(flow, middle, ends), 3, begin, groups=7), LocalExchange(7), tmp_path)
+        last = Stretch(stopping(flow, None, ends), 3, begin, closes=True, groups=128, backend="disk")
+        live(last, tmp_path)
+        assert sorted((row["side"], row["key"], row["n"]) for row in collected.rows()) == straight
 
 
 # ---- what time waits for ---------------------------------------------------------------------------------------------

@@ -1,13 +1,12 @@
-"""Whole pipelines over slots, cut at an epoch and restored with another parallelism: the same rows as a straight run.
+"""Whole pipelines over slots, cut at an epoch and restored with another parallelism, another place of their state, and
+another `max_parallelism`: the same rows as a straight run.
 
 Sinks are at-least-once: results are compared after de-duplication, updating ones by the last row of each key.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from pathlib import Path
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import polars as pl
@@ -15,20 +14,13 @@ import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
-from headrace.local.engine import job
 from headrace.local.engine.rows_run import resized
-from headrace.operators.window import state as window_state
 from headrace.spec.pipeline import Pipeline
 from headrace.spec.reading.read import pipeline_from_dict
-from headrace.state import restoring, runs, table
-from headrace.state.place import Budget, StatePlace, StateTerms
 from headrace.testing import run_pipeline
-from headrace.worker.slot import runtime
-from headrace.worker.state import restore
-from headrace.worker.state.local_files import LocalFiles
-from headrace.worker.state.opened_place import BackgroundMerges
 from headrace_connectors.memory import Feed, open_collected, open_feed
 from support.control.slots import Attempt, Snapshot, deployed
+from support.flows.backends import BACKENDS, Backend, kept_in
 from support.flows.rows import Log, logs
 from support.oracles.aggregates import AGGREGATES, bits
 from support.suite.properties import weighted
@@ -43,6 +35,12 @@ TUMBLING = {"from": "rows", "key_by": ["key"], "window": {"tumbling": "20ms"}, "
 FLOWS: dict[str, tuple[dict[str, Any], str, Sequence[str] | None]] = {
     "windows": ({"windows": TUMBLING}, "windows", None),
     "sliding": ({"windows": TUMBLING | {"window": {"sliding": "30ms", "every": "10ms"}}}, "windows", None),
+    "cumulating": ({"windows": TUMBLING | {"window": {"cumulate": "40ms", "every": "10ms"}}}, "windows", None),
+    "without a key": (
+        {"windows": {name: value for name, value in TUMBLING.items() if name != "key_by"}},
+        "windows",
+        None,
+    ),
     "late rows": ({"windows": TUMBLING}, "windows.late", None),
     "allowed lateness": (
         {"windows": TUMBLING | {"allowed_lateness": "40ms"}},
@@ -130,36 +128,28 @@ def compared(frame: pl.DataFrame, key: Sequence[str] | None) -> set[tuple[object
     return {tuple(map(bits, row)) for row in frame.with_columns(times).rows()}
 
 
-@contextmanager
-def kept_in(backend: str, folder: Path) -> Iterator[None]:
-    """State lies in memory; or nearly all of it in local files, in parts of a few rows."""
-
-    def all_in_files(terms: StateTerms, max_parallelism: int) -> StatePlace:
-        return StatePlace(max_parallelism, Budget(0), BackgroundMerges(), LocalFiles(folder))
-
-    with pytest.MonkeyPatch.context() as patched:
-        if backend == "disk":
-            for module in (job, runtime):
-                patched.setattr(module, "opened_place", all_in_files)
-            patched.setattr(runs, "MOVED_BYTES_MIN", 0)
-            patched.setattr(table, "ROWS_RECENT_MAX", 5)
-            patched.setattr(restoring, "GATHERED_ROWS_MAX", 3)
-            patched.setattr(runs, "_SAMPLED_ROWS", 1)
-            for module in (runs, window_state, restore):
-                patched.setattr(module, "PART_ROWS_MAX", 3)
-        yield
-
-
-backends = st.lists(st.sampled_from(["memory", "disk"]), min_size=3, max_size=3)
+backends = st.lists(st.sampled_from(BACKENDS), min_size=3, max_size=3)
+key_groups = st.lists(st.sampled_from([128, 3, 7, 32_768]), min_size=3, max_size=3)
+"""`max_parallelism` of the attempts that go on from a savepoint."""
 
 
 @pytest.mark.parametrize("name", FLOWS)
 @few
 @given(
-    log=logs(), saved=st.booleans(), mode=st.sampled_from(["epoch in the middle", "epochs on end"]), backends=backends
+    log=logs(),
+    saved=st.booleans(),
+    mode=st.sampled_from(["epoch in the middle", "epochs on end"]),
+    backends=backends,
+    groups=key_groups,
 )
 def test_cut_and_rescaled_runs_give_the_same_rows(
-    name: str, tmp_path_factory: pytest.TempPathFactory, log: Log, saved: bool, mode: str, backends: list[str]
+    name: str,
+    tmp_path_factory: pytest.TempPathFactory,
+    log: Log,
+    saved: bool,
+    mode: str,
+    backends: list[Backend],
+    groups: list[int],
 ) -> None:
     steps, reference, key = FLOWS[name]
     flow = pipeline(steps, reference, log)
@@ -170,6 +160,8 @@ def test_cut_and_rescaled_runs_give_the_same_rows(
     with open_feed("rows", len(log.partitions)) as feed, open_collected("out") as collected:
         for number, parallelism in enumerate(parallelisms):
             sized = resized(flow, parallelism=parallelism)
+            if saved:
+                sized = sized.model_copy(update={"max_parallelism": groups[number]})
             attempt = Attempt(sized, folder, number=number + 1, restored=restored, from_savepoint=saved)
             with kept_in(backends[number], folder / "local"), deployed(attempt):
                 feed_part(feed, log, 2 * number, 2 * len(parallelisms))
@@ -184,6 +176,5 @@ def test_cut_and_rescaled_runs_give_the_same_rows(
                     attempt.epoch()  # completed, and not the one that is restored: all of its rows come again
                     attempt.cancel()
         batches = [batch.select(golden.columns) for batch in collected.batches()]
-    assert not (folder / "local").exists() or not list((folder / "local").iterdir()), "files have no names"
     found = pl.concat(batches) if batches else golden.clear()
     assert compared(found, key) == compared(golden, key)

@@ -10,13 +10,19 @@ import json
 import random
 import shutil
 import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+import pytest
+
 from headrace_dev.broker import EmbeddedBroker
-from support.kafka.broker import consume_all, create_topic, produce, running_broker
+from support.flows.engines import Stretch, replayed
+from support.kafka.broker import consume_all, create_topic, produce, running_broker, unique_topic
 from support.processes.running import headrace
+from support.spark.local_exchange import LocalExchange
 
 SAVEPOINTS = Path(__file__).parent / "golden" / "savepoints"
 TOPIC = "saved-earlier"
@@ -50,24 +56,56 @@ STEPS: dict[str, dict[str, Any]] = {
         "aggregate": {"n": "sum(n)", "most": "max(most_x)"},
     },
 }
+Rows = dict[str, list[dict[str, Any]]]
+"""By step."""
 UPDATING = {"corrected": ("key", "window_start", "window_end"), "running": ("key",), "overall": ()}
 
 
-def test_a_job_continues_from_a_savepoint_of_an_earlier_version(tmp_path: Path) -> None:
-    """Versions lie in folders of their own; each continues at another parallelism than it was written with."""
-    versions = sorted(path for path in SAVEPOINTS.iterdir() if path.is_dir())
-    assert versions
-    with running_broker(tmp_path / "kafka") as broker:
+WAYS = ("rescaled", "as it was", "hashed anew", "on Spark")
+"""How a version's savepoint is continued from."""
+OPTIONS = {"rescaled": ("--parallelism", "3"), "as it was": (), "hashed anew": ("--max-parallelism", "7")}
+
+
+@dataclass(frozen=True)
+class Log:
+    """The log in a topic: rows of its first half, and of all of it, by step."""
+
+    broker: EmbeddedBroker
+    first: Rows
+    straight: Rows
+
+
+@pytest.fixture(scope="module")
+def log(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Log]:
+    folder = tmp_path_factory.mktemp("saved")
+    with running_broker(folder / "kafka") as broker:
         create_topic(broker, TOPIC, PARTITIONS)
         send(broker, range(ROWS // 2))
-        first = run(broker, tmp_path / "first", "--savepoint", "saved")
+        first = run(broker, folder / "first", "--savepoint", "saved")
         send(broker, range(ROWS // 2, ROWS))
-        straight = run(broker, tmp_path / "straight")
-        for version in versions:
-            rest = run(broker, tmp_path / version.name, "--from-savepoint", str(version), "--parallelism", "3")
-            for name in [*STEPS, "late"]:
-                both = [*first[name], *rest[name]]
-                assert settled(name, both) == settled(name, straight[name]), (version.name, name)
+        yield Log(broker, first, run(broker, folder / "straight"))
+
+
+def versions() -> list[Path]:
+    """Each lies in a folder of its own."""
+    return sorted(path for path in SAVEPOINTS.iterdir() if path.is_dir())
+
+
+@pytest.mark.parametrize("version", versions(), ids=lambda path: path.name)
+@pytest.mark.parametrize(
+    "way", [pytest.param(way, marks=() if way == "rescaled" else pytest.mark.full) for way in WAYS]
+)
+def test_a_job_continues_from_a_savepoint_of_an_earlier_version(
+    log: Log, tmp_path: Path, version: Path, way: str
+) -> None:
+    folder = tmp_path / unique_topic(version.name)
+    if way == "on Spark":
+        rest = replayed_in(log.broker, folder, version)
+    else:
+        rest = run(log.broker, folder, "--from-savepoint", str(version), *OPTIONS[way])
+    for name in [*STEPS, "late"]:
+        both = [*log.first[name], *rest[name]]
+        assert settled(name, both) == settled(name, log.straight[name]), name
 
 
 def send(broker: EmbeddedBroker, numbers: range) -> None:
@@ -115,14 +153,36 @@ def pipeline(bootstrap: str, stem: str) -> dict[str, Any]:
     }
 
 
-def run(broker: EmbeddedBroker, folder: Path, *options: str) -> dict[str, list[dict[str, Any]]]:
+def run(broker: EmbeddedBroker, folder: Path, *options: str) -> Rows:
     """Runs the pipeline over what the topic has now, in a folder of its own. Returns the rows by step."""
-    folder.mkdir()
-    (folder / "p.json").write_text(json.dumps(pipeline(broker.bootstrap, folder.name)))
-    for name in UPDATING:
-        create_topic(broker, f"{folder.name}-{name}")
+    made_ready(broker, folder)
     ended = headrace(["run", "p.json", *options], folder)
     assert ended.code == 0, ended.err
+    return written(broker, folder)
+
+
+def replayed_in(broker: EmbeddedBroker, folder: Path, begin: Path) -> Rows:
+    """The same by the Spark engine, from a savepoint on."""
+    document = made_ready(broker, folder)
+    replayed(Stretch(document, 2, str(begin), closes=True), LocalExchange(5), folder)
+    return written(broker, folder)
+
+
+def made_ready(broker: EmbeddedBroker, folder: Path) -> dict[str, Any]:
+    """Makes a folder with the pipeline, and the topics of its sinks."""
+    folder.mkdir()
+    document = pipeline(broker.bootstrap, folder.name)
+    for sink in document["sinks"].values():
+        if "files" in sink:
+            sink["files"]["path"] = str(folder / sink["files"]["path"])
+    (folder / "p.json").write_text(json.dumps(document))
+    for name in UPDATING:
+        create_topic(broker, f"{folder.name}-{name}")
+    return document
+
+
+def written(broker: EmbeddedBroker, folder: Path) -> Rows:
+    """The rows of a run by step."""
     rows = {
         name: [json.loads(each.value or b"") for each in consume_all(broker, f"{folder.name}-{name}")]
         for name in UPDATING

@@ -18,8 +18,9 @@ from pydantic import BeforeValidator
 
 from headrace.core.batch import TS, WM
 from headrace.core.signals import TIME_MIN
-from headrace.core.types import Field, Primitive, Schema
+from headrace.core.types import Field, Primitive, Schema, polars_type
 from headrace.operators.operator import Collector, InputNeeds, MultiInputOperator, OperatorConfig
+from headrace.operators.state_shape import StateShape
 from headrace.plan.nodes import LogicalNode
 from headrace.plan.partitioning import Hash
 from headrace.plan.stream import Stream
@@ -84,6 +85,14 @@ class SidesConfig(OperatorConfig):
     def windowed(self) -> bool:
         """Rows wait for event time."""
         return True
+
+    def states(self) -> tuple[StateShape, ...]:
+        """The rows of each side."""
+        key = str(polars_type(Primitive.INT64))
+        return tuple(
+            StateShape(name, StateKind.KEYED, ((column, key),), per=("row",), dropped="when time has passed them")
+            for name, column in zip(STATES, self.keys, strict=True)
+        )
 
     def open(self) -> MultiInputOperator:
         """The operator."""

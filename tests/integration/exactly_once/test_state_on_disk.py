@@ -101,3 +101,20 @@ def test_a_slot_is_frozen_past_its_lease(cluster: Cluster, points: StoppingPoint
     wait_gone(slot)
     require_exact(cluster, job, tmp_path)
     wait_until(lambda: len(cluster.slots()) == 2, "each worker has its slot")
+
+
+@pytest.mark.full
+def test_rows_go_on_while_an_upload_does_not(cluster: Cluster, points: StoppingPoints, tmp_path: Path) -> None:
+    """As with storage that is slow: the epoch waits, the task does not."""
+    job = submitted(cluster, tmp_path)
+    wait_until(lambda: cluster.client.status(job).checkpoint is not None, "a checkpoint is complete")
+
+    def rows() -> int:
+        return sum(node.rows_in for node in cluster.client.status(job).nodes if node.node == "by_key")
+
+    with points.held_at("before-upload"):
+        before, epoch = rows(), cluster.client.status(job).checkpoint
+        wait_until(lambda: rows() >= before + ROWS // 10, "rows go on")
+        assert cluster.client.status(job).checkpoint == epoch
+    require_exact(cluster, job, tmp_path)
+    assert cluster.client.status(job).attempt == 1

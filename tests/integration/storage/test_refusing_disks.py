@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from pathlib import Path
+
+import pytest
 
 from support.processes.running import WAIT_SECONDS
 
@@ -29,6 +32,13 @@ if case == "full":
     store.delete(["state/a"])
     tell(lambda: store.put_if_absent("state/c", bytes(100_000)))
     print(store.list(""), list(store.leftovers()))
+elif case == "state":
+    local = folder + "/local"
+    os.mkdir(local)
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=4m", "tmpfs", local], check=True)
+    ran = subprocess.run([sys.executable, "-m", "headrace", "run", folder + "/p.json"], capture_output=True, text=True)
+    print(ran.returncode, ran.stderr)
+    print(os.listdir(local))
 elif case == "read-only":
     subprocess.run(["mount", "-t", "tmpfs", "tmpfs", folder], check=True)
     store.put_if_absent("state/a", b"data")
@@ -66,3 +76,32 @@ def test_a_read_only_disk_is_named_and_works_again_later(tmp_path: Path) -> None
     assert delete.startswith("ExternalError True cannot delete")
     assert read == "b'data'"
     assert again == "True"
+
+
+@pytest.mark.full
+def test_a_full_folder_of_local_files_fails_the_job_with_its_remedy(tmp_path: Path) -> None:
+    columns = {"n": {"sequence": {}}, "at": {"time": {"step": "1ms"}}}
+    source = {
+        "generator": {"rows": 400_000, "columns": columns},
+        "schema": {"n": "int64 not null", "at": "timestamp not null"},
+        "time": {"column": "at"},
+    }
+    steps = {
+        "named": {"from": "numbers", "with_columns": {"k": f"'{'x' * 400}' || cast(n as string)"}},
+        "by_key": {"from": "named", "key_by": ["k"], "window": {"tumbling": "1d"}, "aggregate": {"rows": "count(*)"}},
+    }
+    document = {
+        "name": "too-much",
+        "state": {"backend": "disk", "memory": "32MiB", "dir": f"{tmp_path}/local"},
+        "restart": {"strategy": "none"},
+        "sources": {"numbers": source},
+        "steps": steps,
+        "sinks": {"out": {"from": "by_key", "print": {}, "format": "json"}},
+    }
+    (tmp_path / "p.json").write_text(json.dumps(document))
+    told = "\n".join(_run("state", tmp_path))
+    assert told.startswith("1 ")
+    assert f"bytes of state cannot be written to {tmp_path}/local (" in told
+    assert "bytes are free): the disk is full" in told
+    assert "free space there, set state.dir to a larger disk, raise state.memory, or use a higher parallelism" in told
+    assert told.endswith("[]"), "no file is left"

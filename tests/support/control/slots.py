@@ -17,6 +17,7 @@ from typing import Literal
 
 from headrace.checkpoint.manifest import SUBTASK_DOCUMENTS, SplitDocument, StateHandle, SubtaskDocument
 from headrace.checkpoint.paths import joined
+from headrace.checkpoint.savepoints.verdict import is_hashed
 from headrace.core.source_state import SourceState, SplitState, merged
 from headrace.exchange.network.incoming import Listener
 from headrace.exchange.network.link import LinkTimes
@@ -65,6 +66,7 @@ class Snapshot:
     savepoint: tuple[StateHandle, ...]
     sources: dict[str, SourceState]
     splits: dict[str, tuple[SplitDocument, ...]]
+    max_parallelism: int
 
 
 class SlotFailedError(AssertionError):
@@ -110,6 +112,8 @@ class Attempt:
             for index, each in enumerate(listeners)
         )
         handles = () if restored is None else restored.savepoint if from_savepoint else restored.states
+        if restored is not None and restored.max_parallelism != self.plan.max_parallelism:
+            handles = tuple(hashed_anew(each, self.plan.max_parallelism) for each in handles)
         self.slots: list[SlotRuntime] = []
         for index, listener in enumerate(listeners):
             deployment = Deployment(
@@ -235,6 +239,7 @@ class Attempt:
             tuple(based(handle, savepoint) for each in documents for handle in each.savepoint),
             merged_sources(documents),
             dict(self._splits),
+            self.plan.max_parallelism,
         )
 
     def epoch(self, *, savepoint: str = "", stop: bool = False, drain: bool = False) -> Snapshot:
@@ -327,6 +332,12 @@ def merged_sources(documents: list[SubtaskDocument]) -> dict[str, SourceState]:
     """Source -> what all of its subtasks know."""
     names = {name for each in documents for name in each.sources}
     return {name: merged([each.sources[name] for each in documents if name in each.sources]) for name in sorted(names)}
+
+
+def hashed_anew(handle: StateHandle, max_parallelism: int) -> StateHandle:
+    """The handle as a coordinator has it for another number of key groups."""
+    spans = {"first_group": 0, "last_group": max_parallelism - 1}
+    return handle.model_copy(update=spans) if is_hashed(handle) else handle
 
 
 def based(handle: StateHandle, folder: str) -> StateHandle:

@@ -27,6 +27,7 @@ from headrace.spark.driver.exchange import Exchange
 from headrace.spark.launch.replay import Prepared, ReplayOptions
 from headrace.spec.pipeline import Pipeline
 from support.control.slots import Attempt, Snapshot, deployed
+from support.flows.backends import Backend, kept_in
 from support.flows.site import Flow, flows
 
 NOT_REPLAYABLE = {
@@ -46,6 +47,8 @@ class Stretch:
 
     begin    savepoint to start from
     closes   the end of the input closes every window; else the range ends with a savepoint
+    backend  where slots keep their state
+    groups   `max_parallelism`; None: the document's own
     """
 
     document: Mapping[str, Any]
@@ -53,19 +56,26 @@ class Stretch:
     begin: str | None = None
     closes: bool = False
     floors: tuple[AppliedFloor, ...] = ()
+    backend: Backend = "memory"
+    groups: int | None = None
+
+    def plans(self) -> JobPlans:
+        """Of the pipeline."""
+        groups = {} if self.groups is None else {"max_parallelism": self.groups}
+        return JobPlans({**self.document, **groups})
 
 
 def replayed(stretch: Stretch, exchange: Exchange, folder: Path) -> str | None:
     """The stretch by the Spark engine; the savepoint at its end. The job is one of its own."""
     options = ReplayOptions(
         savepoint=None if stretch.closes else str(folder / "savepoints"),
-        origin=None if stretch.begin is None else OriginWish(stretch.begin),
+        origin=None if stretch.begin is None else OriginWish(stretch.begin, max_parallelism=stretch.groups),
         floors=stretch.floors,
         parallelism=stretch.parallelism,
         python_path=(str(folder),),
     )
     job = f"replay-{unique_part()}"
-    prepared = Prepared(JobPlans(stretch.document), options, str(folder / "storage"), job)
+    prepared = Prepared(stretch.plans(), options, str(folder / "storage"), job)
     return prepared.replay(exchange, _quiet).run().savepoint
 
 
@@ -75,7 +85,7 @@ def _quiet(_: str) -> None:
 
 def live(stretch: Stretch, folder: Path) -> str | None:
     """The stretch by the native runtime; the savepoint at its end."""
-    plans = JobPlans(stretch.document)
+    plans = stretch.plans()
     pipeline = plans.model(stretch.parallelism)
     before = None if stretch.begin is None else find(stretch.begin).manifest
     job = f"live-{unique_part()}"
@@ -88,8 +98,11 @@ def live(stretch: Stretch, folder: Path) -> str | None:
 
     splits = _resolved(plans, stretch.parallelism, job, before)
     mode = pipeline.checkpoint.mode
-    attempt = Attempt(pipeline, storage, restored=_snapshot(before, splits), mode=mode, change=changed)
-    with deployed(attempt):
+    restored = _snapshot(before, splits, pipeline.max_parallelism)
+    with (
+        kept_in(stretch.backend, folder / "local"),
+        deployed(Attempt(pipeline, storage, restored=restored, mode=mode, change=changed)) as attempt,
+    ):
         attempt.wait_input_ended()
         taken = attempt.epoch(savepoint="" if stretch.closes else target)
         attempt.finish()
@@ -117,7 +130,9 @@ def _resolved(
         connectors.close()
 
 
-def _snapshot(before: Manifest | None, splits: Mapping[str, tuple[SplitDocument, ...]]) -> Snapshot:
+def _snapshot(
+    before: Manifest | None, splits: Mapping[str, tuple[SplitDocument, ...]], max_parallelism: int
+) -> Snapshot:
     states = () if before is None else before.states
     sources = {} if before is None else before.sources
     return Snapshot(
@@ -126,6 +141,7 @@ def _snapshot(before: Manifest | None, splits: Mapping[str, tuple[SplitDocument,
         (),
         {source: _going_on(own, sources.get(source, SourceState())) for source, own in splits.items()},
         dict(splits),
+        max_parallelism if before is None else before.max_parallelism,
     )
 
 

@@ -38,19 +38,20 @@ Results = dict[str, list[Row]]
 
 @dataclass(frozen=True)
 class Flow:
-    """`tests/flows/<name>.yaml`."""
+    """`tests/flows/<name>.yaml`, or a file of another folder."""
 
     name: str
+    folder: Path = FLOWS
 
     @property
     def file(self) -> Path:
         """Its file."""
-        return FLOWS / f"{self.name}.yaml"
+        return self.folder / f"{self.name}.yaml"
 
     @property
     def golden(self) -> Path:
         """Its results: a line per row, `["sink", {row}]`, sorted."""
-        return FLOWS / "golden" / f"{self.name}.jsonl"
+        return self.folder / "golden" / f"{self.name}.jsonl"
 
     def load(self, variables: Mapping[str, str]) -> Pipeline:
         """With `${VARIABLES}` replaced."""

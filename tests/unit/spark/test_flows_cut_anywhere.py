@@ -1,4 +1,5 @@
-"""The pipelines of tests/flows, cut at random and gone on from there by either engine: always the rows of the golden.
+"""The pipelines of tests/flows, cut at random and gone on from there by either engine, with another `max_parallelism`,
+and in slots with state in memory or on disk: always the rows of the golden.
 
 Without Spark: levels run in this process, in any order, tasks twice, with little memory
 (`support.spark.local_exchange`). Every choice of a run follows from one seed. The commit tier runs one fixed seed a
@@ -19,6 +20,7 @@ from headrace.core.errors import UserError
 from headrace.local.engine.compile import compile_pipeline
 from headrace.spark.launch.replay import require_replayable
 from headrace.spec.reading.read import pipeline_from_dict
+from support.flows.backends import BACKENDS
 from support.flows.cuts import random_cut
 from support.flows.engines import NOT_REPLAYABLE, Stretch, live, replayed
 from support.flows.in_memory import InMemory, in_memory, write_inputs
@@ -34,6 +36,8 @@ drawn = settings(
 ENGINES = ("s", "ss", "sss", "sls", "lsl", "ssl")
 """Who runs the stretches one after the other: s the Spark engine, l slots."""
 BLOB_ROWS = (65_536, 500, 13)
+KEY_GROUPS = (128, 5, 7, 32_768)
+"""`max_parallelism` of a stretch."""
 FLOWS = flows()
 every_flow = pytest.mark.parametrize("flow", FLOWS, ids=lambda flow: flow.name)
 
@@ -78,7 +82,15 @@ def stretch_by_stretch(flow: Flow, inputs: Path, folder: Path, engines: str, dra
         for number, engine in enumerate(engines, start=1):
             last = number == len(engines)
             cut = None if last else random_cut(draw, cut, run.ends)
-            stretch = Stretch(run.until(cut), draw.randint(1, 5), begin, closes=last, floors=run.floors)
+            stretch = Stretch(
+                run.until(cut),
+                draw.randint(1, 5),
+                begin,
+                closes=last,
+                floors=run.floors,
+                backend=draw.choice(BACKENDS),
+                groups=draw.choice(KEY_GROUPS),
+            )
             if engine == "s":
                 begin = replayed(stretch, LocalExchange(draw.randrange(1 << 32)), folder)
             else:

@@ -20,6 +20,7 @@ from headrace.execution.planning import JobPlans
 from headrace.spark.driver.follow import Follow, FollowOutcome, FollowWish
 from headrace.spark.driver.follow_sources import Discovery, FollowSources, Splits
 from headrace.spark.launch.bounds import up_to_now
+from support.flows.backends import BACKENDS
 from support.flows.cuts import Cut, position, random_cut
 from support.flows.engines import NOT_REPLAYABLE, Stretch, live, replayed
 from support.flows.in_memory import InMemory, in_memory, write_inputs
@@ -117,7 +118,13 @@ def increment_by_increment(flow: Flow, inputs: Path, folder: Path, draw: random.
         parallelism = draw.randint(1, 3)
         begin = None
         if draw.random() < 0.5:
-            stretch = Stretch(run.until(cuts.pop(0)), parallelism, floors=run.floors)
+            stretch = Stretch(
+                run.until(cuts.pop(0)),
+                parallelism,
+                floors=run.floors,
+                backend=draw.choice(BACKENDS),
+                groups=draw.choice([None, 7]),
+            )
             exchange = LocalExchange(draw.randrange(1 << 32))
             begin = live(stretch, folder) if draw.random() < 0.5 else replayed(stretch, exchange, folder)
         finished = False
@@ -135,7 +142,8 @@ def follow(
     """One driver, for some increments. begin: savepoint of either engine that the job started from."""
     limits = run.until(None)
     plans = JobPlans(up_to_now(limits))
-    origin = None if begin is None else find_origin(OriginWish(begin), plans, parallelism, 0)
+    wished = None if begin is None else OriginWish(begin, max_parallelism=plans.plan(parallelism).max_parallelism)
+    origin = None if wished is None else find_origin(wished, plans, parallelism, 0)
     sources = GrowingSources(limits, plans.plan(parallelism))
     sources.cuts, sources.run = cuts, run
     wish = FollowWish(
