@@ -3,7 +3,8 @@
 
     <kind>.yaml, rows-<n>.jsonl         a pipeline, and what all of them read
     golden/<kind>.jsonl                 its rows over all input
-    saved/<version>/<kind>/             the savepoint in the midst of it; before.json: the rows up to there
+    saved/<version>/<kind>/             the savepoint in the midst of it, whose sources' files are in the folder {here};
+                                        before.json: the rows up to there
 
 What is there stays as it is. A version whose state differs gets savepoints of its own, a new kind of state a pipeline:
 `PYTHONPATH=tests python -m golden_savepoints.test_golden_savepoints VERSION` writes what is missing.
@@ -29,7 +30,8 @@ from support.spark.local_exchange import LocalExchange
 
 HERE = Path(__file__).parent
 SAVED = HERE / "saved"
-BEFORE = "before.json"
+BEFORE, MANIFEST = "before.json", "manifest.json"
+ANYWHERE = "{here}"
 
 
 @dataclass(frozen=True)
@@ -67,7 +69,7 @@ def cut(run: InMemory, quarters: int) -> Cut:
 @pytest.mark.turns(4)
 def test_it_goes_on(saved: Path, way: str, tmp_path: Path) -> None:
     flow = Flow(saved.name, HERE)
-    begin: str | None = str(saved)
+    begin: str | None = str(of_this_tree(saved, tmp_path / "saved"))
     with in_memory(flow, HERE) as run:
         for leg in WAYS[way]:
             last = leg is WAYS[way][-1]
@@ -81,6 +83,14 @@ def test_it_goes_on(saved: Path, way: str, tmp_path: Path) -> None:
     assert not {sink: found for sink, found in flow.repeated(rows).items() if found}
 
 
+def of_this_tree(saved: Path, copy: Path) -> Path:
+    """The savepoint as if it were written in this working tree."""
+    shutil.copytree(saved, copy)
+    manifest = copy / MANIFEST
+    manifest.write_text(manifest.read_text().replace(ANYWHERE, str(HERE)))
+    return copy
+
+
 def test_every_kind_has_a_savepoint() -> None:
     assert {path.name for path in SAVEPOINTS} == {kind.name for kind in KINDS}
 
@@ -92,6 +102,8 @@ def write(flow: Flow, target: Path) -> None:
             found = live(Stretch(run.until(cut(run, 2)), 2), Path(folder))
             assert found is not None
             shutil.copytree(found, target)
+            manifest = target / MANIFEST
+            manifest.write_text(manifest.read_text().replace(str(HERE), ANYWHERE))
             (target / BEFORE).write_text(json.dumps(run.written(), ensure_ascii=False))
         if not flow.golden.exists():
             with in_memory(flow, HERE) as run:

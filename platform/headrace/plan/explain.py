@@ -36,7 +36,7 @@ from headrace.plan.physical import (
 from headrace.plan.stream import Stream
 from headrace.spec.columns import schema_dict
 from headrace.spec.masking import masked_config
-from headrace.state.place import MEMORY, StateTerms
+from headrace.state.place import UNSAID, StateTerms
 from headrace.state.snapshot import StateKind
 
 # ---- canonical form --------------------------------------------------------------------------------------------------
@@ -81,7 +81,7 @@ def plan_dict(plan: PhysicalPlan) -> dict[str, Any]:
 
 def _state(terms: StateTerms) -> dict[str, Any]:
     """The place of the state; nothing where the pipeline says nothing, so that its hash stays the same."""
-    return {} if terms == MEMORY else {"state": _terms(terms)}
+    return {} if terms == UNSAID else {"state": _terms(terms)}
 
 
 def _terms(terms: StateTerms) -> dict[str, Any]:

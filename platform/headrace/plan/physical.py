@@ -15,7 +15,7 @@ from headrace.core.step_definition import StepDefinition
 from headrace.core.types import Schema
 from headrace.operators.operator import OnError, OperatorConfig
 from headrace.plan.partitioning import Hash, Partitioning
-from headrace.state.place import MEMORY, StateTerms
+from headrace.state.place import UNSAID, StateTerms
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,7 +172,7 @@ class PhysicalPlan:
     checkpoint: CheckpointTerms
     tasks: tuple[Task, ...]
     edges: tuple[TaskEdge, ...]
-    state: StateTerms = MEMORY
+    state: StateTerms = UNSAID
 
     def inputs(self, task: str) -> tuple[TaskEdge, ...]:
         """The edges into a task, by number of the input."""

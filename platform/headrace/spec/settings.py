@@ -80,20 +80,20 @@ def _memory(data: object) -> object:
 class State(FileModel):
     """Where operators keep what they remember.
 
-    backend      `memory`, or `disk`: rows beyond `memory` lie in local files
+    backend      `disk`: rows beyond `memory` lie in local files; or `memory`
     memory_bytes  bytes of a slot's state in memory. None: with `memory` no bound, with `disk` a quarter of the memory
                   of its container or host, divided by the worker's slots, and at least 256 MiB
     dir          folder of local files. None: `$HEADRACE_STATE_DIR`, or the worker's folder
     """
 
     backend: Annotated[Literal["memory", "disk"], BeforeValidator(_backend)] = Field(
-        default="memory", description="memory, or disk: more than fits into memory goes to local files"
+        default="disk", description="disk: more than `memory` goes to local files; or memory"
     )
     memory_bytes: Annotated[Size, BeforeValidator(_memory)] | None = Field(
         default=None,
         validation_alias="memory",
         serialization_alias="memory",
-        description="of one slot's state; with memory a cap, none unless said, with disk what stays in memory",
+        description="of one slot's state; with disk what stays in memory, with memory a cap, none unless said",
     )
     dir: str | None = Field(
         default=None, description="folder of local files; default: $HEADRACE_STATE_DIR, or the worker's"

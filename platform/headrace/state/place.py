@@ -194,12 +194,12 @@ class StateTerms:
     folder        of local files; None: what is usual
     """
 
-    backend: Literal["memory", "disk"] = "memory"
+    backend: Literal["memory", "disk"] = "disk"
     memory_bytes: int | None = None
     folder: str | None = None
 
 
-MEMORY = StateTerms()
+UNSAID = StateTerms()
 """A pipeline that says nothing."""
 
 

@@ -14,6 +14,7 @@ from headrace.checkpoint.manifest import FilePart
 from headrace.checkpoint.paths import state_file
 from headrace.spec.pipeline import Pipeline
 from headrace.spec.reading.read import pipeline_from_dict
+from headrace.state.restoring import ROWS_KEPT_MIN
 from headrace_connectors.memory import Collected, Feed, open_collected, open_feed
 from support.control.slots import Attempt, Snapshot, deployed
 from support.processes.running import WAIT_SECONDS
@@ -187,5 +188,6 @@ def test_aggregates_name_what_they_restored(tmp_path: Path, feed: Feed, collecte
         attempt.cancel()
     for state in states:
         assert sum(rows_of_attempts(first, state).values()) >= ROWS
-        assert rows_of_attempts(second, state)[1] >= ROWS * 0.9
-        assert rows_of_attempts(second, state)[2] <= ROWS * 0.1
+        # a small frame of each of the two subtasks may be written again
+        assert rows_of_attempts(second, state)[1] >= ROWS - 2 * ROWS_KEPT_MIN
+        assert rows_of_attempts(second, state)[2] <= 2 * ROWS_KEPT_MIN + 10

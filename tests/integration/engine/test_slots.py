@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -142,7 +143,7 @@ def test_a_stop_gives_a_savepoint_after_which_nothing_comes(tmp_path: Path, feed
         )
         for handle in snapshot.savepoint
     ]
-    restored = type(snapshot)(snapshot.epoch, (), tuple(found), snapshot.sources, snapshot.splits)
+    restored = replace(snapshot, states=(), savepoint=tuple(found))
     fresh = tmp_path / "job2"
     with deployed(Attempt(pipeline(TOTALS, "totals", 3), fresh, restored=restored, from_savepoint=True)) as attempt:
         feed.end()

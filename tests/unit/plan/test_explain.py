@@ -178,7 +178,9 @@ def shown_states(changes: dict[str, Any]) -> tuple[list[str], dict[str, Any]]:
 
 
 def test_a_windows_state_says_what_drops_it_and_what_waits_for_time() -> None:
-    lines, shown = shown_states(data())
+    changed = data()
+    changed["state"] = {"backend": "memory"}
+    lines, shown = shown_states(changed)
     assert "  state        memory, without a bound" in lines
     (windows,) = (line for line in lines if line.startswith("  state        windows"))
     assert windows.endswith(
@@ -221,7 +223,11 @@ def test_one_group_over_all_rows_does_not_grow() -> None:
     changed = change("steps/hourly", {"from": "shaped", "aggregate": {"n": "count(*)"}})
     changed["sinks"]["out"] = {"from": "hourly", "print": {}}
     lines, shown = shown_states(changed)
-    assert "  state        groups (memory): 1 row; dropped: never" in lines
+    assert (
+        lines[1]
+        == "  state        disk: a quarter of the memory, at least 256MiB a slot, in memory, more in local files"
+    )
+    assert "  state        groups (disk): 1 row; dropped: never" in lines
     hourly = next(node for node in shown["nodes"] if node["name"] == "hourly")
     assert [each["grows"] for each in hourly["state"]] == [False]
 

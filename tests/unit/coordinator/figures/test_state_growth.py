@@ -41,7 +41,8 @@ def grown(size: Callable[[int], float], until_ms: int, every_ms: int = 1_000) ->
 @given(rate=st.integers(1_000, 10**9), begin=st.integers(0, 10**10), minutes=st.integers(2, 150))
 def test_steady_growth_is_its_rate(rate: int, begin: int, minutes: int) -> None:
     growth = grown(lambda at_ms: begin + rate * at_ms / HOUR_MS, minutes * 60_000, 5_000)
-    assert growth.per_hour(OWNER) == pytest.approx(rate, rel=0.12, abs=100)
+    # sizes of both places are whole bytes: two of them in half a minute are 240 an hour
+    assert growth.per_hour(OWNER) == pytest.approx(rate, rel=0.12, abs=300)
     assert growth.lasts(OWNER) == (minutes * 60_000 - BEGIN_MS >= STEADY_MS)
 
 

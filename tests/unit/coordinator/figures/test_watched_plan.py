@@ -45,8 +45,8 @@ def test_states_that_nothing_drops() -> None:
     sinks = {**PIPELINE["sinks"], "all": {"from": "whole", "print": {}, "format": "json"}}
     found = watched_plan(plan_pipeline({**PIPELINE, "steps": steps, "sinks": sinks}))
     assert found.growing == (("hourly", "groups"),)
-    assert not found.on_disk
-    assert watched_plan(plan_pipeline({**PIPELINE, "state": {"backend": "disk"}})).on_disk
+    assert found.on_disk
+    assert not watched_plan(plan_pipeline({**PIPELINE, "state": {"backend": "memory"}})).on_disk
 
 
 def test_what_is_watched() -> None:
