@@ -67,7 +67,8 @@ class PoisonAuditor:
     def failed(self, coordinator: str, attempt: int, failure: Failure) -> None:
         """A coordinator has handled the failure of a slot."""
         crashes = self._crashes.setdefault(coordinator, [])
-        if failure.domain == "internal" and all(attempt != each.attempt for each in crashes):
+        # what nobody foresaw is a failure of another kind, which has a count of its own
+        if CRASH in failure.message and all(attempt != each.attempt for each in crashes):
             begun = self._begun.get(attempt, (None, {}))
             crashes.append(_Crash(attempt, *begun, self._world.now_ms))
 
