@@ -85,9 +85,8 @@ class OrderedBuffer:
         """
         self._name = name
         self._columns = {**columns, INPUT: pl.Int16()}
-        self._keys = tuple(keys)
         self._lateness_ms = lateness_ms
-        self._order = KeyOrder(self._keys, max_parallelism)
+        self._order = KeyOrder(tuple(keys), max_parallelism)
         self._watermark = TIME_MIN
         self._released = TIME_MIN
         self._rows = 0
@@ -307,7 +306,7 @@ class OrderedBuffer:
         if self._time is None or not self._time.frame.equals(frame):
             self._time = Chunk(0 if self._time is None else self._time.id + 1, frame)
         return [
-            StateSnapshot(self._name, StateKind.KEYED, self._keys, tuple(chunks)),
+            StateSnapshot(self._name, StateKind.KEYED, self._order.keys, tuple(chunks)),
             StateSnapshot(f"{self._name}_time", StateKind.UNION, (), (self._time,)),
         ]
 
