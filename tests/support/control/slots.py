@@ -52,7 +52,7 @@ from headrace.spec.pipeline import Pipeline
 from headrace.worker.slot.runtime import SlotRuntime
 from support.patience import WAIT_SECONDS
 
-FAILED_WAIT_S = 60.0
+FAILED_WAIT_S = 10.0
 PATIENT = LinkTimes(lost_ms=round(2_000 * WAIT_SECONDS))
 """Nobody is lost for being slow."""
 
