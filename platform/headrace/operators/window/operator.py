@@ -90,10 +90,10 @@ class WindowAggregate:
         """Fires windows that end by `watermark`; returns `watermark` less the allowed lateness."""
         self._take_earlier(watermark)
         self._watermark = max(self._watermark, watermark)
-        for windows in self._state.bounded(self._state.take_due(watermark)):
-            for merged in self._state.merged(windows):
-                self._emit(merged, out)
         held = self._held(watermark)
+        for windows in self._state.bounded(self._state.take_due(watermark)):
+            for merged in self._state.merged(windows, gone=held):
+                self._emit(merged, out)
         self._state.drop_before(held)
         return held
 

@@ -26,7 +26,7 @@ from functools import partial
 import polars as pl
 
 from headrace.core.batch import TS
-from headrace.core.signals import TIME_MAX
+from headrace.core.signals import TIME_MAX, TIME_MIN
 from headrace.kernels.group.group_by import PANES_MAX, GroupTable, add_placed
 from headrace.operators.aggregates.layout import Layout
 from headrace.operators.aggregation.snapshots import WINDOWS
@@ -235,24 +235,43 @@ class WindowState:
         inside = self._starts[bisect.bisect_left(self._starts, start) : bisect.bisect_left(self._starts, end)]
         return [(pane, since) for pane in inside for since in self._since[pane] if since <= end]
 
-    def merged(self, windows: Sequence[Span], only: pl.DataFrame | None = None) -> Iterator[pl.DataFrame]:
+    def merged(
+        self, windows: Sequence[Span], only: pl.DataFrame | None = None, *, gone: int = TIME_MIN
+    ) -> Iterator[pl.DataFrame]:
         """Aggregates per window and group: WINDOW_START, WINDOW_END, keys, state columns. The windows must have rows.
 
         Ordered by the windows' end and start, then by key; of a window with many groups, which comes alone, in pieces
-        by key hash, each ordered by key. only: a frame of keys, the groups to return; None: all.
+        by key hash, each ordered by key. only: a frame of keys, the groups to return; None: all. gone: panes that no
+        window after it needs may be emptied; `drop_before` with the same watermark follows.
         """
-        if len(windows) == 1 and self._mixed_panes.isdisjoint(self._panes_of(windows[0])):
-            return self._merged_one(windows[0], only)
-        return iter((self._merged_many(windows, only),))
+        if len(windows) > 1 or not self._mixed_panes.isdisjoint(self._panes_of(windows[0])):
+            return iter((self._merged_many(windows, only),))
+        return self._merged_one(windows[0], only, gone)
 
-    def _merged_one(self, window: Span, only: pl.DataFrame | None) -> Iterator[pl.DataFrame]:
+    def _merged_one(self, window: Span, only: pl.DataFrame | None, gone: int) -> Iterator[pl.DataFrame]:
         panes = self._panes_of(window)
-        tables = [[self._read(pane, index) for pane in panes] for index in range(len(self._layout.parts))]
         start, end = window
-        for merged in self._pieces(tables, only):
+        is_last = only is None and len(panes) == 1 and self._last_end[panes[0]] == end <= gone + 1
+        pieces = self._taken(panes[0]) if is_last else None
+        if pieces is None:
+            tables = [[self._read(pane, index) for pane in panes] for index in range(len(self._layout.parts))]
+            pieces = self._pieces(tables, only)
+        for merged in pieces:
             yield (merged.sort(self._keys) if self._keys else merged).with_columns(
                 pl.lit(start, dtype=pl.Int64).alias(WINDOW_START), pl.lit(end, dtype=pl.Int64).alias(WINDOW_END)
             )
+
+    def _taken(self, pane: PaneKey) -> Iterator[pl.DataFrame] | None:
+        """The groups of a pane that nobody needs later, out of the kernel's table, if all are there: they are merged,
+        and need not be sorted into runs first. None: its store has rows."""
+        if pane not in self._tables or len(self._layout.parts) > 1 or self._narrow[pane][0].rows:
+            return None
+        frames = self._tables[pane].take()
+        if len(frames) == 1:
+            return iter(frames)
+        for frame in frames:
+            self._narrow[pane][0].add(frame)
+        return None
 
     def _pieces(self, tables: Sequence[Sequence[Table]], only: pl.DataFrame | None) -> Iterator[pl.DataFrame]:
         """The merged rows of the tables of each part: all at once, or in pieces if there are many."""
