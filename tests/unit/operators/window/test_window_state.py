@@ -250,3 +250,20 @@ def test_state_of_elapsed_time_is_refused_where_clocks_change(window: Window) ->
     with pytest.raises(UserError, match="clocks change in its open windows") as refused:
         step(["n"], window).open().restore(as_restored(elapsed_time_state(window, autumn)))
     assert "closed" in (refused.value.remedy or "")
+
+
+@pytest.mark.parametrize(("window", "windows"), [(Tumbling(10), 1), (Sliding(10, 2), 5), (Cumulate(10, 5), 2)])
+def test_large_windows_that_share_a_pane_have_all_of_its_groups(window: Window, windows: int) -> None:
+    """Each large window is merged alone; the last one may take the groups out of the kernel's table."""
+    keys = [f"k{number}" for number in range(5_000)]
+    data = {"key": keys, "x": None, "i": 1, "s": None, TS: 0}
+    operator, out = (
+        AggregateConfig("step", ("key",), window, (("n", "count(*)"), ("i", "sum(i)")), INPUT).open(),
+        Collected(),
+    )
+    operator.on_batch(pl.DataFrame(data, schema={**INPUT.polars(), TS: pl.Int64()}), out)
+    operator.on_watermark(TIME_MAX, out)
+    found = out.frame.group_by("window_end").agg(pl.col("key").sort(), pl.col("n").sum(), pl.col("i").sum())
+    assert found.height == windows
+    assert found.select("n", "i").rows() == [(5_000, 5_000)] * windows
+    assert all(each == sorted(keys) for each in found.get_column("key").to_list())

@@ -96,17 +96,22 @@ def batches(seed: int, count: int) -> list[tuple[pl.DataFrame, int]]:
     keys=st.sampled_from([("k",), ("t",), ("k", "t"), ("d", "i"), ("x",), ()]),
     aggregates=st.lists(st.sampled_from(list(AGGREGATES)), min_size=0, max_size=5, unique=True),
     allowed=st.sampled_from([0, 0, 7]),
+    is_large=st.booleans(),
 )
 def test_results_and_state_are_the_same(
-    window: Window | None, seed: int, keys: tuple[str, ...], aggregates: list[str], allowed: int
+    window: Window | None, seed: int, keys: tuple[str, ...], aggregates: list[str], allowed: int, is_large: bool
 ) -> None:
     chosen = tuple((name, AGGREGATES[name]) for name in aggregates)
     config = AggregateConfig("step", keys, window, chosen, INPUT, allowed if window else 0)
     data = batches(seed, 12)
-    whole = played(config, [True], data)
-    assert whole == played(config, [False], data)
-    assert whole == played(config, [True, False, True], data)
-    assert whole == played(config, [False, True], data)
+    whole = played(config, [False], data)
+    with pytest.MonkeyPatch.context() as patched:
+        if is_large:
+            # each window is merged alone
+            patched.setattr(state, "_WINDOW_ROWS_LARGE", 0)
+        assert whole == played(config, [True], data)
+        assert whole == played(config, [True, False, True], data)
+        assert whole == played(config, [False, True], data)
 
 
 def played(config: AggregateConfig, turns: list[bool], data: list[tuple[pl.DataFrame, int]]) -> list[str]:
