@@ -37,7 +37,7 @@ from headrace.worker.slot.attempt.events import Event as SlotEvent
 from headrace.worker.slot.attempt.machine import AttemptMachine
 from headrace_connectors.kafka.clients.transaction_names import TransactionName, names_of
 from headrace_connectors.kafka.sink.transactional_writer import TransactionLanes
-from headrace_connectors.kafka.transactions import committer, rules
+from headrace_connectors.kafka.transactions import rules
 from headrace_connectors.kafka.transactions.rules import Fate
 from sim.finds import Breaks, each_of, require_found
 from sim.run import play
@@ -60,10 +60,6 @@ def _nobody_looks_above_what_was_put(patch: pytest.MonkeyPatch) -> None:
 
 def _an_effect_that_raises_is_forgotten(patch: pytest.MonkeyPatch) -> None:
     patch.setattr("sim.processes.coordinator.failure_event", lambda effect, failure: None)
-
-
-def _positions_may_vanish(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(live_epochs, "vanished_splits", lambda job, manifest: [])
 
 
 def _what_was_decided_is_not_committed_first(patch: pytest.MonkeyPatch) -> None:
@@ -233,7 +229,7 @@ def _all_attempts_have_the_same_names(patch: pytest.MonkeyPatch) -> None:
 
 
 def _a_sweep_ends_everything(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(committer, "swept", lambda found, job, sink, attempt: sorted(found))
+    patch.setattr(rules, "swept", lambda found, job, sink, attempt: sorted(found))
 
 
 def _what_expired_counts_as_committed(patch: pytest.MonkeyPatch) -> None:
@@ -399,7 +395,6 @@ BREAKS: list[tuple[Breaks, int]] = [
     (_names_are_never_free_again, 450),
     (_an_epoch_is_acknowledged_without_a_snapshot, 0),
     (_an_effect_that_raises_is_forgotten, 0),
-    (_positions_may_vanish, 11_315),
 ]
 """What is broken, and from which seed on it is looked for: some take many seeds to show."""
 
