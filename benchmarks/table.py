@@ -43,10 +43,9 @@ from headrace.state.place import Budget, Made, StatePlace
 from headrace.state.redistribute import share
 from headrace.state.restoring import restore
 from headrace.state.row_groups import KeyOrder
-from headrace.state.runs import PART_ROWS_MAX
+from headrace.state.runs import PART_ROWS_MAX, RUNS_MAX
 from headrace.state.snapshot import Chunk, RestoredFrame, StateKind
 from headrace.state.table import Table
-from headrace.state.tiers import RUNS_MAX
 from headrace.worker.state.local_files import LocalFiles
 from headrace.worker.state.opened_place import BackgroundMerges
 from headrace.worker.state.restore import restored_states

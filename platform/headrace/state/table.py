@@ -7,7 +7,7 @@
     expire(time)                runs all of whose rows have expired go without being read
     chunks()                    everything, as immutable frames with numbers, for a snapshot
 
-Runs of a bucket are merged by tiers (`state.tiers`), neighbours in time only: what was written later lies in a later
+Runs of a bucket are merged by tiers (`runs.due`), neighbours in time only: what was written later lies in a later
 run. A number means the same rows for the life of the table, so that a checkpoint writes only what is new.
 
 No row outlives its last write by more than twice the ttl. A merge drops the rows that have expired. So those that it
@@ -28,10 +28,21 @@ from headrace.state.combine import ASKED, KIND, Append, Kind, Last, Merge, Merge
 from headrace.state.merging import Reduce, merged_rows, sorted_rows
 from headrace.state.place import MOVED_BYTES_MIN, Account, Merging, StatePlace
 from headrace.state.row_groups import KeyOrder, SortedRows
-from headrace.state.runs import VERSION, Bucket, MergingRuns, Part, Run, merged, move_largest, part_of, unexpired
+from headrace.state.runs import (
+    RUNS_MAX,
+    VERSION,
+    Bucket,
+    MergingRuns,
+    Part,
+    Run,
+    due,
+    merged,
+    move_largest,
+    part_of,
+    unexpired,
+)
 from headrace.state.search import AGE, Near, newest_rows, numbered_rows, rows_of
 from headrace.state.snapshot import Chunk, RestoredFrame
-from headrace.state.tiers import RUNS_MAX, due
 
 ROWS_RECENT_MAX = 65_536
 """Recent rows that are sealed."""

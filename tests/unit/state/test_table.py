@@ -22,7 +22,7 @@ from polars.testing import assert_frame_equal
 from headrace.core.errors import UserError
 from headrace.kernels.group.key_hash import key_hash
 from headrace.kernels.state import runs as kernel
-from headrace.state import row_groups, runs, table, tiers
+from headrace.state import row_groups, runs, table
 from headrace.state.place import Budget, RowFile, StatePlace
 from headrace.state.restoring import ROWS_KEPT_MIN, restore
 from headrace.state.row_groups import KeyOrder, SortedRows
@@ -159,7 +159,7 @@ def test_restored_rows_are_bounded_in_runs() -> None:
     kept = Table.merging(["k"], lambda frames: pl.concat(frames).group_by("k").sum())
     for number in range(100):
         restore(kept, [RestoredFrame(pl.DataFrame({"k": [number], "n": [1]}))])
-        assert kept.runs <= tiers.RUNS_MAX
+        assert kept.runs <= runs.RUNS_MAX
     assert kept.compact().height == 100
 
 
@@ -313,7 +313,7 @@ def test_a_merge_that_fails_fails_the_table() -> None:
 
     kept = Table.merging(["k"], broken, StatePlace(merges=BackgroundMerges()))
     with pytest.raises(ZeroDivisionError, match="of this merge"):
-        for number in range(tiers.RUNS_MAX + 2):
+        for number in range(runs.RUNS_MAX + 2):
             kept.add(pl.DataFrame({"k": [number % 2]}), frames_max=1)
 
 

@@ -20,7 +20,7 @@ from headrace.core.keygroups import key_hash
 from headrace.kernels.group import key_hash as hashing
 from headrace.kernels.state import key_index
 from headrace.kernels.state import runs as kernel
-from headrace.state import merging, row_groups, runs, table, tiers
+from headrace.state import merging, row_groups, runs, table
 from headrace.state.combine import ASKED, Append, Combine, Last, Merged, TableConfig
 from headrace.state.combine import normal as normal_keys
 from headrace.state.parquet import read_row_groups, write_chunks
@@ -103,7 +103,7 @@ def computed_by(way: str, bits: int) -> Iterator[None]:
     """Small bounds, with kernels or without; hashes of a few bits."""
     small = [(table, {"ROWS_RECENT_MAX": 12, "FRAMES_SORTED_MAX": 3, "FRAMES_RECENT_MAX": 3, "MOVED_BYTES_MIN": 0})]
     small += [(runs, {"PART_ROWS_MAX": 6, "_SAMPLED_ROWS": 1, "MOVED_BYTES_MIN": 0})]
-    small += [(tiers, {"_ROWS_LEAST": 4, "RUNS_A_TIER": 3, "RUNS_MAX": 6})]
+    small += [(runs, {"_ROWS_LEAST": 4, "RUNS_A_TIER": 3, "RUNS_MAX": 6})]
     with pytest.MonkeyPatch.context() as patched:
         for module, bounds in small:
             for name, bound in bounds.items():

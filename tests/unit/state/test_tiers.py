@@ -3,7 +3,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.state.tiers import RUNS_A_TIER, RUNS_MAX, due
+from headrace.state.runs import RUNS_A_TIER, RUNS_MAX, due
 
 
 def merged(runs: list[int]) -> tuple[list[int], int]:
