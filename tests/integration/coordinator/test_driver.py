@@ -113,9 +113,9 @@ def test_a_checkpoint_that_is_altered_is_found_once_a_slot_could_not_restore_it(
     journal = JournalStore(store, "", "earlier")
     journal.append(attempt(1))
     for epoch, data in ((1, b"data"), (2, b"dat!")):
-        path = f"state/1-{epoch}-hourly-0-{epoch:016x}.parquet"
+        path = f"state/1-{epoch}-numbers-0-{epoch:016x}.parquet"
         store.write(path, data)
-        journal.append(checkpoint(epoch, files=[path]))
+        journal.append(checkpoint(epoch, files=[path], node="numbers"))
         journal.append(committed(epoch))
 
     def restored_from(deployment: Deployment) -> set[str]:

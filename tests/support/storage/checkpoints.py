@@ -41,7 +41,13 @@ def handle(*files: FilePart, node: str = "hourly", state: str = "panes") -> Stat
 
 
 def manifest(
-    epoch: int, attempt: int = 1, *, files: Sequence[str] = (), sinks: Sequence[str] = (), job: str = "job"
+    epoch: int,
+    attempt: int = 1,
+    *,
+    files: Sequence[str] = (),
+    sinks: Sequence[str] = (),
+    job: str = "job",
+    node: str = "hourly",
 ) -> Manifest:
     return Manifest(
         kind="checkpoint",
@@ -53,9 +59,9 @@ def manifest(
         version="1.0",
         plan_hash="plan",
         max_parallelism=128,
-        parallelism={"hourly": 1},
-        nodes={"flights": "source", "hourly": "aggregate", "delays": "sink"},
-        states=(handle(*(part(path) for path in files)),),
+        parallelism={node: 1},
+        nodes={"flights": "source", node: "aggregate", "delays": "sink"},
+        states=(handle(*(part(path) for path in files), node=node),),
         sources={},
         splits={},
         committables=tuple(CommittableDocument(sink=sink, subtask=0, epoch=epoch, payload={}) for sink in sinks),
