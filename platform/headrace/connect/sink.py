@@ -325,6 +325,11 @@ class SinkConfig(Config):
         return "never"
 
     @property
+    def only_topic(self) -> str | None:
+        """The topic that the sink writes; None: several, or none."""
+        return None
+
+    @property
     def accepts_updates(self) -> bool:
         """Whether the sink accepts updating rows: upsert by key, or plain rows by the user's choice."""
         return False

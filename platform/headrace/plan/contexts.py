@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from headrace.connect.format import FormatContext
 from headrace.connect.sink import CheckpointTerms, SinkContext
 from headrace.connect.source import SourceContext
 from headrace.operators.operator import OnError
@@ -20,7 +21,7 @@ def source_context(spec: SourceSpec, pipeline: str, poll_rows_max: int) -> Sourc
         format_options={} if spec.format is None else spec.format.config.model_dump(),
         poll_rows_max=poll_rows_max,
         wants_keys="key" in wanted or diverted,
-        wants_headers="headers" in wanted or spec.keeps_headers,
+        wants_headers="headers" in wanted or spec.keeps_headers or _reads_headers(spec),
         wants_timestamps="timestamp" in wanted or diverted or isinstance(spec.time, RecordTime),
     )
 
@@ -47,3 +48,15 @@ def sink_context(
         attempt=attempt,
         checkpoint=terms,
     )
+
+
+def format_context(spec: SourceSpec | SinkSpec) -> FormatContext:
+    """The context of a node's format."""
+    return FormatContext(
+        node=spec.node, end="source" if isinstance(spec, SourceSpec) else "sink", topic=spec.config.only_topic
+    )
+
+
+def _reads_headers(spec: SourceSpec) -> bool:
+    """Whether a source's format needs the headers of records."""
+    return spec.format is not None and spec.format.config.reads_headers

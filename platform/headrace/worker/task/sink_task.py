@@ -24,6 +24,7 @@ from headrace.core.signals import Barrier, EndOfInput, Signal, Watermark
 from headrace.exchange.stopwatch import Stopwatch
 from headrace.exchange.traffic import NodeBytes, payload_bytes
 from headrace.operators.operator import OnError
+from headrace.plan.contexts import format_context
 from headrace.plan.physical import SinkSpec
 from headrace.worker.lease import Lease
 from headrace.worker.state.snapshots import SubtaskSnapshots
@@ -58,7 +59,7 @@ class SinkTask:
         # a dead letter that cannot be written is written without its content
         self._empties = spec.implicit and spec.config.refuses == "in_write"
         self._leaves_out = self._empties or spec.on_error is not OnError.FAIL
-        self._check = _format_check(spec) if self._leaves_out else None
+        self._check = open_format_check(spec) if self._leaves_out else None
         self._left_out: list[tuple[pl.DataFrame, Refused]] = []
         self._uncounted = 0
         self.counters = counters
@@ -152,9 +153,9 @@ def open_encoder(spec: SinkSpec) -> Encoder | None:
     """Opens the encoder of a sink's messages; None if the sink takes rows."""
     if spec.config.takes != "messages" or spec.format is None:
         return None
-    return spec.format.config.open_encoder(spec.encoded)
+    return spec.format.config.open_encoder(spec.encoded, format_context(spec))
 
 
-def _format_check(spec: SinkSpec) -> RowCheck | None:
-    """Returns the check of the rows that the format cannot encode."""
-    return None if spec.format is None else spec.format.config.open_check(spec.encoded, spec.node)
+def open_format_check(spec: SinkSpec) -> RowCheck | None:
+    """Opens the check of the rows that the format cannot encode; None: it encodes all."""
+    return None if spec.format is None else spec.format.config.open_check(spec.encoded, format_context(spec))

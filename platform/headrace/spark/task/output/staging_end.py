@@ -33,7 +33,7 @@ from headrace.spark.task.order import StagedShare
 from headrace.state.parquet import checksum
 from headrace.state.place import StatePlace
 from headrace.worker.task.refused_rows import RefusedRows
-from headrace.worker.task.sink_task import open_encoder
+from headrace.worker.task.sink_task import open_encoder, open_format_check
 
 FILE_ROWS = 1_000_000
 FILE_BYTES = 64 * 1024 * 1024
@@ -162,9 +162,8 @@ class CheckedSink:
 
 def open_checks(spec: SinkSpec, context: SinkContext) -> tuple[RowCheck, ...]:
     """Returns the checks of a sink; none if it can write any row."""
-    form = None if spec.format is None else spec.format.config.open_check(spec.encoded, spec.node)
-    sink = spec.config.open_check(context, _encode(spec))
-    return tuple(check for check in (form, sink) if check is not None)
+    checks = (open_format_check(spec), spec.config.open_check(context, _encode(spec)))
+    return tuple(check for check in checks if check is not None)
 
 
 def _encode(spec: SinkSpec) -> Encode | None:
