@@ -17,8 +17,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
 
+from pydantic import BaseModel
+
 from headrace.connect.row_check import EncodeCheck, RowCheck
-from headrace.core.config import Config
+from headrace.core.config import Address, Config
 from headrace.core.errors import ExternalError
 from headrace.core.types import Schema
 
@@ -29,8 +31,11 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 
+Side = Literal["value", "key"]
 Prepared = Mapping[str, Any]
 """What a preparation learned, in the format's own form: plain JSON values only, without secrets."""
+PreparedFormats = Mapping[str, Mapping[Side, Prepared]]
+"""Node -> side -> what was learned."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +52,7 @@ class FormatContext:
 
     node: str = ""
     end: Literal["source", "sink"] = "source"
-    side: Literal["value", "key"] = "value"
+    side: Side = "value"
     topic: str | None = None
     prepared: Prepared | None = None
 
@@ -160,6 +165,11 @@ class FormatConfig(Config):
         """Whether its decoder needs the headers of records."""
         return False
 
+    def meaning(self) -> dict[str, Any]:
+        """What rows are a function of, besides messages and columns: the options in their file form, without addresses
+        and secrets. What was prepared for a meaning serves for every equal one."""
+        return _meaning(self, self.model_dump(mode="json", by_alias=True, exclude_defaults=True))
+
     @abstractmethod
     def check_source(self, schema: Schema) -> list[str]:
         """Problems of reading this schema in this format, as messages."""
@@ -169,7 +179,8 @@ class FormatConfig(Config):
         """Problems of writing this schema in this format, as messages."""
 
     def open_preparation(self, schema: Schema, context: FormatContext) -> Preparation | None:
-        """Returns the live half that asks the outside; None: the format needs nothing from there."""
+        """Returns the live half that asks the outside, which asks nothing yet; None: the format needs nothing from
+        there."""
         return None
 
     @abstractmethod
@@ -187,3 +198,17 @@ class FormatConfig(Config):
         it.
         """
         return EncodeCheck(self.open_encoder(schema, context).encode, schema.names)
+
+
+def _meaning(config: BaseModel, form: Mapping[str, Any]) -> dict[str, Any]:
+    """The file form without fields that are secret or an address, at any depth of models."""
+    kept: dict[str, Any] = {}
+    for name, info in type(config).model_fields.items():
+        key, value = info.serialization_alias or info.alias or name, getattr(config, name)
+        extra = info.json_schema_extra
+        outside = (isinstance(extra, dict) and extra.get("secret")) or any(
+            isinstance(m, Address) for m in info.metadata
+        )
+        if key in form and not outside:
+            kept[key] = _meaning(value, form[key]) if isinstance(value, BaseModel) else form[key]
+    return kept

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from headrace.connect.format import FormatContext
+from headrace.connect.format import FormatContext, Prepared, PreparedFormats, Side
 from headrace.connect.sink import CheckpointTerms, SinkContext
 from headrace.connect.source import SourceContext
 from headrace.operators.operator import OnError
@@ -34,6 +34,7 @@ def sink_context(
     parallelism: int,
     terms: CheckpointTerms,
     attempt: int = 0,
+    formats: PreparedFormats | None = None,
 ) -> SinkContext:
     """The context of a sink's writer and committer. `attempt`: 0 before the first attempt."""
     return SinkContext(
@@ -47,14 +48,23 @@ def sink_context(
         format_options={} if spec.format is None else spec.format.config.model_dump(),
         attempt=attempt,
         checkpoint=terms,
+        prepared=_prepared(spec, formats or {}, "value"),
     )
 
 
-def format_context(spec: SourceSpec | SinkSpec) -> FormatContext:
-    """The context of a node's format."""
+def format_context(spec: SourceSpec | SinkSpec, formats: PreparedFormats, side: Side = "value") -> FormatContext:
+    """The context of a node's format. formats: what formats have prepared."""
     return FormatContext(
-        node=spec.node, end="source" if isinstance(spec, SourceSpec) else "sink", topic=spec.config.only_topic
+        node=spec.node,
+        end="source" if isinstance(spec, SourceSpec) else "sink",
+        side=side,
+        topic=spec.config.only_topic,
+        prepared=_prepared(spec, formats, side),
     )
+
+
+def _prepared(spec: SourceSpec | SinkSpec, formats: PreparedFormats, side: Side) -> Prepared | None:
+    return formats.get(spec.node, {}).get(side)
 
 
 def _reads_headers(spec: SourceSpec) -> bool:

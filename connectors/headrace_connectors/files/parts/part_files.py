@@ -101,7 +101,7 @@ def encoder_of(context: SinkContext) -> Encoder | None:
     if context.format == PARQUET:
         return None
     options = format_named(context.format).config.model_validate(context.format_options)
-    return options.open_encoder(context.schema, FormatContext(context.node, "sink"))
+    return options.open_encoder(context.schema, FormatContext(context.node, "sink", prepared=context.prepared))
 
 
 class _NewFile:

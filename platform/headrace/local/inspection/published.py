@@ -51,7 +51,7 @@ def as_read_back(spec: SinkSpec, rows: pl.DataFrame) -> pl.DataFrame:
     (JSON: NaN and NULL) become equal. Raises UserError if the format cannot be read.
     """
     form = _format(spec)
-    encoder = form.config.open_encoder(spec.encoded, format_context(spec))
+    encoder = form.config.open_encoder(spec.encoded, format_context(spec, {}))
     messages = encoder.encode(rows.select(list(spec.encoded.names)))
     decoded = _decoded(_decoder(spec), Messages(messages.cast(pa.large_binary())), spec.node)
     if decoded.reasons:
@@ -203,7 +203,7 @@ def _format(spec: SinkSpec) -> FormatSpec:
 
 
 def _decoder(spec: SinkSpec) -> Decoder:
-    return _format(spec).config.open_decoder(_nullable(spec.encoded), format_context(spec))
+    return _format(spec).config.open_decoder(_nullable(spec.encoded), format_context(spec, {}))
 
 
 def _decoded(decoder: Decoder, messages: Messages, node: str) -> Decoded:

@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from headrace.connect.format import Decoder, Messages, UnknownIds
+from headrace.connect.format import Decoder, Messages, PreparedFormats, UnknownIds
 from headrace.connect.row_check import columns_holding
 from headrace.connect.source import MessageBatch, RowBatch, Run, SplitId
 from headrace.core.batch import TS, WM
@@ -256,11 +256,14 @@ def open_ingest(
     bad: Receiver,
     counters: Counter[str],
     traffic: NodeBytes | None = None,
+    formats: PreparedFormats | None = None,
 ) -> Ingest:
     """Opens the ingest of a source with the decoder of its format. A reader of whole files decodes them itself."""
     form = spec.format
     decoder = (
-        None if form is None or form.config.file_only else form.config.open_decoder(spec.schema, format_context(spec))
+        None
+        if form is None or form.config.file_only
+        else form.config.open_decoder(spec.schema, format_context(spec, formats or {}))
     )
     return Ingest(spec, decoder, time=time, rows=rows, bad=bad, counters=counters, traffic=traffic)
 

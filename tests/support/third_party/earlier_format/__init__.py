@@ -24,7 +24,7 @@ class MarkedFormat(FormatConfig):
         return self.check_source(schema)
 
     def open_decoder(self, schema: Schema) -> Decoder:  # type: ignore[override]
-        return MarkedDecoder(schema, self.mark)  # type: ignore[return-value]
+        return MarkedDecoder(schema, self.mark)
 
     def open_encoder(self, schema: Schema) -> Encoder:  # type: ignore[override]
         return MarkedEncoder(schema, self.mark)

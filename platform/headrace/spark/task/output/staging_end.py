@@ -22,6 +22,7 @@ from headrace.checkpoint.manifest import FilePart
 from headrace.checkpoint.paths import staged_path
 from headrace.checkpoint.stores.store import ObjectStore
 from headrace.checkpoint.unique_names import unique_part
+from headrace.connect.format import PreparedFormats
 from headrace.connect.row_check import Encode, Refused, RowCheck, first_of
 from headrace.connect.sink import SinkContext
 from headrace.core.batch import OP, TS, concat_batches
@@ -160,14 +161,14 @@ class CheckedSink:
         self._refused.on_signal(signal)
 
 
-def open_checks(spec: SinkSpec, context: SinkContext) -> tuple[RowCheck, ...]:
+def open_checks(spec: SinkSpec, context: SinkContext, formats: PreparedFormats) -> tuple[RowCheck, ...]:
     """Returns the checks of a sink; none if it can write any row."""
-    checks = (open_format_check(spec), spec.config.open_check(context, _encode(spec)))
+    checks = (open_format_check(spec, formats), spec.config.open_check(context, _encode(spec, formats)))
     return tuple(check for check in checks if check is not None)
 
 
-def _encode(spec: SinkSpec) -> Encode | None:
-    encoder = open_encoder(spec)
+def _encode(spec: SinkSpec, formats: PreparedFormats) -> Encode | None:
+    encoder = open_encoder(spec, formats)
     if encoder is None:
         return None
     names = list(spec.encoded.names)
