@@ -13,8 +13,8 @@ A format that was written before there was a context (`open_decoder(schema)`, `d
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
 
 from pydantic import BaseModel
@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 Side = Literal["value", "key"]
 Prepared = Mapping[str, Any]
 """What a preparation learned, in the format's own form: plain JSON values only, without secrets."""
+ReadFile = Callable[[str], bytes]
+"""Name of a file, as the pipeline has it -> its content. Raises UserError if there is no such file."""
 PreparedFormats = Mapping[str, Mapping[Side, Prepared]]
 """Node -> side -> what was learned."""
 
@@ -48,6 +50,7 @@ class FormatContext:
     topic      the node's only topic; None: it has several, or none
     prepared   what the format's preparation learned, at this attempt or an earlier one; None: nothing yet. A
                preparation that is opened again sees here what the one before it learned
+    files      contents of the files that the format names (`FormatConfig.named_files`)
     """
 
     node: str = ""
@@ -55,6 +58,7 @@ class FormatContext:
     side: Side = "value"
     topic: str | None = None
     prepared: Prepared | None = None
+    files: Mapping[str, bytes] = field(default_factory=dict, repr=False)
 
 
 NO_ENGINE = FormatContext()
@@ -164,6 +168,11 @@ class FormatConfig(Config):
     def reads_headers(self) -> bool:
         """Whether its decoder needs the headers of records."""
         return False
+
+    def named_files(self, read: ReadFile) -> Mapping[str, bytes]:
+        """Returns the files that the options name, and those that these name in turn: name -> content. They travel with
+        the pipeline. `read` opens files only where the submission is made; elsewhere it has what travelled."""
+        return {}
 
     def meaning(self) -> dict[str, Any]:
         """What rows are a function of, besides messages and columns: the options in their file form, without addresses
