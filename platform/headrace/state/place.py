@@ -53,7 +53,8 @@ class Living(Generic[Item]):
 
 
 class Account:
-    """Bytes that a step holds: in memory and in local files. state: the state that they are of, for figures only."""
+    """Bytes that a step holds: in memory and in local files. state: the state that they are of; empty: what the step
+    keeps beside its rows."""
 
     def __init__(self, budget: Budget, state: str = "") -> None:
         self._budget = budget
