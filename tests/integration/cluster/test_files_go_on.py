@@ -107,7 +107,9 @@ def require_claimed(cluster: Cluster, earlier: Kept, path: str, folder: Path) ->
     the savepoint was is gone."""
     saved = find(path).manifest
     named = {part.path: part.rows for handle in saved.states for part in handle.files}
-    job = cluster.headrace("submit", "flow.yaml", "--from-savepoint", path, "--claim").out.strip()
+    # as many subtasks as wrote it, so that no row group is cut
+    asked = ("--from-savepoint", path, "--claim", "--parallelism", "3")
+    job = cluster.headrace("submit", "flow.yaml", *asked).out.strip()
     kept = Kept(earlier.store.url.rpartition("/")[0] + f"/{job}")
     wait_until(lambda: kept.newest() is not None, "a checkpoint")
     attempt = cluster.wait_state(job, "RUNNING").attempt
