@@ -8,7 +8,7 @@ wherever they lie. The parts of a run may overlap: a key's rows may lie in sever
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -219,6 +219,19 @@ def part_of(
         return Part(number, frame, origin=origin, version=version)
     rows = order.sort(frame)
     return Part(number, rows.frame, rows, origin=origin, version=version)
+
+
+def retained(run: Run, kept: Callable[[pl.DataFrame], pl.Series], numbers: Iterator[int]) -> Run:
+    """The rows of a run for which `kept` is true, the mask of a frame."""
+    masks = [kept(part.frame) for part in run.parts]
+    return Run(
+        tuple(
+            # rows that are left need a new number, or the next checkpoint would refer to the old ones
+            part if mask.all() else part.filtered(next(numbers), mask)
+            for part, mask in zip(run.parts, masks, strict=True)
+            if mask.any()
+        )
+    )
 
 
 def unexpired(parts: Iterable[Part], config: TableConfig, now: int, numbers: Iterator[int]) -> list[Part]:

@@ -39,6 +39,7 @@ from headrace.state.runs import (
     merged,
     move_largest,
     part_of,
+    retained,
     unexpired,
 )
 from headrace.state.search import AGE, Near, newest_rows, numbered_rows, rows_of
@@ -185,19 +186,8 @@ class Table:
         self._finish_merge()
         self._seal()
         for runs in self._buckets.values():
-            runs[:] = [run for each in runs if (run := self._retained(each, kept)).parts]
+            runs[:] = [run for each in runs if (run := retained(each, kept, self._numbers)).parts]
         self.shrink()
-
-    def _retained(self, run: Run, kept: Callable[[pl.DataFrame], pl.Series]) -> Run:
-        masks = [kept(part.frame) for part in run.parts]
-        return Run(
-            tuple(
-                # rows that are left need a new number, or the next checkpoint would refer to the old ones
-                part if mask.all() else part.filtered(next(self._numbers), mask)
-                for part, mask in zip(run.parts, masks, strict=True)
-                if mask.any()
-            )
-        )
 
     def seal(self) -> None:
         """Makes runs of the recent rows, and merges runs that are due."""

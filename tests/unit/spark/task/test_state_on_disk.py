@@ -169,4 +169,4 @@ def test_remedies_are_settings_of_spark(tmp_path: Path, monkeypatch: pytest.Monk
     with pytest.raises(UserError, match="the disk is full") as raised:
         files.kept(pl.DataFrame({"n": [1]}))
     remedies = (unusable.value.remedy, raised.value.remedy)
-    assert all("spark.local.dir" in each and "set state" not in each for each in remedies)
+    assert all(each and "spark.local.dir" in each and "set state" not in each for each in remedies)
