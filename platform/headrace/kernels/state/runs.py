@@ -33,6 +33,7 @@ KEYS_MAX = 8
 MERGED_RUNS_MAX = 32
 _TEXT_BYTES_MAX = (1 << 31) - 1
 """Bytes of long texts in a column that the kernel gathers: views refer to them with 31 bits."""
+_HUGE_PAGE_BYTES = 2 << 20
 _MATCHES_EACH = 2
 """Matches of an asked row that `find_all` first has room for, on average."""
 _FIND_ARGUMENTS = (c_void_p, c_int64, c_void_p, c_void_p, c_void_p, c_void_p, c_int64)
@@ -179,7 +180,7 @@ class _Places:
         if column is None:
             return None
         count, nulls = len(self._run), c_int64()
-        values, valid = pa.allocate_buffer(count * column.width), pa.allocate_buffer((count + 7) // 8)
+        values, valid = _buffer(count * column.width), _buffer((count + 7) // 8)
         places = (c_int64 * len(self._runs))(*(run.places[name] for run in self._runs))
         outputs = column.width, int(column.is_text), values.address, valid.address, ctypes.addressof(nulls)
         text_bytes: int = self._gather(self._handles, len(self._runs), places, *self._addresses, *outputs)
@@ -188,11 +189,17 @@ class _Places:
             return None
         buffers = [valid if nulls.value else None, values]
         if text_bytes:
-            text = pa.allocate_buffer(text_bytes)
+            text = _buffer(text_bytes)
             copying = kernel("headrace_run_gather_texts", None, *_TEXTS_ARGUMENTS)
             copying(self._handles, places, self._addresses[0], count, values.address, text.address)
             buffers.append(text)
         return column, buffers
+
+
+def _buffer(size: int) -> pa.Buffer:
+    """Memory to write. Arrow's own allocator takes it by huge pages, of which the first touch of one costs milliseconds
+    on a virtual machine: fine for a merge beside the step, too long for a few rows that are sealed or looked up."""
+    return pa.allocate_buffer(size, memory_pool=pa.system_memory_pool() if size < _HUGE_PAGE_BYTES else None)
 
 
 def _gathered_by_polars(runs: Sequence[RunColumns], run: RunNumbers, row: Rows, columns: Sequence[str]) -> pl.DataFrame:
