@@ -121,7 +121,6 @@ def run(folder: Path, exchange: LocalExchange) -> ReplayOutcome:
 def _kept(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """The rows of each local file that is written. A few rows are sealed, and parts of any size go there."""
     monkeypatch.setattr("headrace.state.table.ROWS_RECENT_MAX", 16)
-    monkeypatch.setattr("headrace.state.table.MOVED_BYTES_MIN", 1)
     monkeypatch.setattr("headrace.state.runs.MOVED_BYTES_MIN", 1)
     rows: list[int] = []
     kept = LocalFiles.kept
