@@ -5,7 +5,7 @@
     frames           the schema ids of a batch of messages, and the payloads behind them (pure)
     message_indexes  Protobuf's part of a frame: which message of a schema (pure)
     frame_headers    ids and foreign framing in the headers of records (pure)
-    id_table         which ids are known, asked for, waited for, or absent (pure)
+    id_table         which ids are known, asked for, waited for, or absent: events in, effects out
     access           address, secrets and TLS files of one registry
     client           requests; the only module here that knows Confluent's client, which it imports when it is opened
 
