@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
+import numpy.typing as npt
 import polars as pl
 import pyarrow as pa
 
@@ -34,21 +35,31 @@ class HeaderFrames:
 def header_frames(headers: pl.Series, side: Side) -> HeaderFrames | None:
     """Reads the headers of a batch: list<struct{key: string, value: binary}>. None: none of them says anything.
 
-    Of several headers of one name the last one counts, as for Confluent's Java clients.
+    Of several headers of one name the last one counts, as for Confluent's Java clients. A header without a value frames
+    nothing.
     """
-    flat = headers.alias("header").to_frame().with_row_index("message").drop_nulls().explode("header").drop_nulls()
-    if not flat.height:
+    counts = headers.list.len().fill_null(0).to_numpy()
+    has_some = np.flatnonzero(counts)
+    if not len(has_some):
         return None
-    # a header without a value frames nothing
-    flat = flat.unnest("header").drop_nulls()
-    named = flat.filter(pl.col("key") == HEADERS[side]).unique("message", keep="last", maintain_order=True)
-    foreign = flat.filter(pl.col("key").is_in([f"apicurio.{side}.{each}" for each in _APICURIO_IDS]))
-    apicurio = foreign.join(named, on="message", how="anti")["message"].unique().sort()
-    if not named.height and not len(apicurio):
+    # exploded, an empty list would be a row
+    flat = (headers if len(has_some) == len(headers) else headers.gather(has_some)).explode()
+    keys, values = flat.struct.field("key"), flat.struct.field("value")
+    message = np.repeat(np.arange(len(counts)), counts)
+    has_value = ~_mask(values.is_null())
+    named = np.flatnonzero(_mask(keys == HEADERS[side]) & has_value)
+    is_foreign = _mask(keys.is_in([f"apicurio.{side}.{each}" for each in _APICURIO_IDS])) & has_value
+    if not len(named) and not is_foreign.any():
         return None
-    values = named["value"].to_arrow(compat_level=pl.CompatLevel.oldest())
-    return HeaderFrames(_positions(named["message"]), values, _positions(apicurio))
+    owners = message[named]
+    is_last = np.append(owners[1:] != owners[:-1], True)[: len(owners)]
+    framed = owners[is_last]
+    is_apicurio = np.zeros(len(counts), np.bool_)
+    is_apicurio[message[is_foreign]] = True
+    is_apicurio[framed] = False
+    chosen = values.gather(named[is_last]).to_arrow(compat_level=pl.CompatLevel.oldest())
+    return HeaderFrames(framed, chosen, np.flatnonzero(is_apicurio))
 
 
-def _positions(column: pl.Series) -> Positions:
-    return column.cast(pl.Int64).to_numpy().astype(np.int64, copy=False)
+def _mask(flags: pl.Series) -> npt.NDArray[np.bool_]:
+    return flags.fill_null(value=False).to_numpy()

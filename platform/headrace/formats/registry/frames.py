@@ -91,9 +91,7 @@ def read_frames(
     if named is None:
         reading.prefixes(heads, np.arange(len(live)))
     else:
-        reading.headers(named, HEADERS[side])
-        others = np.setdiff1d(batch, np.concatenate([named.framed, named.apicurio]))
-        rows = np.searchsorted(batch, others)
+        rows = reading.headers(named, HEADERS[side], len(values))
         reading.prefixes(heads.at(rows), rows)
     return reading.frames
 
@@ -117,16 +115,19 @@ class _Reading:
         if len(rows):
             self._read(spans, rows, "", in_message=True)
 
-    def headers(self, named: HeaderFrames, header: str) -> None:
-        """Reads frames in headers."""
-        # a tombstone may have a header, too
-        is_live = np.isin(named.framed, self._batch)
-        spans = ByteSpans.of(named.values).at(np.flatnonzero(is_live))
-        rows = np.searchsorted(self._batch, named.framed[is_live])
-        if len(rows):
-            self._read(spans, rows, f"header {header}: ", in_message=False)
-        foreign = named.apicurio[np.isin(named.apicurio, self._batch)]
+    def headers(self, named: HeaderFrames, header: str, total: int) -> Positions:
+        """Reads frames in headers of a batch of `total` messages; returns the live messages without."""
+        # -1: a tombstone, which may have a header, too
+        rows_of = np.full(total, -1)
+        rows_of[self._batch] = np.arange(len(self._batch))
+        rows = rows_of[named.framed]
+        live = np.flatnonzero(rows >= 0)
+        if len(live):
+            self._read(ByteSpans.of(named.values).at(live), rows[live], f"header {header}: ", in_message=False)
+        foreign = named.apicurio[rows_of[named.apicurio] >= 0]
         self.frames.bad.update(dict.fromkeys(foreign.tolist(), APICURIO_HEADERS))
+        rows_of[named.framed] = rows_of[named.apicurio] = -1
+        return rows_of[rows_of >= 0]
 
     def _read(self, spans: ByteSpans, rows: Positions, place: str, *, in_message: bool) -> None:
         lengths = spans.lengths
