@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import decimal
-import uuid
+import itertools
 from collections.abc import Callable
 
 import numpy as np
@@ -33,7 +33,7 @@ def leaf_converter(instruction: Instruction, dtype: DataType) -> Convert:
             assert isinstance(dtype, Decimal)
             return _decimal(instruction.first, instruction.second, dtype)
         case Op.UUID:
-            return lambda value: str(uuid.UUID(bytes=_bytes(value)))
+            return _uuid
         case Op.DURATION:
             return _duration
         case Op.TEXT:
@@ -83,6 +83,11 @@ def _string(value: object) -> object:
         return _bytes(value).decode()
     except UnicodeDecodeError as cause:
         raise BadValueError(f"not UTF-8: byte 0x{_bytes(value)[cause.start]:02x} at {cause.start}") from cause
+
+
+def _uuid(value: object) -> object:
+    digits = _bytes(value).hex()
+    return "-".join(digits[begin:end] for begin, end in itertools.pairwise((0, 8, 12, 16, 20, 32)))
 
 
 def _duration(value: object) -> object:

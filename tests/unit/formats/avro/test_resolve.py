@@ -13,11 +13,10 @@ import pyarrow as pa
 import pytest
 
 from headrace.core.errors import UserError
-from headrace.core.types import schema_of
+from headrace.core.types import Schema, schema_of
+from headrace.formats.avro.decode import avro_decoder
 from headrace.formats.avro.resolve import Program, resolve
-from headrace.formats.avro.rows import RowReader
 from headrace.formats.avro.schema import AvroType, parse_schema
-from headrace.formats.doubtful_rows import MessageDecoder
 from support.avro.binary import encoded
 
 D = decimal.Decimal
@@ -61,9 +60,14 @@ class Bad:
 def outcome(program: Program, columns: dict[str, str], message: bytes) -> Any:
     """The values of the one row, or `Bad`: the same by kernel and by the row reader alone."""
     expected = schema_of(columns)
-    decoder = MessageDecoder(expected, None, RowReader(program, expected))
-    decoded = decoder.decode(pa.array([message], pa.binary()))
-    assert dict(decoded.rows.schema) == expected.polars()
+    by_kernel, by_rows = (_outcome(program, expected, message, kernels=kernels) for kernels in (True, False))
+    assert by_kernel == by_rows
+    return by_rows
+
+
+def _outcome(program: Program, columns: Schema, message: bytes, *, kernels: bool) -> Any:
+    decoded = avro_decoder(columns, program, kernels=kernels).decode(pa.array([message], pa.binary()))
+    assert dict(decoded.rows.schema) == columns.polars()
     return Bad(decoded.reasons[0]) if decoded.reasons else list(decoded.rows.to_dicts()[0].values())
 
 
