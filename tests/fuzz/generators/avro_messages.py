@@ -48,7 +48,9 @@ def random_value(chance: Random, avro: AvroType, edge: float = 0.0) -> Any:
             return _plain(chance, avro, edge)
         case Fixed(_, size):
             if avro.logical is not None and avro.logical.name == "decimal":
-                return _decimal(chance, avro.logical.precision, size, edge).rjust(size, b"\0")[-size:]
+                digits = _decimal(chance, avro.logical.precision, size, edge)
+                sign = b"\xff" if digits[:1] >= b"\x80" else b"\0"
+                return digits.rjust(size, sign)[-size:]
             return chance.randbytes(size)
         case Enum(_, symbols):
             return chance.randrange(-1, len(symbols) + 1) if chance.random() < edge else chance.randrange(len(symbols))

@@ -213,6 +213,13 @@ def test_a_field_by_its_column(writer: object, column: str, value: Any, expected
         ("int", ["string", "double", "long"], "{double: float64, long: int64}", 5, {"double": 5.0, "long": None}),
         ("int", ["float", "long"], "{float: float32, long: int64}", 16_777_217, {"float": 16_777_216.0, "long": None}),
         ("float", ["double", "float"], "{double: float64, float: float32}", 0.5, {"double": None, "float": 0.5}),
+        (
+            ["string", "bytes"],
+            ["string", "bytes"],
+            "{string: string, bytes: binary}",
+            (1, b"x"),
+            {"string": None, "bytes": b"x"},
+        ),
         (["null", "int"], "long", "int64", (1, 5), 5),
         (["null", "int"], "long", "int64", (0, None), Bad('field "a" is not null but null')),
         (["null", "int"], ["string", "null", "long"], "int64", (0, None), None),
