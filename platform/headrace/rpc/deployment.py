@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Literal
+import operator
+from typing import Any, Literal
 
-from pydantic import TypeAdapter
+from pydantic import Field, TypeAdapter
 
 from headrace.checkpoint.manifest import Document, SplitDocument, StateHandle
+from headrace.connect.format import Side
 from headrace.core.config import FileForm
 from headrace.core.source_state import AppliedFloor, SplitState
 
@@ -35,6 +37,7 @@ class Deployment(Document):
     python_path  folders of this host that come after them (the pipeline file's folder)
     mode         exactly-once: gates align barriers
     hand_over    the end of the input closes no window: sources send no +inf
+    formats      node -> side -> what its format has prepared; left out if it is empty
     """
 
     pipeline: FileForm
@@ -51,6 +54,7 @@ class Deployment(Document):
     mode: Literal["exactly-once", "at-least-once"] = "exactly-once"
     watermark_interval_ms: int = 100
     hand_over: bool = False
+    formats: dict[str, dict[Side, dict[str, Any]]] = Field(default={}, exclude_if=operator.not_)
 
 
 class AssignedSplitDocument(Document):

@@ -18,7 +18,7 @@ from typing import assert_never
 
 from pydantic import ValidationError
 
-from headrace.checkpoint.manifest import SUBTASK_DOCUMENTS, StateHandle, located
+from headrace.checkpoint.manifest import SUBTASK_DOCUMENTS, StateHandle, learned_of, located
 from headrace.checkpoint.own_handles import own_handles
 from headrace.coordinator.driver.job_setup import JobSetup
 from headrace.coordinator.figures.checkpoint_log import CheckpointLog
@@ -104,6 +104,7 @@ class AttemptSlots:
             "python_path": setup.python_path,
             "mode": config.checkpoint.mode,
             "hand_over": config.keeps_time_open,
+            "formats": learned_of(wanted.formats),
         }
         self.deployed = True
         for index, slot in enumerate(self.slots):

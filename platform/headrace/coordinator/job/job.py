@@ -11,7 +11,7 @@ from collections.abc import Mapping, Set
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
-from headrace.checkpoint.manifest import Manifest, OutputTotal, SplitDocument
+from headrace.checkpoint.manifest import Formats, Manifest, OutputTotal, SplitDocument
 from headrace.coordinator.job.config import Beginning, JobConfig
 from headrace.coordinator.job.effects import Alarm, Answer, Effect, ReadJournal, RecordException, ReleaseSlots
 from headrace.coordinator.job.events import JournalRead, Splits, StopAsked
@@ -73,6 +73,7 @@ class Job:
     leaving: str = ""
     message: str = ""
     output: dict[str, OutputTotal] = field(default_factory=dict)
+    formats: Formats = field(default_factory=dict)
     names: dict[str, tuple[str, ...]] = field(default_factory=dict)
     open_names: dict[str, tuple[str, ...]] = field(default_factory=dict)
     hosted: bool = False
@@ -174,6 +175,7 @@ class Job:
             for sink, names in self.config.left_open.items():
                 self.open_names[sink] = (*names, *self.open_names.get(sink, ()))
         self.add_splits(read.splits)
+        self.formats = read.formats or ({} if self.config.origin is None else self.config.origin.formats)
         if read.parallelism is not None and self.rescale is None:
             self.parallelism = read.parallelism
         if read.stopping is not None and self.stop is None:

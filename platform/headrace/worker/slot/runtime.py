@@ -322,7 +322,7 @@ class SlotRuntime:
     def _open_subtasks(self) -> events.SubtasksOpened:
         assert self._deployment is not None and self._links is not None, "the slot is connected"
         deployment, running = self._deployment, self._running
-        running.open(lambda task: self._restored(deployment, task), self._links.outlet)
+        running.open(lambda task: self._restored(deployment, task), self._links.outlet, deployment.formats)
         self._report = StatusReport(running, self._clock.monotonic_ms())
         return events.SubtasksOpened()
 

@@ -150,4 +150,4 @@ class EndingEarly(Leaving):
 
     def _open_host(self, job: Job) -> None:
         self._opening = True
-        job.do(OpenHost(dict(job.splits)))
+        job.do(OpenHost(dict(job.splits), formats=job.formats))
