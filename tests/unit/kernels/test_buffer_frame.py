@@ -19,7 +19,7 @@ def gathered(frame: pl.DataFrame) -> pl.DataFrame:
 
 
 def allocated_bytes() -> int:
-    return pa.total_allocated_bytes() + pa.system_memory_pool().bytes_allocated()
+    return int(pa.total_allocated_bytes() + pa.system_memory_pool().bytes_allocated())
 
 
 def test_texts_that_are_still_referred_to_keep_no_other_columns() -> None:

@@ -25,7 +25,13 @@ from headrace.coordinator.job.effects import Commit, Fence, WriteCommitted, Writ
 from headrace.coordinator.job.job import Job
 from headrace.coordinator.job.job_state import JobState
 from headrace.coordinator.job.states.shared.any_event import on_any, refuse
-from headrace.coordinator.job.states.shared.lost_output import all_lost, mixed_loss, not_committed, output_lost, visibility_unknown
+from headrace.coordinator.job.states.shared.lost_output import (
+    all_lost,
+    mixed_loss,
+    not_committed,
+    output_lost,
+    visibility_unknown,
+)
 from headrace.coordinator.job.states.transitions import STAY, Next, ToCanceled, ToFailed, ToFinished
 from headrace.core.errors import Domain
 from headrace.rpc.messages import Failure
