@@ -14,7 +14,7 @@ def test_every_function_has_a_state_and_every_name_an_example() -> None:
 
 
 def test_every_function_has_an_oracle() -> None:
-    """Windows, restores and kernels are tested with these calls."""
+    """Windows and restores are tested with these calls."""
     calls = " ".join(call for call, _ in oracle.AGGREGATES.values())
     assert [name for name in STATES if f"{name}(" not in calls] == []
 
