@@ -20,6 +20,7 @@ from headrace.kernels.compiling import LIBRARY, SANITIZED, compile_library, comp
 FUZZERS = (
     "fuzz.json_decode",
     "fuzz.csv_decode",
+    "fuzz.avro_decode",
     "fuzz.group_by",
     "fuzz.json_encode",
     "fuzz.float_text",

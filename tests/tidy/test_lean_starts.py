@@ -130,6 +130,7 @@ def test_hosts_share_the_clients_that_connectors_name_and_these_start_no_thread(
 ROWS = """
 import polars as pl
 from headrace.connect import registry
+from headrace.connect.format import Messages
 from headrace.core.arrow_arrays import binary_array
 from headrace.core.types import schema_of
 from headrace.exchange.edge.rows import Rows
@@ -138,7 +139,7 @@ from headrace.exchange.network.wire import BatchEncoder
 for name, good in (("json", b'{"n": 1, "t": null}'), ("csv", b"1,x")):
     decoder = registry.format_named(name).config().open_decoder(schema_of({"n": "int64", "t": "string"}))
     for size in (1, 100):
-        decoded = decoder.decode(binary_array([good, None, b"broken"] * size))
+        decoded = decoder.decode(Messages(binary_array([good, None, b"broken"] * size)))
         assert (decoded.rows.height, len(decoded.bad)) == (size, size), decoded
 for rows in (decoded.rows, decoded.rows.clear()):
     BatchEncoder().encode(Rows.all_of(rows))

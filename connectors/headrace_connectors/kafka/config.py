@@ -209,6 +209,11 @@ class KafkaSourceSettings(Config):
         return (self.topic,) if self.topic is not None else self.topics
 
     @property
+    def only_topic(self) -> str | None:
+        """The topic, if it is the only one."""
+        return self.fixed_topics[0] if self.fixed_topics is not None and len(self.fixed_topics) == 1 else None
+
+    @property
     def bounded(self) -> bool:
         """Whether `stop` is set."""
         return self.stop is not None
@@ -307,6 +312,11 @@ class KafkaSinkSettings(Config):
         if message := refused(self.properties, OWNED_BY_SINK):
             raise ValueError(message)
         return self
+
+    @property
+    def only_topic(self) -> str | None:
+        """The topic."""
+        return self.topic
 
     @property
     def refuses(self) -> Literal["never", "in_write", "in_flush"]:

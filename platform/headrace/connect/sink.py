@@ -29,6 +29,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, runtime_checkable
 
 from headrace.connect.access import AccessCheck
+from headrace.connect.format import Prepared
 from headrace.connect.row_check import Refuse, Refused, raise_refused
 from headrace.connect.sink_batch import SinkBatch
 from headrace.core.config import Config
@@ -110,6 +111,7 @@ class SinkContext:
     attempt          number of the job's (re)start that this writer belongs to; 0: none yet
     checkpoint       checkpoint settings; None: the sink is opened without an engine
     refuse           receives the rows that a writer leaves out; None: the first one fails the job
+    prepared         what the format's preparation learned, for a writer that encodes rows itself
     """
 
     job: str
@@ -123,6 +125,7 @@ class SinkContext:
     attempt: int = 0
     checkpoint: CheckpointTerms | None = None
     refuse: Refuse | None = None
+    prepared: Prepared | None = None
 
     def refuse_rows(self, rows: pl.DataFrame, refused: Refused) -> None:
         """Called by a writer, in `write` or `flush`, for rows that the external system refuses for themselves: they are
@@ -323,6 +326,11 @@ class SinkConfig(Config):
         """Where the writer calls `SinkContext.refuse_rows`: only in the `write` that brought the row, or also in a
         later call. With `never` the sink has no `on_error:`, and a row that cannot be written fails the job."""
         return "never"
+
+    @property
+    def only_topic(self) -> str | None:
+        """The topic that the sink writes; None: several, or none."""
+        return None
 
     @property
     def accepts_updates(self) -> bool:

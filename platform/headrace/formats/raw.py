@@ -9,7 +9,7 @@ import polars as pl
 import pyarrow as pa
 from pydantic import Field as Option
 
-from headrace.connect.format import Decoded, Decoder, Encoder, FormatConfig
+from headrace.connect.format import NO_ENGINE, Decoded, Encoder, FormatConfig, FormatContext, Messages
 from headrace.connect.registry import Format
 from headrace.connect.row_check import RowCheck
 from headrace.core.types import Field, Primitive, Schema
@@ -36,15 +36,15 @@ class RawFormat(FormatConfig):
         """Requires one column of type string or binary."""
         return _check(schema)
 
-    def open_decoder(self, schema: Schema) -> Decoder:
+    def open_decoder(self, schema: Schema, context: FormatContext = NO_ENGINE) -> RawDecoder:
         """A decoder that keeps messages unchanged; a string must be UTF-8."""
         return RawDecoder(_only(schema), keep_tombstones=self.tombstones == "keep")
 
-    def open_encoder(self, schema: Schema) -> Encoder:
+    def open_encoder(self, schema: Schema, context: FormatContext = NO_ENGINE) -> Encoder:
         """An encoder that writes the column unchanged; NULL becomes an empty message."""
         return RawEncoder(_only(schema).name)
 
-    def open_check(self, schema: Schema, node: str) -> RowCheck | None:
+    def open_check(self, schema: Schema, context: FormatContext = NO_ENGINE) -> RowCheck | None:
         """Returns None: every value can be written."""
         return None
 
@@ -56,8 +56,9 @@ class RawDecoder:
         self._field = field
         self._keep_tombstones = keep_tombstones
 
-    def decode(self, values: pa.Array) -> Decoded:
+    def decode(self, messages: Messages) -> Decoded:
         """See `Decoder`."""
+        values = messages.values
         live, index = (values, None) if self._keep_tombstones else live_messages(values)
         column = pl.Series(pl.from_arrow(live)).cast(pl.Binary).alias(self._field.name)
         if self._field.type is Primitive.BINARY:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from headrace.connect.format import FormatContext, Prepared, PreparedFormats, Side
 from headrace.connect.sink import CheckpointTerms, SinkContext
 from headrace.connect.source import SourceContext
 from headrace.operators.operator import OnError
@@ -20,7 +21,7 @@ def source_context(spec: SourceSpec, pipeline: str, poll_rows_max: int) -> Sourc
         format_options={} if spec.format is None else spec.format.config.model_dump(),
         poll_rows_max=poll_rows_max,
         wants_keys="key" in wanted or diverted,
-        wants_headers="headers" in wanted or spec.keeps_headers,
+        wants_headers="headers" in wanted or spec.keeps_headers or _reads_headers(spec),
         wants_timestamps="timestamp" in wanted or diverted or isinstance(spec.time, RecordTime),
     )
 
@@ -33,6 +34,7 @@ def sink_context(
     parallelism: int,
     terms: CheckpointTerms,
     attempt: int = 0,
+    formats: PreparedFormats | None = None,
 ) -> SinkContext:
     """The context of a sink's writer and committer. `attempt`: 0 before the first attempt."""
     return SinkContext(
@@ -46,4 +48,25 @@ def sink_context(
         format_options={} if spec.format is None else spec.format.config.model_dump(),
         attempt=attempt,
         checkpoint=terms,
+        prepared=_prepared(spec, formats or {}, "value"),
     )
+
+
+def format_context(spec: SourceSpec | SinkSpec, formats: PreparedFormats, side: Side = "value") -> FormatContext:
+    """The context of a node's format. formats: what formats have prepared."""
+    return FormatContext(
+        node=spec.node,
+        end="source" if isinstance(spec, SourceSpec) else "sink",
+        side=side,
+        topic=spec.config.only_topic,
+        prepared=_prepared(spec, formats, side),
+    )
+
+
+def _prepared(spec: SourceSpec | SinkSpec, formats: PreparedFormats, side: Side) -> Prepared | None:
+    return formats.get(spec.node, {}).get(side)
+
+
+def _reads_headers(spec: SourceSpec) -> bool:
+    """Whether a source's format needs the headers of records."""
+    return spec.format is not None and spec.format.config.reads_headers

@@ -105,7 +105,7 @@ def _read_source(task: OpenTask, share: SourceShare) -> Iterator[Envelope]:
     time = SourceProgress(spec.node, spec.out_of_orderness_ms, task.order.floors, hand_over=keeps_open)
     chain = task.chain
     rows, bad = chain.receiver(spec.node, MAIN), chain.receiver(spec.node, BAD)
-    ingest = open_ingest(spec, time, rows=rows, bad=bad, counters=chain.counters(spec.node))
+    ingest = open_ingest(spec, time, rows=rows, bad=bad, counters=chain.counters(spec.node), formats=task.order.formats)
 
     def open_reader() -> Reader:
         reader = spec.config.open_reader(source_context(spec, task.plan.pipeline, task.plan.batch_rows_max))

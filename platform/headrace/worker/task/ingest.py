@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from headrace.connect.format import Decoder
+from headrace.connect.format import Decoder, Messages, PreparedFormats, UnknownIds
 from headrace.connect.row_check import columns_holding
 from headrace.connect.source import MessageBatch, RowBatch, Run, SplitId
 from headrace.core.batch import TS, WM
@@ -32,6 +32,7 @@ from headrace.formats.writable_times import is_time
 from headrace.kernels.group.event_time import event_milliseconds
 from headrace.operators.chain import Receiver
 from headrace.operators.operator import OnError
+from headrace.plan.contexts import format_context
 from headrace.plan.physical import RecordTime, RowTime, SourceSpec
 from headrace.rpc.figures import FIRST_ROWS_MAX, REMARKS_MAX, FirstRows
 from headrace.worker.task.source_columns import bad_rows, metadata_columns, order_columns
@@ -136,7 +137,9 @@ class Ingest:
             return self._check_rows(batch)
         if self._decoder is None:
             raise InternalError(f"source {self._spec.node} has no format, and its reader returned messages")
-        decoded = self._decoder.decode(batch.values)
+        decoded = self._decoder.decode(Messages(batch.values, batch.headers))
+        if isinstance(decoded, UnknownIds):
+            raise decoded.error(f"source {self._spec.node}")
         known = decoded.rows.height + len(decoded.bad) + decoded.skipped
         if known != len(batch):
             raise InternalError(f"source {self._spec.node}: the decoder returned {known} of {len(batch)} messages")
@@ -253,10 +256,15 @@ def open_ingest(
     bad: Receiver,
     counters: Counter[str],
     traffic: NodeBytes | None = None,
+    formats: PreparedFormats | None = None,
 ) -> Ingest:
     """Opens the ingest of a source with the decoder of its format. A reader of whole files decodes them itself."""
     form = spec.format
-    decoder = None if form is None or form.config.file_only else form.config.open_decoder(spec.schema)
+    decoder = (
+        None
+        if form is None or form.config.file_only
+        else form.config.open_decoder(spec.schema, format_context(spec, formats or {}))
+    )
     return Ingest(spec, decoder, time=time, rows=rows, bad=bad, counters=counters, traffic=traffic)
 
 

@@ -13,7 +13,7 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
-from headrace.connect.format import Decoded
+from headrace.connect.format import Decoded, Messages
 from headrace.connect.source import MessageBatch, RowBatch, Run, SplitId
 from headrace.core.batch import TS, WM
 from headrace.core.errors import InternalError
@@ -54,7 +54,7 @@ class Kept:
 class ForgetfulDecoder:
     """Returns no row and no reason for any message."""
 
-    def decode(self, values: pa.Array) -> Decoded:
+    def decode(self, messages: Messages) -> Decoded:
         return Decoded(frame([]), None, np.empty(0, dtype=np.int64), (), 0)
 
 

@@ -95,7 +95,10 @@ static void prefetch_texts(const run_t *run, int64_t count, const uint32_t *rows
         if (run->keys.forms[key] != FORM_TEXT) continue;
         for (int64_t place = 0; place < count; place++) {
             if (rows[place] == NO_ROW || !is_valid(column, rows[place])) continue;
-            __builtin_prefetch(view_bytes(column->texts, column->values + (int64_t)rows[place] * 16));
+            const uint8_t *view = column->values + (int64_t)rows[place] * 16, *text = view_bytes(column->texts, view);
+            uint32_t length = load_uint32(view);
+            __builtin_prefetch(text);
+            if (length > 0) __builtin_prefetch(text + length - 1);
         }
     }
 }
