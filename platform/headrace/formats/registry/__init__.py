@@ -2,6 +2,7 @@
 
     schemas          what a registry holds: ids, schemas, references between them (pure)
     subjects         names of subjects (pure)
+    framed_decoder   a decoder of messages with many schemas, for formats to fill in (pure)
     frames           the schema ids of a batch of messages, and the payloads behind them (pure)
     merging          what was decoded of each schema, as the rows of the batch (pure)
     message_indexes  Protobuf's part of a frame: which message of a schema (pure)

@@ -7,7 +7,7 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.connect.format import Decoded
+from headrace.connect.format import Decoded, Messages
 from headrace.core.arrow_arrays import binary_array
 from headrace.core.types import schema_of
 from headrace.formats.json.decode import json_decoder
@@ -29,7 +29,7 @@ def decoded(values: list[bytes | None]) -> Decoded:
 
 
 def _decoded(payloads: pa.Array) -> Decoded:
-    return DECODER.decode(payloads)
+    return DECODER.decode(Messages(payloads))
 
 
 @given(st.lists(VALUES, max_size=30))
