@@ -15,6 +15,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from urllib.parse import quote
 
+import psutil
 import pytest
 
 from headrace.core.errors import UserError
@@ -229,6 +230,14 @@ def test_the_table_learns_ids(client: RegistryClient, name: str) -> None:
     (ask,) = table.handle(Wanted((key,)), 0)
     table.handle(client.answer(ask.key), 0)
     assert isinstance(table.answer(key, 0), Known)
+
+
+@pytest.mark.full
+def test_a_real_registry_listens_on_loopback_only(real: Apicurio) -> None:
+    listening = [each.laddr.ip for each in psutil.Process(real.pid).net_connections() if each.status == "LISTEN"]
+    assert listening
+    # Java's sockets are of IPv6
+    assert {each.removeprefix("::ffff:") for each in listening} == {"127.0.0.1"}
 
 
 @pytest.mark.full

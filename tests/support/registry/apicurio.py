@@ -55,6 +55,11 @@ class Apicurio:
     def url(self) -> str:
         return f"http://{LOOPBACK}:{self._port}{INTERFACE}"
 
+    @property
+    def pid(self) -> int:
+        assert self._process is not None
+        return self._process.pid
+
     def start(self) -> None:
         """Starts it, and waits until it answers."""
         # H2 writes late: without this an id that was given before a crash is given to another schema after it

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
+from hashlib import sha256
+from typing import Any, Literal
 
 from headrace.core.errors import ExternalError
 
@@ -53,6 +56,22 @@ class WholeSchema:
     kind: SchemaKind
     text: str
     imports: tuple[Import, ...] = ()
+
+    def document(self) -> dict[str, Any]:
+        """As plain JSON values: in messages, in what a format prepared, and in a job's folder."""
+        imports = [[each.name, each.text] for each in self.imports]
+        return {"kind": self.kind, "text": self.text} | ({"imports": imports} if imports else {})
+
+    @staticmethod
+    def of(document: Mapping[str, Any]) -> WholeSchema:
+        """The inverse of `document`. Raises KeyError or ValueError for another document."""
+        imports = tuple(Import(name, text) for name, text in document.get("imports", ()))
+        return WholeSchema(document["kind"], document["text"], imports)
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of the document, in hex: the same for equal schemas in every process."""
+        return sha256(json.dumps(self.document(), sort_keys=True).encode()).hexdigest()
 
 
 @dataclass(frozen=True, slots=True)
