@@ -94,3 +94,27 @@ def test_a_replay_keeps_it_in_its_savepoint(registry: Path, tmp_path: Path) -> N
     prepare(pipeline, again, home).replay(LocalExchange(2), lambda _: None).run()
     assert written(tmp_path) == [">a", ">b", ">c", ">d"]
     assert asked(tmp_path) == 2
+
+
+def test_a_source_waits_for_a_schema_while_checkpoints_complete_and_slots_die(
+    cluster: Cluster, registry: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "in-1").write_text(">a\n>?b\n>c\n")
+    file = tmp_path / "asks.json"
+    file.write_text(json.dumps(document(tmp_path)))
+    job = cluster.headrace("submit", str(file), "--json").json["job_id"]
+
+    def waits() -> list[tuple[str, str]]:
+        return [(each.node, each.on) for each in cluster.client.status(job).waiting]
+
+    wait_until(lambda: waits() == [("s", "the registry, schema 7")], "it waits")
+    assert "waiting: s since" in cluster.headrace("status", job).out
+    before = cluster.client.status(job).checkpoint
+    wait_until(lambda: cluster.client.status(job).checkpoint not in (None, before), "a checkpoint completes")
+    kill(*cluster.wait_busy_slots(job))
+    wait_until(lambda: cluster.client.status(job).attempt == 2 and bool(waits()), "another attempt waits")
+
+    (registry / "known").touch()
+    cluster.wait_state(job, "FINISHED")
+    assert written(tmp_path) == [">?b", ">a", ">c"]
+    assert cluster.client.status(job).waiting == ()

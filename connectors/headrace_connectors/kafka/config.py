@@ -349,6 +349,11 @@ class KafkaSinkSettings(Config):
         return self.key
 
     @property
+    def encodes_keys(self) -> bool:
+        """Always true."""
+        return True
+
+    @property
     def referenced_columns(self) -> tuple[str, ...]:
         """Columns of key and headers."""
         return tuple(dict.fromkeys((*(self.key or ()), *self.headers.values())))

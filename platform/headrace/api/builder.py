@@ -95,6 +95,8 @@ class Pipeline:
         *,
         schema: Mapping[str, object],
         format: str | Mapping[str, object] | None = None,  # noqa: A002 - the word of the file
+        key_format: str | Mapping[str, object] | None = None,
+        key_schema: Mapping[str, object] | None = None,
         time: Mapping[str, object] | None = None,
         on_error: str | Mapping[str, str] | None = None,
         parallelism: int | None = None,
@@ -105,6 +107,8 @@ class Pipeline:
             **connector,
             "format": format,
             "schema": schema,
+            "key_format": key_format,
+            "key_schema": key_schema,
             "time": time,
             "on_error": on_error,
             "parallelism": parallelism,
@@ -320,6 +324,7 @@ class Stream:
         name: str,
         *,
         format: str | Mapping[str, object] | None = None,  # noqa: A002 - the word of the file
+        key_format: str | Mapping[str, object] | None = None,
         parallelism: int | None = None,
         partition: str | Mapping[str, Sequence[str]] | None = None,
         on_error: str | Mapping[str, str] | None = None,
@@ -332,6 +337,7 @@ class Stream:
             "from": self.reference,
             **connector,
             "format": format,
+            "key_format": key_format,
             "parallelism": parallelism,
             "partition": partition,
             "on_error": on_error,

@@ -178,6 +178,10 @@ class FormatConfig(Config):
     def check_sink(self, schema: Schema) -> list[str]:
         """Problems of writing this schema in this format, as messages."""
 
+    def check_key(self, schema: Schema) -> list[str]:
+        """Problems of a record key with these columns, as messages: of a source's `key_schema`, of a sink's key."""
+        return ["this format has no keys: use json or raw"]
+
     def open_preparation(self, schema: Schema, context: FormatContext) -> Preparation | None:
         """Returns the live half that asks the outside, which asks nothing yet; None: the format needs nothing from
         there."""
@@ -185,7 +189,7 @@ class FormatConfig(Config):
 
     @abstractmethod
     def open_decoder(self, schema: Schema, context: FormatContext = NO_ENGINE) -> Decoder:
-        """The live half for reading."""
+        """The live half for reading. A key without bytes is a tombstone, too: the engine reads it as NULLs."""
 
     @abstractmethod
     def open_encoder(self, schema: Schema, context: FormatContext = NO_ENGINE) -> Encoder:

@@ -112,6 +112,7 @@ class SinkContext:
     checkpoint       checkpoint settings; None: the sink is opened without an engine
     refuse           receives the rows that a writer leaves out; None: the first one fails the job
     prepared         what the format's preparation learned, for a writer that encodes rows itself
+    encode_keys      rows to the keys of their records by the sink's `key_format`; None: it has none
     """
 
     job: str
@@ -126,6 +127,7 @@ class SinkContext:
     checkpoint: CheckpointTerms | None = None
     refuse: Refuse | None = None
     prepared: Prepared | None = None
+    encode_keys: Encode | None = None
 
     def refuse_rows(self, rows: pl.DataFrame, refused: Refused) -> None:
         """Called by a writer, in `write` or `flush`, for rows that the external system refuses for themselves: they are
@@ -346,6 +348,11 @@ class SinkConfig(Config):
     def key_columns(self) -> tuple[str, ...] | None:
         """Columns of the sink's key, in its order; None: no key."""
         return None
+
+    @property
+    def encodes_keys(self) -> bool:
+        """Whether the sink's key is that of a record, which `key_format:` may encode (`SinkContext.encode_keys`)."""
+        return False
 
     @property
     def uses_event_time(self) -> bool:

@@ -55,10 +55,14 @@ def _opened(
 ) -> Iterator[tuple[str, FormatConfig, Schema, FormatContext]]:
     for task in plan.tasks:
         for spec in task.nodes:
-            if isinstance(spec, StepSpec) or (isinstance(spec, SinkSpec) and not sinks) or spec.format is None:
+            if isinstance(spec, StepSpec) or (isinstance(spec, SinkSpec) and not sinks):
                 continue
             schema = spec.schema if isinstance(spec, SourceSpec) else spec.encoded
-            yield spec.format.name, spec.format.config, schema, format_context(spec, learned)
+            if spec.format is not None:
+                yield spec.format.name, spec.format.config, schema, format_context(spec, learned)
+            if spec.key_format is not None:
+                context = format_context(spec, learned, "key")
+                yield spec.key_format.name, spec.key_format.config, spec.key_schema, context
 
 
 def _question(name: str, config: FormatConfig, schema: Schema, context: FormatContext) -> str:

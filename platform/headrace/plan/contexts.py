@@ -20,7 +20,7 @@ def source_context(spec: SourceSpec, pipeline: str, poll_rows_max: int) -> Sourc
         format=None if spec.format is None else spec.format.name,
         format_options={} if spec.format is None else spec.format.config.model_dump(),
         poll_rows_max=poll_rows_max,
-        wants_keys="key" in wanted or diverted,
+        wants_keys="key" in wanted or diverted or spec.key_format is not None,
         wants_headers="headers" in wanted or spec.keeps_headers or _reads_headers(spec),
         wants_timestamps="timestamp" in wanted or diverted or isinstance(spec.time, RecordTime),
     )
@@ -68,5 +68,5 @@ def _prepared(spec: SourceSpec | SinkSpec, formats: PreparedFormats, side: Side)
 
 
 def _reads_headers(spec: SourceSpec) -> bool:
-    """Whether a source's format needs the headers of records."""
-    return spec.format is not None and spec.format.config.reads_headers
+    """Whether one of a source's formats needs the headers of records."""
+    return any(form is not None and form.config.reads_headers for form in (spec.format, spec.key_format))

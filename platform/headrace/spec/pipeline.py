@@ -17,6 +17,7 @@ from headrace.connect.sink import SinkConfig
 from headrace.connect.source import SourceConfig
 from headrace.core.config import Config, Duration, FileModel
 from headrace.core.ids import PIPELINE_NAME
+from headrace.core.types import Schema
 from headrace.operators.operator import OnError
 from headrace.spec.columns import Columns, schema_dict
 from headrace.spec.expressions import Expression
@@ -86,6 +87,12 @@ class SourceFields(FileModel):
     columns: Columns = Field(
         validation_alias="schema", serialization_alias="schema", description="the columns, name to type"
     )
+    key_format: FormatField | None = Field(
+        default=None, description="how the keys of records are decoded: a name, or {name: options}"
+    )
+    key_schema: Columns | None = Field(
+        default=None, description="the columns of the key, name to type; they come after those of the value"
+    )
     time: EventTime = Field(default_factory=EventTime, description="event time and its disorder")
     on_error: ErrorRuleField = Field(default=OnError.FAIL, description="what happens to a message that fails to decode")
     parallelism: Parallelism | None = Field(default=None, description="default: the pipeline's")
@@ -97,12 +104,21 @@ class SourceNode(SourceFields):
     connector: str
     config: SerializeAsAny[SourceConfig]
 
+    @property
+    def decoded(self) -> Schema:
+        """The columns of the value, then those of the key."""
+        return Schema((*self.columns, *(self.key_schema or ())))
+
     def to_dict(self) -> dict[str, Any]:
         """The file form, without defaults."""
         data: dict[str, Any] = {self.connector: config_dict(self.config)}
         if self.format is not None:
             data["format"] = format_form(self.format)
         data["schema"] = schema_dict(self.columns)
+        if self.key_format is not None:
+            data["key_format"] = format_form(self.key_format)
+        if self.key_schema is not None:
+            data["key_schema"] = schema_dict(self.key_schema)
         if time := config_dict(self.time):
             data["time"] = time
         if self.on_error is not OnError.FAIL:
@@ -162,6 +178,11 @@ class SinkFields(FileModel):
         description="the node that rows come from, or one of its side outputs: name.late, name.bad",
     )
     format: FormatField | None = Field(default=None, description="how rows are encoded: a name, or {name: options}")
+    key_format: FormatField | None = Field(
+        default=None,
+        description="how the key columns are encoded: a name, or {name: options}; default: the bytes of one text or "
+        "binary column, else a JSON object",
+    )
     on_error: ErrorRuleField = Field(
         default=OnError.FAIL, description="what happens to a row that this sink cannot write; only for kafka and sql"
     )
@@ -180,6 +201,8 @@ class SinkNode(SinkFields):
         data: dict[str, Any] = {"from": self.from_, self.connector: config_dict(self.config)}
         if self.format is not None:
             data["format"] = format_form(self.format)
+        if self.key_format is not None:
+            data["key_format"] = format_form(self.key_format)
         if self.on_error is not OnError.FAIL:
             data["on_error"] = error_rule_form(self.on_error)
         return data | _placement(self.parallelism, self.partition)

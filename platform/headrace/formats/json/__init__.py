@@ -43,6 +43,10 @@ class JsonFormat(FormatConfig):
         """Accepts every type; rejects an empty schema."""
         return [] if len(schema) else ["there is no column to write"]
 
+    def check_key(self, schema: Schema) -> list[str]:
+        """Accepts every type; rejects an empty schema."""
+        return [] if len(schema) else ["a key needs at least one column"]
+
     def open_decoder(self, schema: Schema, context: FormatContext = NO_ENGINE) -> MessageDecoder:
         """A decoder of objects with the schema's fields; other fields are ignored."""
         from headrace.formats.json.decode import json_decoder
@@ -50,7 +54,11 @@ class JsonFormat(FormatConfig):
         return json_decoder(schema, strict=self.strict)
 
     def open_encoder(self, schema: Schema, context: FormatContext = NO_ENGINE) -> Encoder:
-        """An encoder of objects with the schema's columns in order."""
+        """An encoder of objects with the schema's columns in order. In keys NaN and infinities are texts."""
+        if context.side == "key":
+            from headrace.formats.json.keys import JsonKeyEncoder
+
+            return JsonKeyEncoder(schema, timestamps=self.timestamps)
         from headrace.formats.json.encode import JsonEncoder
 
         return JsonEncoder(schema, timestamps=self.timestamps)

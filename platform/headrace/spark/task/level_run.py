@@ -142,7 +142,9 @@ def _read(
     while waiting:
         polled = reader.poll(POLL_MS)
         if polled.batch is not None and len(polled.batch):
-            ingest.on_batch(polled.batch)
+            unknown = ingest.on_batch(polled.batch)
+            if unknown is not None:
+                raise unknown.error(f"source {ingest.node}")
         if polled.positions:
             time.moved(polled.positions)
         if polled.finished:

@@ -7,6 +7,7 @@ share (sink, subtask) ──> the connector's publisher, in a Spark task per sha
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from pydantic import Field
@@ -24,7 +25,7 @@ from headrace.spark.task.failures import task_failures
 from headrace.spark.task.order import StagedShare
 from headrace.spark.task.output.staging_end import read_staged
 from headrace.spark.task.plan_cache import known_plan
-from headrace.worker.task.sink_task import open_encoder
+from headrace.worker.task.sink_task import open_encoder, open_key_encoder
 
 ROWS_AT_ONCE = 32_768
 """Rows of a batch for a sink."""
@@ -110,7 +111,7 @@ def _opened(order: PublishOrder) -> tuple[SinkSpec, SinkContext]:
         attempt=order.attempt,
         formats=order.formats,
     )
-    return spec, context
+    return spec, replace(context, encode_keys=open_key_encoder(spec, order.formats))
 
 
 def _batches(order: PublishOrder, spec: SinkSpec, *, skip: int) -> Iterator[SinkBatch]:

@@ -322,7 +322,7 @@ def _check_case(case: TestCase, data: Mapping[str, Any], sources: Mapping[str, S
             node = sources[name]
             for index, row in enumerate(rows):
                 with collecting(findings, "inputs", name, str(index)):
-                    row_values(row, node.columns, also=tuple(node.config.metadata_columns.values()))
+                    row_values(row, node.decoded, also=tuple(node.config.metadata_columns.values()))
     if findings:
         raise FindingsError(findings)
 

@@ -167,6 +167,8 @@ def _source(opened: OpenSubtask) -> SourceSubtaskStatus:
         has_splits=status.has_splits,
         watermark=status.watermark,
         lag=status.lag,
+        waits_on="" if status.waits is None else status.waits.on,
+        since_ms=0 if status.waits is None else status.waits.since_ms,
     )
 
 

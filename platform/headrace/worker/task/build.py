@@ -27,7 +27,7 @@ from headrace.worker.task.ingest import open_ingest
 from headrace.worker.task.node_time import NodeTime, TimedReceiver
 from headrace.worker.task.read_ahead import ReadAhead
 from headrace.worker.task.refused_rows import RefusedRows
-from headrace.worker.task.sink_task import SinkTask
+from headrace.worker.task.sink_task import SinkTask, open_key_encoder
 from headrace.worker.task.source_progress import SourceProgress
 from headrace.worker.task.source_task import SourceTask, SourceTiming
 from headrace.worker.wiring import Wiring
@@ -249,7 +249,8 @@ class ChainBuilder:
             attempt=context.attempt,
             formats=context.formats,
         )
-        writer = spec.config.open_writer(replace(told, refuse=refuse))
+        keys = open_key_encoder(spec, context.formats)
+        writer = spec.config.open_writer(replace(told, refuse=refuse, encode_keys=keys))
         self.opened.append(writer)
         return writer
 

@@ -16,7 +16,7 @@ import polars as pl
 import pyarrow as pa
 
 from headrace.connect.format import Encoder, PreparedFormats
-from headrace.connect.row_check import Refuse, Refused, RowCheck
+from headrace.connect.row_check import Encode, Refuse, Refused, RowCheck
 from headrace.connect.sink import SinkBatch, Writer
 from headrace.core.batch import OP, TS, hidden_columns
 from headrace.core.errors import ExternalError
@@ -160,3 +160,10 @@ def open_encoder(spec: SinkSpec, formats: PreparedFormats) -> Encoder | None:
 def open_format_check(spec: SinkSpec, formats: PreparedFormats) -> RowCheck | None:
     """Opens the check of the rows that the format cannot encode; None: it encodes all."""
     return None if spec.format is None else spec.format.config.open_check(spec.encoded, format_context(spec, formats))
+
+
+def open_key_encoder(spec: SinkSpec, formats: PreparedFormats) -> Encode | None:
+    """Opens the encoder of the keys of a sink's records; None: the sink has no `key_format`."""
+    if spec.key_format is None:
+        return None
+    return spec.key_format.config.open_encoder(spec.key_schema, format_context(spec, formats, "key")).encode

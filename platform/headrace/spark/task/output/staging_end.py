@@ -14,6 +14,7 @@ from __future__ import annotations
 import io
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import assert_never
 
 import polars as pl
@@ -34,7 +35,7 @@ from headrace.spark.task.order import StagedShare
 from headrace.state.parquet import checksum
 from headrace.state.place import StatePlace
 from headrace.worker.task.refused_rows import RefusedRows
-from headrace.worker.task.sink_task import open_encoder, open_format_check
+from headrace.worker.task.sink_task import open_encoder, open_format_check, open_key_encoder
 
 FILE_ROWS = 1_000_000
 FILE_BYTES = 64 * 1024 * 1024
@@ -163,6 +164,7 @@ class CheckedSink:
 
 def open_checks(spec: SinkSpec, context: SinkContext, formats: PreparedFormats) -> tuple[RowCheck, ...]:
     """Returns the checks of a sink; none if it can write any row."""
+    context = replace(context, encode_keys=open_key_encoder(spec, formats))
     checks = (open_format_check(spec, formats), spec.config.open_check(context, _encode(spec, formats)))
     return tuple(check for check in checks if check is not None)
 
