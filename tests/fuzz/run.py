@@ -23,6 +23,7 @@ FUZZERS = (
     "fuzz.avro_decode",
     "fuzz.group_by",
     "fuzz.json_encode",
+    "fuzz.avro_encode",
     "fuzz.float_text",
     "fuzz.arrow_message",
     "fuzz.state_runs",

@@ -10,7 +10,8 @@ import numpy as np
 
 from headrace.core.types import DataType, Decimal
 from headrace.formats import text_values as text
-from headrace.kernels.decode.avro_program import Instruction, Op, Text
+from headrace.kernels.avro_instruction import Instruction
+from headrace.kernels.decode.avro_program import Op, Text
 
 Convert = Callable[[object], object]
 """Returns the value of a staging column. Raises BadValueError."""

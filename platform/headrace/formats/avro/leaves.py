@@ -7,7 +7,8 @@ from dataclasses import replace
 from headrace.core.types import MICROSECONDS, DataType, Decimal, Primitive, Struct, Timestamp
 from headrace.formats.avro.columns import DURATION
 from headrace.formats.avro.schema import AvroType, Fixed, Logical, Plain, PlainKind
-from headrace.kernels.decode.avro_program import Instruction, Op, Text
+from headrace.kernels.avro_instruction import Instruction
+from headrace.kernels.decode.avro_program import Op, Text
 
 _TICKS_US = {"timestamp-millis": 1_000, "timestamp-micros": 1}
 _NANOS = {"timestamp-nanos", "local-timestamp-nanos"}

@@ -30,7 +30,8 @@ from headrace.formats.avro.schema import (
     short_name,
     type_name,
 )
-from headrace.kernels.decode.avro_program import AvroProgram, Instruction, Op, Text
+from headrace.kernels.avro_instruction import Instruction
+from headrace.kernels.decode.avro_program import AvroProgram, Op, Text
 from headrace.kernels.decode.columns import Column, ColumnLayout
 
 

@@ -19,7 +19,8 @@ from headrace.formats.avro.leaf_values import BadValueError, leaf_converter
 from headrace.formats.avro.resolve import Program
 from headrace.formats.avro.schema import Array, AvroType, Enum, Fixed, Map, Plain, PlainKind, Record, Union
 from headrace.formats.doubtful_rows import BadMessageError
-from headrace.kernels.decode.avro_program import Instruction, Op
+from headrace.kernels.avro_instruction import Instruction
+from headrace.kernels.decode.avro_program import Op
 from headrace.kernels.decode.columns import Column, ColumnLayout, Kind
 
 Convert = Callable[[object], object]

@@ -9,6 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import IntEnum
 
+from headrace.kernels.avro_instruction import Instruction
+
 
 class Op(IntEnum):
     """`enum avro_op`: what an instruction reads, and what it writes to its column. See `Instruction` for the rest."""
@@ -81,18 +83,6 @@ class Text(IntEnum):
     """A record of scale and digits to a string or decimal."""
     ZONED_TIMESTAMP = 3
     """A text to a timestamp."""
-
-
-@dataclass(frozen=True, slots=True)
-class Instruction:
-    """`instruction_t`. column: the index in `ColumnLayout.columns`, or -1 if the value is skipped."""
-
-    op: Op
-    column: int = -1
-    jump: int = 0
-    count: int = 0
-    first: int = 0
-    second: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 #ifndef HEADRACE_AVRO_PROGRAM_H
 #define HEADRACE_AVRO_PROGRAM_H
 
-#include "export.h"
+#include "avro_instruction.h"
 
 enum avro_op {
     AVRO_NULL,
@@ -38,21 +38,6 @@ enum avro_op {
     AVRO_DURATION,
     AVRO_TEXT
 };
-
-typedef struct {
-    int64_t op;
-    int64_t column; /* -1: the value is skipped */
-    int64_t jump;   /* the instruction behind the body */
-    int64_t count;
-    int64_t first;
-    int64_t second;
-} instruction_t;
-
-/* Text in the pool, which lies at the begin of the table's text. */
-typedef struct {
-    int64_t begin;
-    int64_t length; /* negative: the reader does not know the symbol */
-} symbol_t;
 
 typedef struct {
     const instruction_t *instructions;
