@@ -20,8 +20,10 @@ from headrace.kernels.compiling import LIBRARY, SANITIZED, compile_library, comp
 FUZZERS = (
     "fuzz.json_decode",
     "fuzz.csv_decode",
+    "fuzz.avro_decode",
     "fuzz.group_by",
     "fuzz.json_encode",
+    "fuzz.avro_encode",
     "fuzz.float_text",
     "fuzz.arrow_message",
     "fuzz.state_runs",

@@ -2,7 +2,7 @@
 
 Owns the models and their JSON (`model_dump_json`, `model_validate_json`). The paths of files are relative to the folder
 of the job (checkpoint) or of the savepoint, so that both can be moved. A path that contains `://` or begins with `/` is
-absolute: it belongs to another job's checkpoint, and is read but never deleted.
+absolute: the file is in the folder of another job, whose it stays, or of a savepoint, which a job may have claimed.
 """
 
 from __future__ import annotations

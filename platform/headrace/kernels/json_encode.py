@@ -1,34 +1,23 @@
 """Encodes columns as JSON objects, one per row: `c/encode/json_encode.c`.
 
 The kernel reads the columns in polars' memory, through Arrow's C stream interface, and writes text and offsets into
-memory that Arrow allocates. The text buffer has an estimated size: it grows if the text is longer, and is cut if more
-than a quarter of it is unused. An Arrow large_binary column may share the buffers of the result.
+memory that Arrow allocates. An Arrow large_binary column may share the buffers of the result.
 """
 
 from __future__ import annotations
 
 import ctypes
 from collections.abc import Sequence
-from enum import IntEnum
 
 import polars as pl
 import pyarrow as pa
 
 from headrace.kernels.arrow_columns import stream_address
-from headrace.kernels.library import Kernel, is_loaded, kernel
+from headrace.kernels.growing_text import Status, growing_text
+from headrace.kernels.library import is_loaded, kernel
 
 _ARROW_SCHEMA_WORDS = 9
 _ARROW_ARRAY_WORDS = 10
-_WASTE_SHARE = 4
-"""A text buffer is cut if more than 1 / `_WASTE_SHARE` of it is unused."""
-
-
-class Status(IntEnum):
-    """`enum status`."""
-
-    DONE = 0
-    FULL = 1
-    DOUBT = 2
 
 
 class EncodeState(ctypes.Structure):
@@ -84,7 +73,11 @@ class JsonEncodeKernel:
         try:
             if self._open(at) != Status.DONE:
                 return None
-            return _texts(self._write, state, at)
+            # variables keep the memory alive until the kernel returns
+            fields, keys = pa.allocate_buffer(state.field_bytes), pa.allocate_buffer(state.key_bytes)
+            state.fields, state.keys = fields.address, keys.address
+            buffers = growing_text(self._write, state, at, state.row_count * state.row_bytes_guess)
+            return buffers and pa.Array.from_buffers(pa.large_string(), rows.height, buffers, null_count=0)
         finally:
             self._close(at)
 
@@ -95,31 +88,3 @@ def json_encode_kernel(columns: Sequence[str], *, epoch_ms: bool) -> JsonEncodeK
     epoch_ms: timestamps as whole milliseconds since 1970, rounded down; otherwise as RFC 3339
     """
     return JsonEncodeKernel(columns, epoch_ms=epoch_ms) if is_loaded() else None
-
-
-def _texts(write: Kernel, state: EncodeState, at: int) -> pa.Array | None:
-    # variables keep the memory alive until the kernel returns
-    fields, keys = pa.allocate_buffer(state.field_bytes), pa.allocate_buffer(state.key_bytes)
-    state.fields, state.keys = fields.address, keys.address
-    ends = pa.allocate_buffer((state.row_count + 1) * 8)
-    guess = state.row_count * state.row_bytes_guess
-    text = pa.allocate_buffer(guess + state.fixed_bytes_max, resizable=True)
-    state.ends, state.text, state.text_bytes_max = ends.address, text.address, text.size
-    while (status := write(at)) == Status.FULL:
-        text.resize(_grown(state))
-        state.text, state.text_bytes_max = text.address, text.size
-    if status != Status.DONE:
-        return None
-    used = state.text_bytes
-    text.resize(used, shrink_to_fit=(text.size - used) * _WASTE_SHARE > text.size)
-    return pa.Array.from_buffers(pa.large_string(), state.row_count, [None, ends, text], null_count=0)
-
-
-def _grown(state: EncodeState) -> int:
-    """The next size of the text buffer: an estimate for all rows from the mean length of the rows written so far. At
-    most twice the current size, unless a single text needs more."""
-    least: int = state.text_bytes_max + state.missing
-    most: int = state.text_bytes_max * 2
-    if state.row:
-        most = min(most, state.text_bytes * state.row_count // state.row * 9 // 8 + state.fixed_bytes_max)
-    return max(least, most)

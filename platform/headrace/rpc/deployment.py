@@ -31,7 +31,8 @@ class Deployment(Document):
     peers        every slot of the attempt, this one included
     storage      URL of the job's folder; paths of files are relative to it
     restore      state handles of the restored checkpoint that can hold rows of this slot's subtasks; renames are
-                 applied. Files with relative paths may be named again by the attempt's checkpoints
+                 applied. Files with relative paths may be named again by the attempt's checkpoints, and so may those
+                 in the folder `claimed`, of a savepoint that the job owns; empty: there is none
     code         URLs of archives and modules of the user, first on the import path in this order
     python_path  folders of this host that come after them (the pipeline file's folder)
     mode         exactly-once: gates align barriers
@@ -46,6 +47,7 @@ class Deployment(Document):
     peers: tuple[PeerDocument, ...]
     storage: str
     restore: tuple[StateHandle, ...] = ()
+    claimed: str = ""
     floors: tuple[AppliedFloor, ...] = ()
     code: tuple[str, ...] = ()
     python_path: tuple[str, ...] = ()

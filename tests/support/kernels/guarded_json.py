@@ -12,7 +12,8 @@ import polars as pl
 import pyarrow as pa
 
 from headrace.kernels.arrow_columns import stream_address
-from headrace.kernels.json_encode import EncodeState, Status
+from headrace.kernels.growing_text import Status
+from headrace.kernels.json_encode import EncodeState
 from headrace.kernels.library import kernel
 from support.kernels.guarded import Guarded, guarded_copy
 
@@ -34,7 +35,7 @@ def guarded_texts(
         kernel(f"headrace_json_{name}", None if name == "close" else c_int64, c_void_p)
         for name in ("open", "write", "close")
     )
-    source = _GuardedRows(rows) if guarded_rows else rows
+    source = GuardedRows(rows) if guarded_rows else rows
     capsule = source.__arrow_c_stream__(None)
     names = b"".join(name.encode() + b"\0" for name in columns)
     state = EncodeState(stream_address(capsule), names, len(columns), epoch_ms, rows.height)
@@ -42,8 +43,8 @@ def guarded_texts(
     try:
         if opens(address) != Status.DONE:
             return None
-        fields, keys = _rubbish(state.field_bytes), _rubbish(state.key_bytes)
-        ends = _rubbish((rows.height + 1) * 8)
+        fields, keys = rubbish(state.field_bytes), rubbish(state.key_bytes)
+        ends = rubbish((rows.height + 1) * 8)
         state.fields, state.keys, state.ends = fields.address, keys.address, ends.address
         text = _give_text(state, b"", state.fixed_bytes_max)
         while (status := writes(address)) == Status.FULL:
@@ -60,7 +61,7 @@ def guarded_texts(
     return [data[begin:end] for begin, end in itertools.pairwise(places)]
 
 
-class _GuardedRows:
+class GuardedRows:
     """A copy of a frame in guarded memory, each buffer of its own."""
 
     def __init__(self, rows: pl.DataFrame) -> None:
@@ -93,13 +94,14 @@ def _guarded_buffer(buffer: pa.Buffer | None) -> pa.Buffer | None:
 
 
 def _give_text(state: EncodeState, written: bytes, size: int) -> Guarded:
-    text = _rubbish(size)
+    text = rubbish(size)
     text.write(written)
     state.text, state.text_bytes_max = text.address, size
     return text
 
 
-def _rubbish(size: int) -> Guarded:
+def rubbish(size: int) -> Guarded:
+    """Guarded memory that holds rubbish."""
     memory = Guarded(size)
     memory.write(b"\xa5" * size)
     return memory

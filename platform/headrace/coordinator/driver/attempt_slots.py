@@ -79,7 +79,7 @@ class AttemptSlots:
         token = secrets.token_hex(16)
         restore: tuple[StateHandle, ...] = ()
         if wanted.restore is not None:
-            # slots name files with relative paths again; those of an origin are absolute already
+            # slots name files with relative paths again, and those of `claimed`; an origin's are absolute already
             reused = wanted.own and wanted.reused
             restore = (wanted.restore if reused else located(wanted.restore, setup.storage)).states
         addresses = [slot.info.address for slot in self.slots]
@@ -98,6 +98,7 @@ class AttemptSlots:
             "slots": len(self.slots),
             "peers": peers,
             "storage": setup.storage,
+            "claimed": setup.claimed if setup.claimed is not None and wanted.reused else "",
             "floors": (*setup.floors, *applied),
             "code": setup.code,
             "python_path": setup.python_path,

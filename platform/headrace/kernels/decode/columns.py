@@ -21,6 +21,8 @@ from headrace.kernels.arrow_columns import packed_bits
 
 TEXT_BYTES_MAX = (1 << 31) - 1
 """Most bytes of one buffer that views can refer to."""
+_DEPTH_MAX = 32
+"""Most levels of lists and structs in a schema: kernels call themselves once per level."""
 _ELEMENTS_MIN = 64
 _WASTE_MAX = 2
 """A text buffer is cut to its used size if it is more than this many times as large."""
@@ -114,6 +116,21 @@ class ColumnLayout:
             at += len(name)
         self.top = range(1, 1 + len(schema))
         self.schema_names = list(schema.names)
+
+
+def is_supported(schema: Schema) -> bool:
+    """Whether kernels decode to these columns: not to structs without fields, nor to too many levels."""
+    return all(_fits(item.type, 1) for item in schema)
+
+
+def _fits(dtype: DataType, depth: int) -> bool:
+    match dtype:
+        case ListOf(inner):
+            return depth < _DEPTH_MAX and _fits(inner, depth + 1)
+        case Struct(fields):
+            return depth < _DEPTH_MAX and bool(fields) and all(_fits(item.type, depth + 1) for item in fields)
+        case _:
+            return True
 
 
 def _tree(schema: Schema) -> Iterator[Column]:

@@ -403,6 +403,12 @@ class OpenTask:
 class TaskFiles(LocalFiles):
     """The local files of a task. A task has no epochs at which a slot releases pages: it does with each file."""
 
+    UNUSABLE = "set spark.local.dir (on YARN the node's local folders) to folders that executors may write to"
+    FULL = (
+        "free space there, set spark.local.dir (on YARN the node's local folders) to larger disks, raise"
+        " spark.headrace.state.bytes, or use a higher parallelism"
+    )
+
     def kept(self, frame: pl.DataFrame) -> MappedRows:
         """The same rows, in a file. Raises UserError if there is no space."""
         made = super().kept(frame)

@@ -11,6 +11,7 @@ typedef struct {
     int64_t column_count;
     uint8_t *doubt;  /* a byte a message */
     int64_t message; /* the next one to read */
+    const void *program; /* of a format whose messages need one */
 } decode_t;
 
 /* Ends message `message`: keeps its row if it is sure, otherwise removes it and marks the message. Returns 0 if a

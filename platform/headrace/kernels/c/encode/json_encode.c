@@ -27,7 +27,7 @@ typedef struct {
     int64_t row_bytes_guess;
     int64_t fixed_bytes_max; /* of all fields, once each, without texts and binaries; `text` is never shorter */
     /* memory of the caller */
-    json_field_t *fields;
+    field_t *fields;
     uint8_t *keys;
     uint8_t *text;
     int64_t *ends;           /* row_count + 1 of them */
@@ -61,7 +61,7 @@ EXPORT int64_t headrace_json_write(json_encode_t *encode);
 /* Must be called once after `open`, whatever `open` returned. */
 EXPORT void headrace_json_close(json_encode_t *encode);
 
-static uint8_t *write_value(writer_t *writer, const json_field_t *field, int64_t index, uint8_t *at);
+static uint8_t *write_value(writer_t *writer, const field_t *field, int64_t index, uint8_t *at);
 
 /* The index of a column; -1 if there is none. The search starts behind `last`, because columns mostly are in order. */
 static int64_t find_column(const arrow_schema_t *schema, const char *name, int64_t last) {
@@ -88,7 +88,7 @@ EXPORT int64_t headrace_json_open(json_encode_t *encode) {
         column = find_column(&encode->schema, name, column);
         if (column < 0 || !add_extent(&extent, encode->schema.children[column], 1)) return STATUS_DOUBT;
     }
-    encode->field_bytes = extent.fields * (int64_t)sizeof(json_field_t);
+    encode->field_bytes = extent.fields * (int64_t)sizeof(field_t);
     encode->key_bytes = extent.key_bytes;
     encode->row_bytes_guess = extent.fields * (VALUE_BYTES_GUESS + KEY_BYTES_FIXED) + extent.name_bytes;
     encode->fixed_bytes_max = (extent.fields + 1) * VALUE_BYTES_MAX + extent.key_bytes;
@@ -97,12 +97,15 @@ EXPORT int64_t headrace_json_open(json_encode_t *encode) {
 
 static void place_fields(json_encode_t *encode) {
     const char *name = (const char *)encode->names;
-    fields_t made = {encode->fields, encode->column_count, encode->keys};
-    int64_t column = -1;
+    int64_t column = -1, count = encode->column_count;
+    uint8_t *keys = encode->keys;
     encode->is_placed = 1;
     for (int64_t index = 0; index < encode->column_count; index++, name = next_name(name)) {
         column = find_column(&encode->schema, name, column);
-        set_field(&made, encode->fields + index, encode->schema.children[column], column, index ? ',' : '{');
+        field_t *field = encode->fields + index;
+        const arrow_schema_t *schema = encode->schema.children[column];
+        set_field(encode->fields, &count, field, schema, column);
+        keys = set_keys(encode->fields, field, schema, index ? ',' : '{', keys);
     }
 }
 
@@ -120,32 +123,11 @@ static int next_rows(json_encode_t *encode) {
         rows->release = NULL;
         return 0;
     }
-    /* the stream has fewer rows than the frame, or more */
-    if (rows->release == NULL || rows->length > encode->row_count - encode->row) return 0;
-    /* a frame has no NULL rows */
-    if (rows->null_count != 0 && rows->n_buffers > 0 && rows->buffers[0] != NULL) return 0;
-    for (int64_t index = 0; index < encode->column_count; index++) {
-        json_field_t *field = encode->fields + index;
-        if (field->source >= rows->n_children) return 0;
-        if (!bind_field(encode->fields, field, rows->children[field->source], rows->offset + rows->length)) return 0;
-    }
+    if (!bind_rows(encode->fields, encode->column_count, rows, encode->row_count - encode->row)) return 0;
     encode->first_row = encode->row;
     encode->is_bound = 1;
     return 1;
 }
-
-#define DEFINE_VALUE_AT(name, type)                                                                                    \
-    ALWAYS_INLINE type name##_at(const json_field_t *field, int64_t index) {                                          \
-        type value;                                                                                                    \
-        memcpy(&value, field->values + index * (int64_t)sizeof value, sizeof value);                                   \
-        return value;                                                                                                  \
-    }
-
-DEFINE_VALUE_AT(int32, int32_t)
-DEFINE_VALUE_AT(uint32, uint32_t)
-DEFINE_VALUE_AT(int64, int64_t)
-DEFINE_VALUE_AT(uint64, uint64_t)
-DEFINE_VALUE_AT(uint128, u128)
 
 /* Whether `bytes` fit at `at`; notes how many are missing. */
 ALWAYS_INLINE int text_fits(writer_t *writer, const uint8_t *at, int64_t bytes) {
@@ -155,7 +137,7 @@ ALWAYS_INLINE int text_fits(writer_t *writer, const uint8_t *at, int64_t bytes) 
     return 0;
 }
 
-ALWAYS_INLINE uint8_t *write_string(writer_t *writer, const json_field_t *field, int64_t index, uint8_t *at) {
+ALWAYS_INLINE uint8_t *write_string(writer_t *writer, const field_t *field, int64_t index, uint8_t *at) {
     const uint8_t *view = field->values + index * 16;
     int64_t length = load_uint32(view);
     if (likely(length <= 12)) {
@@ -175,7 +157,7 @@ ALWAYS_INLINE uint8_t *write_string(writer_t *writer, const json_field_t *field,
     return at + 1;
 }
 
-static uint8_t *write_binary(writer_t *writer, const json_field_t *field, int64_t index, uint8_t *at) {
+static uint8_t *write_binary(writer_t *writer, const field_t *field, int64_t index, uint8_t *at) {
     const uint8_t *view = field->values + index * 16;
     int64_t length = load_uint32(view);
     if (!text_fits(writer, at, base64_length(length) + 2)) return NULL;
@@ -185,8 +167,8 @@ static uint8_t *write_binary(writer_t *writer, const json_field_t *field, int64_
     return at + 1;
 }
 
-static uint8_t *write_list(writer_t *writer, const json_field_t *field, int64_t index, uint8_t *at) {
-    const json_field_t *element = writer->encode->fields + field->first_child;
+static uint8_t *write_list(writer_t *writer, const field_t *field, int64_t index, uint8_t *at) {
+    const field_t *element = writer->encode->fields + field->first_child;
     int64_t begin = int64_at(field, index), end = int64_at(field, index + 1);
     *at++ = '[';
     for (int64_t item = begin; item < end; item++) {
@@ -198,16 +180,16 @@ static uint8_t *write_list(writer_t *writer, const json_field_t *field, int64_t 
     return at + 1;
 }
 
-ALWAYS_INLINE uint8_t *write_key(const json_field_t *field, uint8_t *at) {
+ALWAYS_INLINE uint8_t *write_key(const field_t *field, uint8_t *at) {
     /* a copy of known length is one instruction: keys are padded, and the reserve has room for the padding */
     for (int64_t done = 0; done < field->key_bytes; done += KEY_PADDING)
         memcpy(at + done, field->key + done, KEY_PADDING);
     return at + field->key_bytes;
 }
 
-static uint8_t *write_object(writer_t *writer, const json_field_t *field, int64_t index, uint8_t *at) {
+static uint8_t *write_object(writer_t *writer, const field_t *field, int64_t index, uint8_t *at) {
     for (int64_t child = 0; child < field->child_count; child++) {
-        const json_field_t *inner = writer->encode->fields + field->first_child + child;
+        const field_t *inner = writer->encode->fields + field->first_child + child;
         at = write_value(writer, inner, index, write_key(inner, at));
         if (at == NULL) return NULL;
     }
@@ -217,7 +199,7 @@ static uint8_t *write_object(writer_t *writer, const json_field_t *field, int64_
 
 ALWAYS_INLINE int64_t floored_milliseconds(int64_t micros) { return micros / 1000 - (micros % 1000 < 0); }
 
-static uint8_t *write_quoted_time(writer_t *writer, const json_field_t *field, int64_t index, uint8_t *at) {
+static uint8_t *write_quoted_time(writer_t *writer, const field_t *field, int64_t index, uint8_t *at) {
     *at++ = '"';
     at = field->kind == FIELD_DATE ? write_date(at, int32_at(field, index))
                                    : write_timestamp(at, int64_at(field, index));
@@ -229,7 +211,7 @@ static uint8_t *write_quoted_time(writer_t *writer, const json_field_t *field, i
     return at + 1;
 }
 
-static uint8_t *write_quoted_decimal(const json_field_t *field, int64_t index, uint8_t *at) {
+static uint8_t *write_quoted_decimal(const field_t *field, int64_t index, uint8_t *at) {
     *at = '"';
     at = write_decimal(at + 1, uint128_at(field, index), field->scale);
     *at = '"';
@@ -238,7 +220,7 @@ static uint8_t *write_quoted_decimal(const json_field_t *field, int64_t index, u
 
 /* Writes value `index` of a field, counted without the array's offset. Returns NULL if there is no room, or on
  * doubt. */
-ALWAYS_INLINE uint8_t *write_field(writer_t *writer, const json_field_t *field, int64_t index, uint8_t *at) {
+ALWAYS_INLINE uint8_t *write_field(writer_t *writer, const field_t *field, int64_t index, uint8_t *at) {
     index += field->offset;
     if (field->valid && !bit_at(field->valid, index)) return write_null(at);
     switch (field->kind) {
@@ -260,14 +242,14 @@ ALWAYS_INLINE uint8_t *write_field(writer_t *writer, const json_field_t *field, 
     }
 }
 
-static uint8_t *write_value(writer_t *writer, const json_field_t *field, int64_t index, uint8_t *at) {
+static uint8_t *write_value(writer_t *writer, const field_t *field, int64_t index, uint8_t *at) {
     return write_field(writer, field, index, at);
 }
 
 ALWAYS_INLINE uint8_t *write_row(writer_t *writer, int64_t index, uint8_t *at) {
     const json_encode_t *encode = writer->encode;
     for (int64_t column = 0; column < encode->column_count; column++) {
-        const json_field_t *field = encode->fields + column;
+        const field_t *field = encode->fields + column;
         at = write_field(writer, field, index, write_key(field, at));
         if (unlikely(at == NULL)) return NULL;
     }

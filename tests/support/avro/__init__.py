@@ -1,0 +1,1 @@
+"""Avro messages and schemas for tests."""
