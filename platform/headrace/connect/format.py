@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
 from pydantic import BaseModel
 
 from headrace.connect.row_check import EncodeCheck, RowCheck
-from headrace.core.config import Address, Config
+from headrace.core.config import Address, Config, Reach
 from headrace.core.errors import ExternalError
 from headrace.core.types import Schema
 
@@ -214,14 +214,12 @@ class FormatConfig(Config):
 
 
 def _meaning(config: BaseModel, form: Mapping[str, Any]) -> dict[str, Any]:
-    """The file form without fields that are secret or an address, at any depth of models."""
+    """The file form without fields that are secret or say how a system is reached, at any depth of models."""
     kept: dict[str, Any] = {}
     for name, info in type(config).model_fields.items():
         key, value = info.serialization_alias or info.alias or name, getattr(config, name)
         extra = info.json_schema_extra
-        outside = (isinstance(extra, dict) and extra.get("secret")) or any(
-            isinstance(m, Address) for m in info.metadata
-        )
-        if key in form and not outside:
+        is_secret = isinstance(extra, dict) and extra.get("secret")
+        if key in form and not is_secret and not any(isinstance(m, Address | Reach) for m in info.metadata):
             kept[key] = _meaning(value, form[key]) if isinstance(value, BaseModel) else form[key]
     return kept

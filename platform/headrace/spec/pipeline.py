@@ -300,6 +300,9 @@ class Pipeline(PipelineFields):
             for name, node in nodes.items():
                 shown = masked_config(node.config, data[group][name][node.connector])
                 data[group][name][node.connector] = shown
+        for (group, name, key), use in self.formats:
+            if use.options:
+                data[group][name][key] = {use.name: masked_config(use.config, use.options)}
         return data
 
 

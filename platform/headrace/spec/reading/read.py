@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 from headrace.connect import registry
 from headrace.core.errors import InvalidPipelineError, Problem, did_you_mean
 from headrace.core.text.concealment import Concealment, HiddenTexts
-from headrace.spec.connectors import Connections, read_connections, read_connector
+from headrace.spec.connectors import Connections, read_connections, read_connector, with_registries
 from headrace.spec.findings import Finding, FindingsError, Path, collecting, joined, wrong
 from headrace.spec.graph import check_graph
 from headrace.spec.pipeline import (
@@ -175,6 +175,8 @@ def _read_source(body: Mapping[str, Any], connections: Connections) -> SourceNod
     own = file_keys(SourceFields)
     fields: SourceFields | None = None
     with collecting(findings):
+        body = with_registries(body, connections)
+    with collecting(findings):
         fields = read_model(SourceFields, {key: body[key] for key in own if key in body})
     if "partition" in body:
         findings.append(Finding("a source has no input to partition", "set it on the node below", ("partition",)))
@@ -189,6 +191,8 @@ def _read_sink(body: Mapping[str, Any], connections: Connections) -> SinkNode:
     findings: list[Finding] = []
     own = file_keys(SinkFields)
     fields: SinkFields | None = None
+    with collecting(findings):
+        body = with_registries(body, connections)
     with collecting(findings):
         _check_one_input(body)
         fields = read_model(SinkFields, {key: body[key] for key in own if key in body})

@@ -32,6 +32,8 @@ from headrace.connect.registry import Format
 from headrace.core.config import Address, secret
 from headrace.core.errors import ExternalError, UserError
 from headrace.core.types import Schema
+from headrace.formats.raw import RawFormat
+from headrace.formats.registry.connection import RegistryConnection
 
 
 class AskingFormat(FormatConfig):
@@ -112,4 +114,11 @@ def _mark(context: FormatContext) -> str:
     return mark
 
 
+class ConnectedFormat(RawFormat):
+    """A format with a registry in its options, which it never asks."""
+
+    registry: RegistryConnection
+
+
+CONNECTED = Format("connected", "lines, and a registry that is not asked", ConnectedFormat)
 FORMAT = Format("asking", "texts after a mark that a registry knows", AskingFormat)
