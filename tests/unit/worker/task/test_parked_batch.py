@@ -37,7 +37,8 @@ def test_rows_wait_and_barriers_pass_at_the_position_before_them() -> None:
         source.tell(Trigger(1), Trigger(2))
         source.sees(lambda: len(source.sent.snapshots) == 2)
         assert source.sent.times == [1]
-        assert source.reader.polls == polls
+        # one poll may have been on its way
+        assert source.reader.polls <= polls + 1
         source.ingest.unknown = frozenset()
         source.sees(lambda: source.sent.ended == 1)
         assert source.task.status().waits is None
