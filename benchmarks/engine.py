@@ -19,6 +19,7 @@ import pyarrow as pa
 from measuring.figures import Stopwatch
 from workloads.pipelines import broken, passed, windowed
 
+from headrace.connect.format import Messages
 from headrace.connect.registry import format_named
 from headrace.core.types import schema_of
 from headrace.local.engine.compile import compile_pipeline
@@ -36,7 +37,7 @@ def warm_up(data: dict[str, object]) -> None:
     json_format = format_named("json").config()
     json_format.open_encoder(schema_of({"v": "float64"})).encode(made.select(pl.lit(0.5).alias("v")))
     message = pa.array([b'{"k": 1, "ts": 1, "v": 1.0}'] * 1000, pa.large_binary())
-    json_format.open_decoder(source.columns).decode(message)
+    json_format.open_decoder(source.columns).decode(Messages(message))
 
 
 def stop_when_stdin_closes(job: LocalJob) -> None:

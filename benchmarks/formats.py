@@ -16,7 +16,7 @@ import orjson
 import polars as pl
 import pyarrow as pa
 
-from headrace.connect.format import Decoder
+from headrace.connect.format import Decoded, Decoder, Messages
 from headrace.connect.registry import format_named
 from headrace.core.types import Schema, schema_of
 
@@ -89,13 +89,16 @@ def cases() -> list[tuple[str, int, Callable[[], object]]]:
     draw = random.Random(2)
     dirty = [draw.choice(GARBAGE) if draw.random() < 0.01 else item for item in raw]
     one_bad = [b"{" if place == ROWS // 3 else item for place, item in enumerate(raw)]
-    array, rows = pa.array(raw, pa.binary()), decoder("json").decode(pa.array(raw, pa.binary())).rows
+    array = pa.array(raw, pa.binary())
+    decoded = decoder("json").decode(Messages(array))
+    assert isinstance(decoded, Decoded)
+    rows = decoded.rows
     lines = format_named("csv").config().open_encoder(SCHEMA).encode(rows).cast(pa.binary())
     found: list[tuple[str, int, Callable[[], object]]] = []
 
     def decode(what: str, name: str, values: pa.Array) -> None:
         live = decoder(name)
-        found.append((what, len(values), lambda: live.decode(values)))
+        found.append((what, len(values), lambda: live.decode(Messages(values))))
 
     found.append(("bare pl.read_ndjson", ROWS, partial(bare_read, raw)))
     decode("json decode", "json", array)

@@ -35,6 +35,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--rewrite-goldens", action="store_true", help="write tests/flows/golden anew, from straight runs")
     parser.addoption("--stops", type=int, default=2, help="how often a job is stopped and taken up in a row")
     parser.addoption("--increments", type=int, default=12, help="increments of a followed pipeline that is killed")
+    parser.addoption("--registry-url", help="of a schema registry, which conformance/test_registries asks as well")
     parser.addoption("--outage", type=float, default=12.0, help="seconds that no broker answers for")
 
 

@@ -1,6 +1,7 @@
 """Each malformed pipeline file gives exactly the text beside it: place, what is wrong, what to do.
 
-`NN-name.yaml` is the file, `NN-name.expected` what a user sees; `{verbs}` in it stands for the list of all verbs.
+`NN-name.yaml` is the file, `NN-name.expected` what a user sees; `{verbs}` in it stands for the list of all verbs,
+`{takers}` for those that read updating rows.
 """
 
 from __future__ import annotations
@@ -32,4 +33,6 @@ def test_malformed(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         plan_logical(loaded.pipeline, loaded)
 
     expected = file.with_suffix(".expected").read_text(encoding="utf-8")
-    assert f"{raised.value}\n" == expected.replace("{verbs}", ", ".join(VERBS))
+    takers = [name for name, verb in VERBS.items() if verb.TAKES_UPDATES]
+    expected = expected.replace("{verbs}", ", ".join(VERBS)).replace("{takers}", ", ".join(takers))
+    assert f"{raised.value}\n" == expected

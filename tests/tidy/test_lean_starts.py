@@ -81,6 +81,16 @@ preload(["headrace.worker.slot.main", "headrace.coordinator.connector_host.main"
 """
 LIVE_HALVES = {"confluent_kafka", "fsspec", "grpc", "kafka", "kopf", "kubernetes", "psycopg", "s3fs", "sqlalchemy"}
 LIVE_HALVES |= {"urllib3"}
+REGISTRY = {
+    "confluent_kafka.schema_registry",
+    "httpx2",
+    "authlib",
+    "joserfc",
+    "cachetools",
+    "headrace.formats.registry",
+}
+"""What a schema registry takes: a quarter of a CPU-second, and memory of each process, for jobs that use none."""
+LIVE_HALVES |= REGISTRY
 """Clients of the world outside: they load when a job opens what needs them, never with a connector's config."""
 FOREIGN_LIBRARIES = ("cygrpc", "librdkafka", "cimpl", "psycopg")
 ENGINE_TASKS = {"python", "jemalloc_bg_thd", "polars-ooc-clea"}
@@ -111,7 +121,7 @@ NOT_FOR_HOSTS = {"grpc", "psycopg", "s3fs", "sqlalchemy"}
 def test_hosts_share_the_clients_that_connectors_name_and_these_start_no_thread() -> None:
     loaded = loaded_by(HOSTS)
     assert {"headrace_connectors.kafka.transactions.committer", "confluent_kafka"} <= set(loaded.modules)
-    assert loaded.within(NOT_FOR_HOSTS) == []
+    assert loaded.within(NOT_FOR_HOSTS | REGISTRY) == []
     assert loaded.threads == ["MainThread"]
     assert set(loaded.tasks) <= ENGINE_TASKS
     assert loaded.tasks.count("python") == 1
@@ -120,6 +130,7 @@ def test_hosts_share_the_clients_that_connectors_name_and_these_start_no_thread(
 ROWS = """
 import polars as pl
 from headrace.connect import registry
+from headrace.connect.format import Messages
 from headrace.core.arrow_arrays import binary_array
 from headrace.core.types import schema_of
 from headrace.exchange.edge.rows import Rows
@@ -128,7 +139,7 @@ from headrace.exchange.network.wire import BatchEncoder
 for name, good in (("json", b'{"n": 1, "t": null}'), ("csv", b"1,x")):
     decoder = registry.format_named(name).config().open_decoder(schema_of({"n": "int64", "t": "string"}))
     for size in (1, 100):
-        decoded = decoder.decode(binary_array([good, None, b"broken"] * size))
+        decoded = decoder.decode(Messages(binary_array([good, None, b"broken"] * size)))
         assert (decoded.rows.height, len(decoded.bad)) == (size, size), decoded
 for rows in (decoded.rows, decoded.rows.clear()):
     BatchEncoder().encode(Rows.all_of(rows))
@@ -136,7 +147,20 @@ for rows in (decoded.rows, decoded.rows.clear()):
 
 
 def test_rows_load_no_pandas() -> None:
-    assert loaded_by(ROWS).within({"pandas"}) == []
+    assert loaded_by(ROWS).within({"pandas"} | REGISTRY) == []
+
+
+FRAMES = """
+from headrace.core.arrow_arrays import binary_array
+from headrace.formats.registry.frames import read_frames
+from headrace.formats.registry.id_table import IdTable
+assert len(read_frames(binary_array([bytes(4) + bytes([number, 2]) for number in (1, 2)])).groups) == 2
+"""
+
+
+def test_frames_load_no_client_of_a_registry() -> None:
+    """A slot reads them; its job's connector host asks the registry."""
+    assert loaded_by(FRAMES).within((REGISTRY | {"pandas", "confluent_kafka"}) - {"headrace.formats.registry"}) == []
 
 
 SERVING = {

@@ -27,7 +27,9 @@ NAMES = {
     "headrace.testing.sink_conformance": "Feeder SinkConformance SinkUnderTest",
     "headrace.testing.source_conformance": "SourceConformance SourceUnderTest read_to_end",
     "headrace.connect.dead_letters": "DeadLetter DeadLetterSink DeadLetters Resent",
-    "headrace.connect.format": "Decoded Decoder Encoder FormatConfig",
+    "headrace.connect.format": """
+        Decoded Decoder Encoder FormatConfig FormatContext Messages Prepared Preparation UnknownIds
+    """,
     "headrace.connect.metadata": "METADATA",
     "headrace.connect.offsets_by_partition": "LATEST named_offsets offsets_of require_each stops_of",
     "headrace.connect.publisher": "Publisher Share",

@@ -1,17 +1,34 @@
-"""A verb is one thing: its files and two tables name it, and everything else asks the step's config or model."""
+"""A verb is one thing: its files and two tables name it, and everything else asks the step's config or model. The rest
+of what a verb needs is here as a list: pages and tests that have a line of each."""
 
 from __future__ import annotations
 
 import ast
+import re
+
+import pytest
 
 from headrace.plan.verbs.table import PLANNERS
 from headrace.spec.verbs.table import VERBS
+from support.repository import ROOT
 from tidy.house import classes_asked, config_tests, verb_names
 
 NAMING = {"headrace.api", "headrace.api.builder", "headrace.core.text.synonyms"}
 """Modules that offer verbs to users by name: the builder's methods, and what other tools call a verb."""
 OTHER_WORDS = {"headrace.deployment.kubernetes.manifests drop", "headrace.state.snapshot union"}
 """Words of other vocabularies: capabilities of Linux, kinds of state."""
+LINES = {
+    "README.md": r"\*\*Steps:\*\*[^*]*\bVERB\b",
+    "docs/pipeline-file.md": r"^\| `VERB` \| `VERB: ",
+    "docs/python-api.md": r"`s\.VERB\(name",
+    "tests/flows/*.yaml": r"^    VERB:",
+    "tests/typing/api_usage.py": r"\.VERB\(",
+    "tests/unit/plan/test_explain.py": r'"VERB": ',
+    "tests/unit/plan/test_updating_rows.py": r'"VERB": ',
+    "tests/unit/spec/test_pipeline.py": r'"VERB": ',
+    "tests/unit/spec/test_refusals.py": r"\bstep\([^\n]*\bVERB=",
+}
+"""Files -> what one of them has for each verb."""
 
 
 def test_no_module_asks_for_the_class_of_a_config_or_a_verb() -> None:
@@ -40,3 +57,10 @@ def test_no_module_names_a_verb_but_its_own_files() -> None:
 
 def test_each_verb_has_a_planner() -> None:
     assert list(PLANNERS) == list(VERBS.values())
+
+
+@pytest.mark.parametrize("files", LINES)
+def test_each_verb_has_its_line(files: str) -> None:
+    text = "\n".join(path.read_text(encoding="utf-8") for path in sorted(ROOT.glob(files)))
+    missing = [verb for verb in VERBS if not re.search(LINES[files].replace("VERB", verb), text, re.MULTILINE)]
+    assert missing == [], f"add each to {files}"

@@ -209,6 +209,11 @@ class KafkaSourceSettings(Config):
         return (self.topic,) if self.topic is not None else self.topics
 
     @property
+    def only_topic(self) -> str | None:
+        """The topic, if it is the only one."""
+        return self.fixed_topics[0] if self.fixed_topics is not None and len(self.fixed_topics) == 1 else None
+
+    @property
     def bounded(self) -> bool:
         """Whether `stop` is set."""
         return self.stop is not None
@@ -309,6 +314,11 @@ class KafkaSinkSettings(Config):
         return self
 
     @property
+    def only_topic(self) -> str | None:
+        """The topic."""
+        return self.topic
+
+    @property
     def refuses(self) -> Literal["never", "in_write", "in_flush"]:
         """Rows are checked before they are queued."""
         return "in_write"
@@ -337,6 +347,11 @@ class KafkaSinkSettings(Config):
     def key_columns(self) -> tuple[str, ...] | None:
         """Columns of the record key, in order."""
         return self.key
+
+    @property
+    def encodes_keys(self) -> bool:
+        """Always true."""
+        return True
 
     @property
     def referenced_columns(self) -> tuple[str, ...]:

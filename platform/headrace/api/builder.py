@@ -10,6 +10,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
 from headrace.api.expression import Expression
@@ -95,6 +96,8 @@ class Pipeline:
         *,
         schema: Mapping[str, object],
         format: str | Mapping[str, object] | None = None,  # noqa: A002 - the word of the file
+        key_format: str | Mapping[str, object] | None = None,
+        key_schema: Mapping[str, object] | None = None,
         time: Mapping[str, object] | None = None,
         on_error: str | Mapping[str, str] | None = None,
         parallelism: int | None = None,
@@ -105,6 +108,8 @@ class Pipeline:
             **connector,
             "format": format,
             "schema": schema,
+            "key_format": key_format,
+            "key_schema": key_schema,
             "time": time,
             "on_error": on_error,
             "parallelism": parallelism,
@@ -135,19 +140,21 @@ class Pipeline:
         return data
 
     def build(self) -> PipelineModel:
-        """Returns the checked pipeline, equal to that of the same file.
+        """Returns the checked pipeline, equal to that of the same file. Paths of files that formats name begin at the
+        working directory.
 
         Raises InvalidPipelineError with every problem, each with its dotted path (`steps.hourly.window`).
         """
+        from headrace.spec.reading.load_file import with_files
         from headrace.spec.reading.read import pipeline_from_dict
 
-        return pipeline_from_dict(self.to_dict())
+        return with_files(pipeline_from_dict(self.to_dict()), Path())
 
     def to_yaml(self) -> str:
         """Returns the pipeline as a file, which loads as an equal pipeline. Contains secrets. Raises
         InvalidPipelineError.
         """
-        return yaml_text(self.build().to_dict())
+        return yaml_text(self.build().model_copy(update={"files": {}}).to_dict())
 
     def explain(self) -> str:
         """Returns the logical and the physical plan as text, as `headrace explain` prints them. Raises
@@ -320,6 +327,7 @@ class Stream:
         name: str,
         *,
         format: str | Mapping[str, object] | None = None,  # noqa: A002 - the word of the file
+        key_format: str | Mapping[str, object] | None = None,
         parallelism: int | None = None,
         partition: str | Mapping[str, Sequence[str]] | None = None,
         on_error: str | Mapping[str, str] | None = None,
@@ -332,6 +340,7 @@ class Stream:
             "from": self.reference,
             **connector,
             "format": format,
+            "key_format": key_format,
             "parallelism": parallelism,
             "partition": partition,
             "on_error": on_error,

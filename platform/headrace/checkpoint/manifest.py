@@ -2,16 +2,18 @@
 
 Owns the models and their JSON (`model_dump_json`, `model_validate_json`). The paths of files are relative to the folder
 of the job (checkpoint) or of the savepoint, so that both can be moved. A path that contains `://` or begins with `/` is
-absolute: it belongs to another job's checkpoint, and is read but never deleted.
+absolute: the file is in the folder of another job, whose it stays, or of a savepoint, which a job may have claimed.
 """
 
 from __future__ import annotations
 
+import operator
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, TypeAdapter
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
 from headrace.checkpoint.paths import joined
+from headrace.connect.format import Side
 from headrace.connect.sink import Committable
 from headrace.connect.source import Split, SplitId
 from headrace.core.errors import UserError
@@ -178,6 +180,26 @@ class SplitDocument(Document):
         return Split(SplitId(self.topic, self.partition), self.start, self.stop, self.detail, self.identity)
 
 
+class PreparedFormat(Document):
+    """What a format's preparation learned for the messages of a node, or for their keys.
+
+    question   hash of what it was asked (`execution.format_preparation`): the answer serves for an equal question only
+    learned    the format's own data
+    """
+
+    question: str
+    learned: dict[str, Any]
+
+
+Formats = dict[str, dict[Side, PreparedFormat]]
+"""Node -> side -> what was learned, for formats that ask something."""
+
+
+def learned_of(formats: Formats) -> dict[str, dict[Side, dict[str, Any]]]:
+    """What slots need of it."""
+    return {node: {side: each.learned for side, each in sides.items()} for node, sides in formats.items()}
+
+
 class Manifest(Document):
     """A complete checkpoint or savepoint: all that a restore needs, except the pipeline.
 
@@ -194,6 +216,7 @@ class Manifest(Document):
                   manifests of earlier versions
     drained       the watermark went to its end before the barrier: every window has fired
     final         all input had ended
+    formats       what formats have prepared; left out if it is empty
     """
 
     format: int = FORMAT
@@ -218,6 +241,7 @@ class Manifest(Document):
     definitions: dict[str, StepDefinition] = {}
     drained: bool = False
     final: bool = False
+    formats: Formats = Field(default={}, exclude_if=operator.not_)
 
     @property
     def bytes(self) -> int:

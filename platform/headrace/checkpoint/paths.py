@@ -45,7 +45,7 @@ def joined(base: str, path: str) -> str:
 
 
 def is_absolute(path: str) -> bool:
-    """Whether a path in a manifest is absolute: the file is in another job's folder, and is read but never deleted."""
+    """Whether a path in a manifest is absolute: the file is not in the job's own folder."""
     return "://" in path or path.startswith("/")
 
 

@@ -241,8 +241,9 @@ class DataWarningState(Answer):
 
 
 class WaitingState(Answer):
-    """A step with open windows whose event time has not moved for 30 s. on: what it waits for, as text; since: when its
-    time moved last, or its first open window got a row, if that was later."""
+    """A source that reads nothing until its format knows a schema, or a step with open windows whose event time has not
+    moved for 30 s. on: what it waits for, as text; since: when it began to wait; when its time moved last, or its first
+    open window got a row, if that was later."""
 
     node: str
     on: str
@@ -270,7 +271,7 @@ class JobStatus(Answer):
     checkpoint_complete  the newest complete checkpoint with its figures, if this coordinator has triggered it
     checkpoint_running   the checkpoint in flight; checkpoint_failed: the last that failed, if none was complete since
     warnings     data of this attempt that looks wrong, the oldest first
-    waiting      while it runs: steps whose event time stands still
+    waiting      while it runs: sources that wait for a schema, steps whose event time stands still
     state_places where its state lies, as of the last reports; None: it does not run
     """
 

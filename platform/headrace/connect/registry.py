@@ -9,12 +9,13 @@ A package declares, in its pyproject.toml,
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
 from typing import TypeVar
 
+from headrace.connect.earlier_formats import adapted
 from headrace.connect.format import FormatConfig
 from headrace.connect.sink import SinkConfig
 from headrace.connect.source import SourceConfig
@@ -112,7 +113,9 @@ def bundled_formats() -> tuple[Format, ...]:
 
 def format_named(name: str) -> Format:
     """The installed format with this name. Raises UserError with the nearest name."""
-    return _load(FORMATS, "format", name, Format)
+    found = _load(FORMATS, "format", name, Format)
+    config = adapted(found.config)
+    return found if config is found.config else replace(found, config=config)
 
 
 def _load(group: str, word: str, name: str, kind: type[_Kind]) -> _Kind:

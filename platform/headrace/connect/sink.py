@@ -29,6 +29,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, runtime_checkable
 
 from headrace.connect.access import AccessCheck
+from headrace.connect.format import Prepared
 from headrace.connect.row_check import Refuse, Refused, raise_refused
 from headrace.connect.sink_batch import SinkBatch
 from headrace.core.config import Config
@@ -110,6 +111,8 @@ class SinkContext:
     attempt          number of the job's (re)start that this writer belongs to; 0: none yet
     checkpoint       checkpoint settings; None: the sink is opened without an engine
     refuse           receives the rows that a writer leaves out; None: the first one fails the job
+    prepared         what the format's preparation learned, for a writer that encodes rows itself
+    encode_keys      rows to the keys of their records by the sink's `key_format`; None: it has none
     """
 
     job: str
@@ -123,6 +126,8 @@ class SinkContext:
     attempt: int = 0
     checkpoint: CheckpointTerms | None = None
     refuse: Refuse | None = None
+    prepared: Prepared | None = None
+    encode_keys: Encode | None = None
 
     def refuse_rows(self, rows: pl.DataFrame, refused: Refused) -> None:
         """Called by a writer, in `write` or `flush`, for rows that the external system refuses for themselves: they are
@@ -325,6 +330,11 @@ class SinkConfig(Config):
         return "never"
 
     @property
+    def only_topic(self) -> str | None:
+        """The topic that the sink writes; None: several, or none."""
+        return None
+
+    @property
     def accepts_updates(self) -> bool:
         """Whether the sink accepts updating rows: upsert by key, or plain rows by the user's choice."""
         return False
@@ -338,6 +348,11 @@ class SinkConfig(Config):
     def key_columns(self) -> tuple[str, ...] | None:
         """Columns of the sink's key, in its order; None: no key."""
         return None
+
+    @property
+    def encodes_keys(self) -> bool:
+        """Whether the sink's key is that of a record, which `key_format:` may encode (`SinkContext.encode_keys`)."""
+        return False
 
     @property
     def uses_event_time(self) -> bool:

@@ -277,6 +277,11 @@ class SourceConfig(Config):
         """Metadata field (topic, partition, offset, timestamp, key, headers) -> name of its column."""
         return {}
 
+    @property
+    def only_topic(self) -> str | None:
+        """The topic that the source reads; None: several, or none."""
+        return None
+
     def describe_position(self, split: SplitId, position: int) -> str:
         """A position as text: `flights[2] offset 17`."""
         return f"{split} offset {position}"

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from headrace.checkpoint.manifest import CommittableDocument, Document, SplitDocument
+from headrace.checkpoint.manifest import CommittableDocument, Document, Formats, SplitDocument
 from headrace.client.output_models import DeadLetterList, Redriven
 from headrace.connect.sink import OpenTransaction, OutputSeen
 from headrace.core.config import FileForm
@@ -31,6 +31,7 @@ class OpenRequest(Document):
     known      source -> splits resolved before; foreign: by another job
     sinks      whether sinks are opened: False if nothing will be written
     accepted   topics that may differ from those of `known`
+    formats    what formats have prepared before
     """
 
     do: Literal["open"] = "open"
@@ -40,6 +41,7 @@ class OpenRequest(Document):
     foreign: bool = False
     sinks: bool = True
     accepted: tuple[str, ...] = ()
+    formats: Formats = Field(default_factory=dict)
 
 
 class DiscoverRequest(Document):
@@ -203,6 +205,7 @@ class AnswerFrame(Document):
     opened         source -> its splits (open)
     splits         all splits of the source (discover)
     begins         sink -> where its output begins in the external system now (open)
+    formats        what formats have prepared (open)
     committables   with the details that their commit needs (describe); those that are lost (commit)
     names          of the ended transactions (sweep)
     transactions   the open ones (look for transactions)
@@ -215,6 +218,7 @@ class AnswerFrame(Document):
     opened: dict[str, DiscoveredSource] = Field(default_factory=dict)
     splits: tuple[SplitDocument, ...] = ()
     begins: dict[str, dict[str, Any]] = Field(default_factory=dict)
+    formats: Formats = Field(default_factory=dict)
     committables: tuple[CommittableDocument, ...] = ()
     names: tuple[str, ...] = ()
     transactions: tuple[TransactionDocument, ...] = ()

@@ -160,6 +160,7 @@ def _fitted(manifest: Manifest, verdicts: Sequence[NodeVerdict]) -> Manifest:
             "states": tuple(each for each in manifest.states if each.node not in unusable),
             "sources": {name: state for name, state in manifest.sources.items() if name not in unusable},
             "splits": {name: splits for name, splits in manifest.splits.items() if name not in unusable},
+            "formats": {name: each for name, each in manifest.formats.items() if name not in unusable},
         }
     )
 
@@ -187,6 +188,7 @@ def renamed(manifest: Manifest, renames: Mapping[str, str]) -> Manifest:
             "states": tuple(each.model_copy(update={"node": new(each.node)}) for each in manifest.states),
             "sources": {new(name): state for name, state in manifest.sources.items()},
             "splits": {new(name): splits for name, splits in manifest.splits.items()},
+            "formats": {new(name): each for name, each in manifest.formats.items()},
             "nodes": {new(name): kind for name, kind in manifest.nodes.items()},
             "parallelism": {new(name): count for name, count in manifest.parallelism.items()},
         }
@@ -224,6 +226,7 @@ def claim(found: Found, writer: str, at_ms: int) -> None:
                 parallelism=1 if attempt is None else attempt.parallelism,
                 plan_hash=newest.plan_hash,
                 splits=dict(journal.splits),
+                formats=journal.formats,
             )
         )
         if not isinstance(result, JournalReplaced):

@@ -17,7 +17,7 @@ import numpy.typing as npt
 import polars as pl
 import pyarrow as pa
 
-from headrace.connect.format import Decoded
+from headrace.connect.format import Decoded, Messages
 from headrace.core.types import DataType, ListOf, Primitive, Schema, Struct, Timestamp, polars_type
 from headrace.formats.messages import Indices, assemble, live_messages, take
 
@@ -55,8 +55,9 @@ class MessageDecoder:
         self._kernel = kernel
         self._reader = reader
 
-    def decode(self, values: pa.Array) -> Decoded:
+    def decode(self, messages: Messages) -> Decoded:
         """See `Decoder`."""
+        values = messages.values
         live, index = live_messages(values)
         frame, doubtful = self._read_sure(live)
         unsure = np.flatnonzero(doubtful)

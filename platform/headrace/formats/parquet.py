@@ -6,7 +6,7 @@ from typing import ClassVar
 
 import polars as pl
 
-from headrace.connect.format import Decoder, Encoder, FormatConfig
+from headrace.connect.format import NO_ENGINE, Decoder, Encoder, FormatConfig, FormatContext
 from headrace.connect.registry import Format
 from headrace.connect.row_check import RowCheck
 from headrace.core.errors import DataError, UserError
@@ -26,15 +26,15 @@ class ParquetFormat(FormatConfig):
         """Accepts every type; rejects an empty schema."""
         return [] if len(schema) else ["there is no column to write"]
 
-    def open_decoder(self, schema: Schema) -> Decoder:
+    def open_decoder(self, schema: Schema, context: FormatContext = NO_ENGINE) -> Decoder:
         """Raises UserError: the format has no messages."""
         raise _only_for_files()
 
-    def open_encoder(self, schema: Schema) -> Encoder:
+    def open_encoder(self, schema: Schema, context: FormatContext = NO_ENGINE) -> Encoder:
         """Raises UserError: the format has no messages."""
         raise _only_for_files()
 
-    def open_check(self, schema: Schema, node: str) -> RowCheck | None:
+    def open_check(self, schema: Schema, context: FormatContext = NO_ENGINE) -> RowCheck | None:
         """Returns None: every value can be written."""
         return None
 

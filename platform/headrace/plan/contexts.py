@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from headrace.connect.format import FormatContext, Prepared, PreparedFormats, Side
 from headrace.connect.sink import CheckpointTerms, SinkContext
 from headrace.connect.source import SourceContext
 from headrace.operators.operator import OnError
@@ -19,8 +20,8 @@ def source_context(spec: SourceSpec, pipeline: str, poll_rows_max: int) -> Sourc
         format=None if spec.format is None else spec.format.name,
         format_options={} if spec.format is None else spec.format.config.model_dump(),
         poll_rows_max=poll_rows_max,
-        wants_keys="key" in wanted or diverted,
-        wants_headers="headers" in wanted or spec.keeps_headers,
+        wants_keys="key" in wanted or diverted or spec.key_format is not None,
+        wants_headers="headers" in wanted or spec.keeps_headers or _reads_headers(spec),
         wants_timestamps="timestamp" in wanted or diverted or isinstance(spec.time, RecordTime),
     )
 
@@ -33,6 +34,7 @@ def sink_context(
     parallelism: int,
     terms: CheckpointTerms,
     attempt: int = 0,
+    formats: PreparedFormats | None = None,
 ) -> SinkContext:
     """The context of a sink's writer and committer. `attempt`: 0 before the first attempt."""
     return SinkContext(
@@ -46,4 +48,27 @@ def sink_context(
         format_options={} if spec.format is None else spec.format.config.model_dump(),
         attempt=attempt,
         checkpoint=terms,
+        prepared=_prepared(spec, formats or {}, "value"),
     )
+
+
+def format_context(spec: SourceSpec | SinkSpec, formats: PreparedFormats, side: Side = "value") -> FormatContext:
+    """The context of a node's format. formats: what formats have prepared."""
+    form = spec.format if side == "value" else spec.key_format
+    return FormatContext(
+        node=spec.node,
+        end="source" if isinstance(spec, SourceSpec) else "sink",
+        side=side,
+        topic=spec.config.only_topic,
+        prepared=_prepared(spec, formats, side),
+        files={} if form is None else form.files,
+    )
+
+
+def _prepared(spec: SourceSpec | SinkSpec, formats: PreparedFormats, side: Side) -> Prepared | None:
+    return formats.get(spec.node, {}).get(side)
+
+
+def _reads_headers(spec: SourceSpec) -> bool:
+    """Whether one of a source's formats needs the headers of records."""
+    return any(form is not None and form.config.reads_headers for form in (spec.format, spec.key_format))

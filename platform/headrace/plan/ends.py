@@ -9,7 +9,7 @@ from headrace.connect import registry
 from headrace.connect.metadata import BAD_SCHEMA, METADATA
 from headrace.connect.sink import SinkConfig, SinkContext
 from headrace.core.batch import HEADERS, O_MAJOR, O_MINOR, O_TEXT
-from headrace.core.errors import did_you_mean
+from headrace.core.errors import UserError, did_you_mean
 from headrace.core.types import Field, Primitive, Schema, Timestamp
 from headrace.expr.compiler import compile_scalar
 from headrace.operators.chain import MAIN
@@ -20,11 +20,21 @@ from headrace.plan.error_policy import policy_of
 from headrace.plan.input_checks import partitioning_of, require_column, spread_reasons
 from headrace.plan.nodes import LogicalNode, NodeInput, reference
 from headrace.plan.partitioning import Partitioning
-from headrace.plan.physical import FormatSpec, RecordTime, RowTime, SinkSpec, SourceSpec, TaskNode, TimeSpec
+from headrace.plan.physical import (
+    NO_COLUMNS,
+    FormatSpec,
+    RecordTime,
+    RowTime,
+    SinkSpec,
+    SourceSpec,
+    TaskNode,
+    TimeSpec,
+)
 from headrace.plan.problems import Path, Problems, UnknownInputError
 from headrace.plan.stream import Stream, bad_rows
-from headrace.spec.fields import DeadLetter
+from headrace.spec.fields import DeadLetter, FormatUse
 from headrace.spec.pipeline import Pipeline, SinkNode, SourceNode
+from headrace.spec.travelling_files import own_files
 
 
 def plan_source(name: str, node: SourceNode, pipeline: Pipeline, problems: Problems) -> LogicalNode:
@@ -34,13 +44,15 @@ def plan_source(name: str, node: SourceNode, pipeline: Pipeline, problems: Probl
     output = _output(path, node, metadata, problems)
     diverts = policy_of(node.on_error) is OnError.DIVERT
     bad = {BAD: Stream(BAD_SCHEMA, timed=False)} if diverts else {}
-    format_spec: FormatSpec | None = None
+    format_spec = key_format = None
     time: TimeSpec | None = None
     reasons: tuple[str, ...] = ()
     try:
         with problems.every() as check:
             with check():
-                format_spec = _format(path, node, problems)
+                format_spec = _format(path, node, pipeline, problems)
+            with check():
+                key_format = _key_format(path, node, pipeline, problems)
             with check():
                 time, reasons = _time(path, node, output, problems)
     except UnknownInputError as error:
@@ -57,6 +69,8 @@ def plan_source(name: str, node: SourceNode, pipeline: Pipeline, problems: Probl
         time=time,
         on_error=policy_of(node.on_error),
         order_columns=False,
+        key_format=key_format,
+        key_schema=node.key_schema or NO_COLUMNS,
         keeps_headers=isinstance(node.on_error, DeadLetter) and "headers" in node.config.metadata_fields,
     )
     return LogicalNode(
@@ -77,8 +91,13 @@ def file_only(name: str, connector: str) -> tuple[str, str]:
 def _output(
     path: tuple[str, ...], node: SourceNode, metadata: tuple[tuple[str, str], ...], problems: Problems
 ) -> Schema:
-    fields = list(node.columns)
-    names = {field.name for field in fields}
+    names = {field.name for field in node.columns}
+    for field in node.key_schema or ():
+        if field.name in names:
+            place = (*path, "key_schema", field.name)
+            raise problems.refuse(place, f"column {field.name!r} is already in the schema", "give it another name")
+        names.add(field.name)
+    fields = list(node.decoded)
     for kind, column in metadata:
         if column in names:
             place = (*path, node.connector, "metadata", kind)
@@ -88,7 +107,7 @@ def _output(
     return Schema(tuple(fields))
 
 
-def _format(path: tuple[str, ...], node: SourceNode, problems: Problems) -> FormatSpec | None:
+def _format(path: Path, node: SourceNode, pipeline: Pipeline, problems: Problems) -> FormatSpec | None:
     if node.format is None:
         return None
     if node.format.config.file_only and not node.config.files:
@@ -98,7 +117,28 @@ def _format(path: tuple[str, ...], node: SourceNode, problems: Problems) -> Form
         problems.add((*path, "schema"), message)
     if wrong:
         raise problems.refuse((*path, "schema"), wrong[0])
-    return FormatSpec(node.format.name, node.format.config)
+    return _with_files((*path, "format"), node.format, pipeline, problems)
+
+
+def _key_format(path: Path, node: SourceNode, pipeline: Pipeline, problems: Problems) -> FormatSpec | None:
+    use, columns = node.key_format, node.key_schema
+    if use is None and columns is None:
+        return None
+    if use is None:
+        raise problems.refuse((*path, "key_schema"), "key_schema needs key_format", "add `key_format: json` or raw")
+    if columns is None:
+        raise problems.refuse((*path, "key_format"), "key_format needs key_schema", "name the key's columns there")
+    if "key" not in node.config.metadata_fields:
+        raise problems.refuse((*path, "key_format"), f"records of {node.connector} have no keys", "remove it")
+    _refuse_all((*path, "key_schema"), use.config.check_key(columns), problems)
+    return _with_files((*path, "key_format"), use, pipeline, problems)
+
+
+def _with_files(path: Path, use: FormatUse, pipeline: Pipeline, problems: Problems) -> FormatSpec:
+    try:
+        return FormatSpec(use.name, use.config, own_files(use.config, pipeline.files))
+    except UserError as error:
+        raise problems.refuse(path, error.message, error.remedy) from error
 
 
 def _declares_time(node: SourceNode) -> bool:
@@ -147,7 +187,7 @@ def plan_sink(name: str, node: SinkNode, stream: Stream, pipeline: Pipeline, pro
     """The logical node of a sink. Raises UnknownInputError after recording its problems."""
     path = ("sinks", name)
     connector_path = (*path, node.connector)
-    format_spec: FormatSpec | None = None
+    format_spec = key_format = None
     partitioning: Partitioning | None = None
     with problems.every() as check:
         for column in node.config.referenced_columns:
@@ -158,7 +198,9 @@ def plan_sink(name: str, node: SinkNode, stream: Stream, pipeline: Pipeline, pro
         with check():
             _check_on_error(path, node, problems)
         with check():
-            format_spec = _sink_format(path, node, stream.schema, problems)
+            format_spec = _sink_format(path, node, stream.schema, problems, pipeline)
+        with check():
+            key_format = _sink_key_format(path, node, stream.schema, problems, pipeline)
         with check():
             partitioning = partitioning_of(node.partition, stream, path, problems)
     parallelism = node.parallelism or pipeline.parallelism
@@ -183,6 +225,7 @@ def plan_sink(name: str, node: SinkNode, stream: Stream, pipeline: Pipeline, pro
         stream.schema,
         stream.update_key,
         on_error=policy,
+        key_format=key_format,
     )
     return LogicalNode(
         name=name,
@@ -248,14 +291,32 @@ def _update_remedy(node: SinkNode, key: str) -> str:
     )
 
 
-def _sink_format(path: Path, node: SinkNode, schema: Schema, problems: Problems) -> FormatSpec | None:
+def _sink_format(
+    path: Path, node: SinkNode, schema: Schema, problems: Problems, pipeline: Pipeline
+) -> FormatSpec | None:
     use = node.format
     if use is None:
         return None
     if use.config.file_only and not node.config.files:
         raise problems.refuse((*path, "format"), *file_only(use.name, node.connector))
     _refuse_all((*path, "format"), use.config.check_sink(schema), problems)
-    return FormatSpec(use.name, use.config)
+    return _with_files((*path, "format"), use, pipeline, problems)
+
+
+def _sink_key_format(
+    path: Path, node: SinkNode, schema: Schema, problems: Problems, pipeline: Pipeline
+) -> FormatSpec | None:
+    use, columns = node.key_format, node.config.key_columns
+    if use is None:
+        return None
+    if not node.config.encodes_keys:
+        raise problems.refuse((*path, "key_format"), f"a {node.connector} sink has no record keys", "remove it")
+    if columns is None:
+        raise problems.refuse((*path, "key_format"), "key_format needs a key", "name its columns with `key:`")
+    fields = [schema.get(name) for name in columns]
+    key = Schema(tuple(field for field in fields if field is not None))  # a missing one is a problem of its own
+    _refuse_all((*path, "key_format"), use.config.check_key(key), problems)
+    return _with_files((*path, "key_format"), use, pipeline, problems)
 
 
 def _refuse_all(path: Path, messages: Sequence[str], problems: Problems) -> None:

@@ -36,6 +36,7 @@ from headrace.plan.physical import (
 from headrace.plan.stream import Stream
 from headrace.spec.columns import schema_dict
 from headrace.spec.masking import masked_config
+from headrace.spec.travelling_files import file_hash
 from headrace.state.place import UNSAID, StateTerms
 from headrace.state.snapshot import StateKind
 
@@ -101,6 +102,7 @@ def _task_node(node: TaskNode) -> dict[str, Any]:
                 "time": None if node.time is None else {"kind": _time_kind(node.time), **_plain_fields(node.time)},
                 "on_error": node.on_error.value,
                 "order_columns": node.order_columns,
+                **_key_format(node),
             }
         case StepSpec():
             return {
@@ -122,6 +124,7 @@ def _task_node(node: TaskNode) -> dict[str, Any]:
                 "implicit": node.implicit,
                 # written only if it is set: the hash of a plan without it stays the same
                 **({} if node.on_error is OnError.FAIL else {"on_error": node.on_error.value}),
+                **_key_format(node),
             }
 
 
@@ -135,7 +138,18 @@ def _config(config: Config, *, only_set: bool = False) -> dict[str, Any]:
 
 
 def _format(spec: FormatSpec | None) -> dict[str, Any] | None:
-    return None if spec is None else {spec.name: _config(spec.config)}
+    if spec is None:
+        return None
+    # written only if there are some: the hash of a plan without files stays the same
+    files = {"files": {name: file_hash(content) for name, content in sorted(spec.files.items())}} if spec.files else {}
+    return {spec.name: _config(spec.config), **files}
+
+
+def _key_format(node: SourceSpec | SinkSpec) -> dict[str, Any]:
+    """What encodes the key; nothing without it, so that the hash of such a plan stays the same."""
+    if node.key_format is None:
+        return {}
+    return {"key_format": _format(node.key_format), "key_schema": _columns(node.key_schema)}
 
 
 def _columns(schema: Schema) -> list[list[Any]]:

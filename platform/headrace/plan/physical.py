@@ -6,7 +6,7 @@ Data only; `plan.chaining` builds a plan, `plan.explain` renders it, engines run
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from headrace.connect.format import FormatConfig
 from headrace.connect.sink import CheckpointTerms, SinkConfig
@@ -20,10 +20,11 @@ from headrace.state.place import UNSAID, StateTerms
 
 @dataclass(frozen=True, slots=True)
 class FormatSpec:
-    """The format beside a connector: its name and options."""
+    """The format beside a connector: its name and options, and contents of the files that these name."""
 
     name: str
     config: FormatConfig
+    files: Mapping[str, bytes] = field(default_factory=dict, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,15 +50,19 @@ TimeSpec = RowTime | RecordTime | None
 """None: rows have no event time, or no node uses it."""
 
 
+NO_COLUMNS = Schema(())
+
+
 @dataclass(frozen=True, slots=True)
 class SourceSpec:
     """A source node, ready to open.
 
     schema    declared columns: what the format decodes
-    output    declared columns, then the metadata columns
+    output    declared columns, then those of the key, then the metadata columns
     metadata  (metadata field, column name)
     order_columns    rows carry their position in the total order
     keeps_headers    bad records carry their headers, for dead letters
+    key_format, key_schema   what decodes the records' keys, and to which columns; None and empty: nothing does
     """
 
     node: str
@@ -71,6 +76,8 @@ class SourceSpec:
     on_error: OnError
     order_columns: bool
     keeps_headers: bool = False
+    key_format: FormatSpec | None = None
+    key_schema: Schema = NO_COLUMNS
 
     @property
     def out_of_orderness_ms(self) -> int:
@@ -97,6 +104,7 @@ class SinkSpec:
     update_key   key of an updating edge, or None
     implicit  made by the plan (dead letters), not by the user
     on_error  the policy for rows that cannot be written
+    key_format   what encodes the key columns; None: the connector does
     """
 
     node: str
@@ -108,6 +116,12 @@ class SinkSpec:
     update_key: tuple[str, ...] | None
     implicit: bool = False
     on_error: OnError = OnError.FAIL
+    key_format: FormatSpec | None = None
+
+    @property
+    def key_schema(self) -> Schema:
+        """The columns of the key, in its order; empty without a key."""
+        return Schema(tuple(self.schema.field(name) for name in self.config.key_columns or ()))
 
 
 TaskNode = SourceSpec | StepSpec | SinkSpec

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Literal
+import operator
+from typing import Any, Literal
 
-from pydantic import TypeAdapter
+from pydantic import Field, TypeAdapter
 
 from headrace.checkpoint.manifest import Document, SplitDocument, StateHandle
+from headrace.connect.format import Side
 from headrace.core.config import FileForm
 from headrace.core.source_state import AppliedFloor, SplitState
 
@@ -29,11 +31,13 @@ class Deployment(Document):
     peers        every slot of the attempt, this one included
     storage      URL of the job's folder; paths of files are relative to it
     restore      state handles of the restored checkpoint that can hold rows of this slot's subtasks; renames are
-                 applied. Files with relative paths may be named again by the attempt's checkpoints
+                 applied. Files with relative paths may be named again by the attempt's checkpoints, and so may those
+                 in the folder `claimed`, of a savepoint that the job owns; empty: there is none
     code         URLs of archives and modules of the user, first on the import path in this order
     python_path  folders of this host that come after them (the pipeline file's folder)
     mode         exactly-once: gates align barriers
     hand_over    the end of the input closes no window: sources send no +inf
+    formats      node -> side -> what its format has prepared; left out if it is empty
     """
 
     pipeline: FileForm
@@ -43,12 +47,14 @@ class Deployment(Document):
     peers: tuple[PeerDocument, ...]
     storage: str
     restore: tuple[StateHandle, ...] = ()
+    claimed: str = ""
     floors: tuple[AppliedFloor, ...] = ()
     code: tuple[str, ...] = ()
     python_path: tuple[str, ...] = ()
     mode: Literal["exactly-once", "at-least-once"] = "exactly-once"
     watermark_interval_ms: int = 100
     hand_over: bool = False
+    formats: dict[str, dict[Side, dict[str, Any]]] = Field(default={}, exclude_if=operator.not_)
 
 
 class AssignedSplitDocument(Document):

@@ -30,7 +30,10 @@ class SubtaskStatus(Document):
 
 
 class SourceSubtaskStatus(Document):
-    """The status of one subtask of a source; fields as in worker.control.SourceStatus."""
+    """The status of one subtask of a source; fields as in worker.control.SourceStatus.
+
+    waits_on, since_ms   `waits` there; empty and 0: it waits for nothing
+    """
 
     source: str
     subtask: int
@@ -39,6 +42,8 @@ class SourceSubtaskStatus(Document):
     has_splits: bool
     watermark: int
     lag: int
+    waits_on: str = ""
+    since_ms: int = 0
 
 
 class SlotStatus(Document):

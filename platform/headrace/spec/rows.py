@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import sys
 from collections.abc import Mapping, Sequence
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal as ExactNumber
@@ -24,6 +25,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _UNIT_US = {"s": 1_000_000, "ms": 1_000, "us": 1}
 _TRUE, _FALSE = ("true", "yes", "on"), ("false", "no", "off")
 _INT_BITS = {Primitive.INT32: 31, Primitive.INT64: 63}
+_FLOAT_MAX = {Primitive.FLOAT32: 3.4028234663852886e38, Primitive.FLOAT64: sys.float_info.max}
 
 
 def row_values(row: Mapping[str, Any], schema: Schema, also: Sequence[str] = ()) -> dict[str, Any]:
@@ -106,7 +108,7 @@ def _primitive(value: Any, dtype: Primitive) -> Any:
         case Primitive.INT32 | Primitive.INT64:
             return _whole(value, _INT_BITS[dtype])
         case Primitive.FLOAT32 | Primitive.FLOAT64:
-            return _number(value)
+            return _number(value, dtype)
         case Primitive.STRING:
             if not isinstance(value, str):
                 raise wrong(f"takes text, not {kind_of(value)}")
@@ -139,13 +141,18 @@ def _whole(value: Any, bits: int) -> int:
     return number
 
 
-def _number(value: Any) -> float:
-    if isinstance(value, str) or type(value) in (int, float):
-        try:
-            return float(value)
-        except ValueError as error:
-            raise wrong(f"{value!r} is not a number") from error
-    raise wrong(f"{kind_of(value)} is not a number")
+def _number(value: Any, dtype: Primitive) -> float:
+    if not isinstance(value, str) and type(value) not in (int, float):
+        raise wrong(f"{kind_of(value)} is not a number")
+    try:
+        number = float(value)
+    except ValueError as error:
+        raise wrong(f"{value!r} is not a number") from error
+    except OverflowError as error:
+        raise wrong(f"{value} is out of range of {dtype}") from error
+    if abs(number) > _FLOAT_MAX[dtype] and "inf" not in str(value).lower():
+        raise wrong(f"{value} is out of range of {dtype}")
+    return number
 
 
 def _decimal(value: Any, precision: int, scale: int) -> ExactNumber:

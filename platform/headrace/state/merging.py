@@ -40,13 +40,14 @@ def merged_rows(slices: Sequence[SortedRows], order: KeyOrder, reduce: Reduce | 
 
 def sorted_rows(frames: Sequence[pl.DataFrame], order: KeyOrder, reduce: Reduce | None) -> SortedRows:
     """The rows of frames, which are in no order, the earlier ones first. reduce: None keeps all rows."""
-    first = order.places(frames[0])
-    if reduce is not None and len(frames) > 1 and _are_few(~np.isin(order.places(frames[-1]), first)):
-        # frames have the same keys: no row is alone
-        return order.sort(reduce(frames))
-    places = [first, *map(order.places, frames[1:])]
     whole = frames[0] if len(frames) == 1 else pl.concat(frames, how="diagonal", rechunk=True)
-    return _sorted(whole, np.concatenate(places), order, reduce, frames)
+    places = order.places(whole)
+    if reduce is not None and len(frames) > 1:
+        first, last = places[: frames[0].height], places[-frames[-1].height :]
+        if _are_few(~np.isin(last, first)):
+            # frames have the same keys: no row is alone
+            return order.sort(reduce(frames))
+    return _sorted(whole, places, order, reduce, frames)
 
 
 def _sorted(

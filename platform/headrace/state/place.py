@@ -53,7 +53,8 @@ class Living(Generic[Item]):
 
 
 class Account:
-    """Bytes that a step holds: in memory and in local files. state: the state that they are of, for figures only."""
+    """Bytes that a step holds: in memory and in local files. state: the state that they are of; empty: what the step
+    keeps beside its rows."""
 
     def __init__(self, budget: Budget, state: str = "") -> None:
         self._budget = budget
@@ -129,10 +130,14 @@ class Merging(Protocol[Made_co]):
 
 
 class Merges(Protocol):
-    """Runs the merges of a slot."""
+    """Runs the merges of a slot, and what else its steps must not wait for."""
 
     def start(self, merge: Callable[[], Made]) -> Merging[Made]:
         """Starts a merge, which must only read what it shares with its caller."""
+        ...
+
+    def start_short(self, work: Callable[[], Made]) -> Merging[Made]:
+        """Starts work that waits for no merge: rows are moved, or freed."""
         ...
 
 
@@ -142,6 +147,10 @@ class ImmediateMerges:
     def start(self, merge: Callable[[], Made]) -> Merging[Made]:
         """Merges. Raises what the merge raises."""
         return _Merged(merge())
+
+    def start_short(self, work: Callable[[], Made]) -> Merging[Made]:
+        """Works. Raises what the work raises."""
+        return _Merged(work())
 
 
 @dataclass(frozen=True, slots=True)

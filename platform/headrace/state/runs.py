@@ -8,7 +8,8 @@ wherever they lie. The parts of a run may overlap: a key's rows may lie in sever
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -18,7 +19,7 @@ import polars as pl
 from headrace.kernels.state import runs as kernel
 from headrace.state.combine import TableConfig
 from headrace.state.merging import Reduce, merged_rows
-from headrace.state.place import MOVED_BYTES_MIN, Merging, RowFile, RowFiles
+from headrace.state.place import MOVED_BYTES_MIN, Account, Merges, Merging, RowFile, RowFiles, StatePlace
 from headrace.state.row_groups import KeyOrder, SortedRows
 from headrace.state.snapshot import Chunk, StoredRows
 
@@ -62,14 +63,19 @@ class Part:
         self.origin = origin
         self.version = version
         self._spans: dict[str, tuple[int, int] | None] = {}
+        self._columns: tuple[SortedRows | None, kernel.RunColumns | None] = None, None
 
-    @cached_property
+    @property
     def columns(self) -> kernel.RunColumns | None:
         """What the kernel searches, made for the first search; None: it knows no such keys."""
+        made_of, columns = self._columns
         rows = self.sorted
-        if rows is None or not kernel.fits(self.frame.schema, rows.order.keys):
-            return None
-        return kernel.RunColumns(self.frame, rows.order.keys, rows.places)
+        # another thread may have moved the rows while they were made
+        if made_of is not rows and rows is not None:
+            is_fit = kernel.fits(rows.frame.schema, rows.order.keys)
+            columns = kernel.RunColumns(rows.frame, rows.order.keys, rows.places) if is_fit else None
+            self._columns = rows, columns
+        return columns
 
     @cached_property
     def names(self) -> tuple[str, ...]:
@@ -129,6 +135,8 @@ class Part:
 
         Raises UserError if there is no space.
         """
+        if self.file is not None:
+            return
         rows = self.sorted
         if rows is None:
             kept = files.kept(self.frame)
@@ -139,7 +147,7 @@ class Part:
             self.frame, self.sorted = frame, SortedRows(rows.order, frame, places)
         self.file = kept
         # made of the rows in memory
-        self.__dict__.pop("columns", None)
+        self._columns = None, None
 
 
 class _PartChunk(Chunk):
@@ -221,6 +229,19 @@ def part_of(
     return Part(number, rows.frame, rows, origin=origin, version=version)
 
 
+def retained(run: Run, kept: Callable[[pl.DataFrame], pl.Series], numbers: Iterator[int]) -> Run:
+    """The rows of a run for which `kept` is true, the mask of a frame."""
+    masks = [kept(part.frame) for part in run.parts]
+    return Run(
+        tuple(
+            # rows that are left need a new number, or the next checkpoint would refer to the old ones
+            part if mask.all() else part.filtered(next(numbers), mask)
+            for part, mask in zip(run.parts, masks, strict=True)
+            if mask.any()
+        )
+    )
+
+
 def unexpired(parts: Iterable[Part], config: TableConfig, now: int, numbers: Iterator[int]) -> list[Part]:
     """The parts without those all of whose rows have expired, which are not read. numbers: of parts that lose rows."""
     return [left for part in parts if (left := _unexpired(part, config, now, numbers)) is not None]
@@ -238,16 +259,91 @@ def _unexpired(part: Part, config: TableConfig, now: int, numbers: Iterator[int]
     return part if lives is None else part.filtered(next(numbers), lives)
 
 
-def move_largest(parts: Sequence[Part], files: RowFiles | None, excess_bytes: int) -> None:
-    """Moves the largest of the parts that together have the excess to local files. files: None moves none."""
-    if files is None:
-        return
-    for part in sorted(parts, key=lambda each: -each.memory_bytes):
-        size = part.memory_bytes
-        if excess_bytes <= 0 or size < MOVED_BYTES_MIN:
-            break
-        part.move(files)
+# ---- moves -----------------------------------------------------------------------------------------------------------
+
+RELEASED_BYTES_MIN = 1 << 20
+"""Rows of fewer bytes are freed by the step: another thread would cost more."""
+_MOVED_LATER_SHARE = 8
+"""More than this part of the budget above it is moved to local files at once, by the thread of the step."""
+
+
+def to_move(parts: Iterable[Part], excess_bytes: int, *, is_urgent: bool = False) -> list[Part]:
+    """The largest parts that together have the excess: they are written once, small ones are merged soon. is_urgent:
+    small parts if they have it."""
+    sizes = [(part.memory_bytes, place, part) for place, part in enumerate(parts)]
+    left, chosen = sorted(each for each in sizes if each[0] >= max(1, MOVED_BYTES_MIN)), list[Part]()
+    while left and excess_bytes > 0:
+        at = bisect_left(left, (excess_bytes,)) if is_urgent else len(left)
+        size, _, part = left.pop(min(at, len(left) - 1))
+        chosen.append(part)
         excess_bytes -= size
+    return chosen
+
+
+def _move(parts: Iterable[Part], files: RowFiles) -> None:
+    for part in parts:
+        part.move(files)
+
+
+def release(runs: list[Run], merges: Merges) -> None:
+    """Frees the rows of runs that the caller gives up: large ones beside its thread, because pages go back to the
+    system, and those of a file may wait for the disk. The list becomes empty then."""
+    if sum(part.bytes for run in runs for part in run.parts) >= RELEASED_BYTES_MIN:
+        merges.start_short(lambda: _free(runs))
+
+
+def _free(runs: list[Run]) -> None:
+    parts = [part for run in runs for part in run.parts]
+    # the caller has the list still
+    runs.clear()
+    while parts:
+        # one by one: the interpreter's lock is held meanwhile
+        parts.pop()
+
+
+class Moves:
+    """Moves parts of a table to local files, where its slot holds more than its budget: beside the thread of the step,
+    which moves parts itself only if more than `_MOVED_LATER_SHARE` of the budget would be left above it.
+
+    Raises UserError if there is no space, also of moves that were started before.
+    """
+
+    def __init__(self, place: StatePlace) -> None:
+        self._place = place
+        self._later_bytes = (place.budget.limit_bytes or 0) // _MOVED_LATER_SHARE
+        self._moving: Merging[None] | None = None
+        self._parts: list[Part] = []
+        """Those that are being moved."""
+
+    def within_budget(self, part: Part, account: Account) -> Part:
+        """A new part, in a local file if the slot has no room for it; counted in `account`."""
+        self._place.limit_pages()
+        size = part.memory_bytes
+        account.memory_bytes += size
+        if self._place.files is not None:
+            _move(to_move([part], self._place.budget.excess_bytes), self._place.files)
+        account.memory_bytes += part.memory_bytes - size
+        return part
+
+    def start(self, parts: Iterable[Part], excess_bytes: int, *, is_merging: bool) -> None:
+        """Begins to move parts with the excess, unless some are being moved. is_merging: parts may soon be others, so
+        that half of what may be left above the budget stays."""
+        if self._moving is not None and self._moving.done():
+            moving, self._moving, self._parts = self._moving, None, []
+            moving.result()
+        files = self._place.files
+        if self._moving is not None or files is None or excess_bytes <= (self._later_bytes // 2 if is_merging else 0):
+            return
+        if chosen := to_move(parts, excess_bytes):
+            self._parts, self._moving = chosen, self._place.merges.start_short(lambda: _move(chosen, files))
+
+    def at_once(self, parts: Iterable[Part], excess_bytes: int) -> None:
+        """Moves parts until no more of the excess is left than may be, but for what is being moved."""
+        own = {id(part) for part in self._parts}
+        excess_bytes -= self._later_bytes + sum(part.memory_bytes for part in self._parts)
+        if excess_bytes > 0 and self._place.files is not None:
+            others = (part for part in parts if id(part) not in own)
+            _move(to_move(others, excess_bytes, is_urgent=True), self._place.files)
 
 
 # ---- merges ----------------------------------------------------------------------------------------------------------

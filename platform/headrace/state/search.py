@@ -29,13 +29,10 @@ def rows_of(parts: Sequence[Part], asked: pl.DataFrame, order: KeyOrder | None) 
         return [part.frame for part in parts if part.frame.height]
     found: list[pl.DataFrame] = []
     if parts and asked.height:
-        found += [
-            part.frame.join(asked, on=list(order.keys), how="semi", nulls_equal=True)
-            for part in parts
-            if part.columns is None
-        ]
-        for match in _searched(parts, _asked(asked, order), kernel.find_all):
-            found.append(match.rows())
+        alike, others = _alike(parts)
+        keys = list(order.keys)
+        found += [parts[age].frame.join(asked, on=keys, how="semi", nulls_equal=True) for age in others]
+        found += [match.rows() for match in _searched(alike, _asked(asked, order), kernel.find_all)]
     return [frame for frame in found if frame.height]
 
 
@@ -51,12 +48,12 @@ def numbered_rows(
     if not parts or not asked.height:
         return found
     numbered = asked.with_row_index(ASKED)
-    for age, part in enumerate(parts):
-        if part.columns is None:
-            rows = part.frame.join(numbered, on=list(order.keys), nulls_equal=True, maintain_order="left_right")
-            rows = rows.with_columns(pl.lit(age, pl.UInt32).alias(AGE))
-            found.append(rows if near is None else rows.filter(near.mask(rows)))
-    for match in _searched(parts, _asked(asked, order), kernel.find_all):
+    alike, others = _alike(parts)
+    for age in others:
+        rows = parts[age].frame.join(numbered, on=list(order.keys), nulls_equal=True, maintain_order="left_right")
+        rows = rows.with_columns(pl.lit(age, pl.UInt32).alias(AGE))
+        found.append(rows if near is None else rows.filter(near.mask(rows)))
+    for match in _searched(alike, _asked(asked, order), kernel.find_all):
         # only rows that are near are gathered
         is_near = None if near is None else near.mask(match.rows(match.known(names), numbered=True))
         found.append((match if is_near is None else match.filtered(is_near.to_numpy())).rows(numbered=True))
@@ -65,14 +62,15 @@ def numbered_rows(
 
 def newest_rows(parts: Sequence[Part], asked: pl.DataFrame, order: KeyOrder) -> list[pl.DataFrame]:
     """The row of each asked key that the last part has, with ASKED: parts have one row a key. asked: any keys."""
-    if any(part.columns is None for part in parts):
+    alike, others = _alike(parts)
+    if others:
         found = numbered_rows(parts, asked, order)
         rows = pl.concat(found, how="diagonal").sort(AGE, maintain_order=True) if found else None
         return [] if rows is None else [rows.unique(ASKED, keep="last").drop(AGE)]
     if not parts or not asked.height:
         return []
     newest = np.full(asked.height, -1, np.int64)
-    matches = list(_searched(parts, _asked(asked, order), _find_newest))
+    matches = list(_searched(alike, _asked(asked, order), _find_newest))
     if len(matches) == 1:
         return [matches[0].rows(numbered=True, aged=False)]
     for match in matches:
@@ -153,14 +151,27 @@ def _find_newest(runs: Sequence[kernel.RunColumns], asked: kernel.AskedKeys) -> 
     return numbers, np.int32(len(runs) - 1) - run[found], row[found]
 
 
-def _searched(parts: Sequence[Part], asked: kernel.AskedKeys, find: _Find) -> Iterator[_Matches]:
-    """What the kernel finds: parts with the same columns are searched and gathered at once."""
-    alike: dict[tuple[str, ...], tuple[list[int], list[kernel.RunColumns]]] = {}
+_Alike = dict[tuple[str, ...], tuple[list[int], list[kernel.RunColumns]]]
+"""Columns -> the numbers of the parts that have them, and what the kernel searches."""
+
+
+def _alike(parts: Sequence[Part]) -> tuple[_Alike, list[int]]:
+    """The parts by their columns; the numbers of those that the kernel does not search."""
+    alike: _Alike = {}
+    others = []
     for age, part in enumerate(parts):
-        if part.columns is not None:
-            ages, runs = alike.setdefault(part.names, ([], []))
-            ages.append(age)
-            runs.append(part.columns)
+        if (columns := part.columns) is None:
+            others.append(age)
+        elif (group := alike.get(part.names)) is None:
+            alike[part.names] = [age], [columns]
+        else:
+            group[0].append(age)
+            group[1].append(columns)
+    return alike, others
+
+
+def _searched(alike: _Alike, asked: kernel.AskedKeys, find: _Find) -> Iterator[_Matches]:
+    """What the kernel finds: parts with the same columns are searched and gathered at once."""
     for names, (ages, runs) in alike.items():
         numbers, run, row = find(runs, asked)
         if run.size:

@@ -38,9 +38,9 @@ class StateKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class StoredFile:
-    """A state file of the job that an earlier attempt wrote.
+    """A state file of the job that an earlier attempt wrote, or of the savepoint that it has claimed.
 
-    path      relative to the job's folder
+    path      relative to the job's folder, or absolute
     bytes     size of the whole file
     checksum  of the whole file
     keys      the key columns by which its rows are sorted; none: they have no key

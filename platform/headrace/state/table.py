@@ -26,19 +26,21 @@ import polars as pl
 from headrace.core.signals import TIME_MIN
 from headrace.state.combine import ASKED, KIND, Append, Kind, Last, Merge, Merged, TableConfig, normal
 from headrace.state.merging import Reduce, merged_rows, sorted_rows
-from headrace.state.place import MOVED_BYTES_MIN, Account, Merging, StatePlace
+from headrace.state.place import StatePlace
 from headrace.state.row_groups import KeyOrder, SortedRows
 from headrace.state.runs import (
     RUNS_MAX,
     VERSION,
     Bucket,
     MergingRuns,
+    Moves,
     Part,
     Run,
     due,
     merged,
-    move_largest,
     part_of,
+    release,
+    retained,
     unexpired,
 )
 from headrace.state.search import AGE, Near, newest_rows, numbered_rows, rows_of
@@ -56,9 +58,6 @@ FRAMES_SEARCHED_MAX = 4
 """Recent frames that are sealed where every batch searches them."""
 FRAMES_SORTED_MAX = 16
 """Recent frames that are sealed where they are sorted, because the last row of a key counts."""
-
-MOVED_LATER_SHARE = 8
-"""More than this part of the budget above it is moved to local files at once, by the thread of the step."""
 
 Times = int | pl.Series | None
 """Event time of an access in ms, or of each asked key; None: rows do not expire."""
@@ -84,7 +83,7 @@ class Table:
         self._now = TIME_MIN
         self._is_merged = True
         self._merging: MergingRuns | None = None
-        self._moving: Merging[None] | None = None
+        self._moves = Moves(self._place)
         self._account = self._place.account()
         self._made = self._place.account()
         """What a merge has made so far: its thread writes it."""
@@ -148,7 +147,7 @@ class Table:
 
     def restored(self, restored: RestoredFrame) -> Part:
         """A part of rows that were written before, for `add_restored`: in a local file if the slot has no room."""
-        part = self._within_budget(self._restored(restored), self._account)
+        part = self._moves.within_budget(self._restored(restored), self._account)
         self._version = max(self._version, part.version or 0)
         return part
 
@@ -185,19 +184,8 @@ class Table:
         self._finish_merge()
         self._seal()
         for runs in self._buckets.values():
-            runs[:] = [run for each in runs if (run := self._retained(each, kept)).parts]
+            runs[:] = [run for each in runs if (run := retained(each, kept, self._numbers)).parts]
         self.shrink()
-
-    def _retained(self, run: Run, kept: Callable[[pl.DataFrame], pl.Series]) -> Run:
-        masks = [kept(part.frame) for part in run.parts]
-        return Run(
-            tuple(
-                # rows that are left need a new number, or the next checkpoint would refer to the old ones
-                part if mask.all() else part.filtered(next(self._numbers), mask)
-                for part, mask in zip(run.parts, masks, strict=True)
-                if mask.any()
-            )
-        )
 
     def seal(self) -> None:
         """Makes runs of the recent rows, and merges runs that are due."""
@@ -314,7 +302,7 @@ class Table:
         """Drops all buckets up to this one, without reading them."""
         self._seal()
         for each in [number for number in self._buckets if number is not None and number <= bucket]:
-            del self._buckets[each]
+            release(self._buckets.pop(each), self._place.merges)
             self._changed.pop(each, None)
         self._count()
 
@@ -428,7 +416,7 @@ class Table:
         parts = [part for run in runs for part in run.parts]
         latest = max((part.version for part in parts if part.version is not None), default=None)
         made = (self._made_part(piece, latest, now, whole=whole) for piece in self._pieces(parts))
-        return Run(tuple(self._within_budget(part, self._made) for part in made if part.frame.height))
+        return Run(tuple(self._moves.within_budget(part, self._made) for part in made if part.frame.height))
 
     def _pieces(self, parts: Sequence[Part]) -> Iterator[SortedRows | pl.DataFrame]:
         reduce = self._reduce([part.frame for part in parts])
@@ -453,7 +441,9 @@ class Table:
         runs = self._buckets.get(merging.bucket)
         if runs is None or runs is not merging.runs:
             return  # the bucket was dropped
-        runs[merging.first : merging.first + merging.count] = [run] if run.parts else []
+        span = slice(merging.first, merging.first + merging.count)
+        replaced, runs[span] = runs[span], [run] if run.parts else []
+        release(replaced, self._place.merges)
         self._is_merged = self._is_merged or (merging.first == 0 and len(runs) == 1)
         self._changed[merging.bucket] = None
         self.shrink()
@@ -461,47 +451,24 @@ class Table:
     # ------------------------------------------------------------------ the budget
 
     def shrink(self) -> None:
-        """Counts what is in memory, and moves the largest parts to local files where that is more than the budget: in
-        the thread of merges, if it is little more.
+        """Counts what is in memory, and moves parts to local files where that is more than the budget.
 
         Raises UserError for more than the budget without local files.
         """
         self._count()
-        excess = self._account.excess_bytes
-        if excess:
+        if self._account.excess_bytes:
             self._place.require_room()
-        if excess <= (self._place.budget.limit_bytes or 0) // MOVED_LATER_SHARE:
             self._start_move()
-        else:
-            move_largest(self._parts(), self._place.files, excess)
+            self._moves.at_once(self._parts(), self._account.excess_bytes)
             self._count()
         if self._account.excess_bytes and self._recent_bytes >= SEALED_BYTES_MIN and self._place.files is not None:
             # as a run they can move, too
             self.seal()
 
     def _start_move(self) -> None:
-        """Moves the largest parts in the thread of merges, unless a merge runs, or may be due. Raises what a move
-        raised."""
-        if self._moving is not None:
-            if not self._moving.done():
-                return
-            moving, self._moving = self._moving, None
-            moving.result()
-        parts, files, excess = self._parts(), self._place.files, self._account.excess_bytes
-        if not excess or files is None or self._merging is not None or self._changed:
-            return
-        if max((part.memory_bytes for part in parts), default=0) >= MOVED_BYTES_MIN:
-            self._moving = self._place.merges.start(lambda: move_largest(parts, files, excess))
-            self._count()
-
-    def _within_budget(self, part: Part, account: Account) -> Part:
-        """A new part, in a local file if the slot has no room for it; counted in `account`."""
-        self._place.limit_pages()
-        size = part.memory_bytes
-        account.memory_bytes += size
-        move_largest([part], self._place.files, self._place.budget.excess_bytes)
-        account.memory_bytes += part.memory_bytes - size
-        return part
+        is_merging = self._merging is not None or bool(self._changed)
+        self._moves.start(self._parts(), self._account.excess_bytes, is_merging=is_merging)
+        self._count()
 
     def _count(self) -> None:
         parts = self._parts()

@@ -22,7 +22,7 @@ from dataclasses import replace
 import polars as pl
 import pytest
 
-from headrace.connect.format import Encoder
+from headrace.connect.format import Encoder, FormatContext
 from headrace.connect.publisher import Publisher, Share
 from headrace.connect.registry import format_named
 from headrace.connect.sink import SinkBatch
@@ -57,7 +57,7 @@ class _Publishing:
         self._encoder: Encoder | None = None
         if config.takes == "messages" and context.format is not None:
             options = format_named(context.format).config.model_validate(context.format_options)
-            self._encoder = options.open_encoder(context.schema)
+            self._encoder = options.open_encoder(context.schema, FormatContext(context.node, "sink"))
         self._rows = rows
         self.at = publisher.published
 

@@ -17,7 +17,7 @@ from typing import Any
 
 import polars as pl
 
-from headrace.connect.format import Encoder
+from headrace.connect.format import Encoder, FormatContext
 from headrace.connect.registry import format_named
 from headrace.connect.sink import Committable, CommittedWriter, SinkBatch, SinkConfig, SinkContext, Writer
 from headrace.core.batch import TS
@@ -67,7 +67,7 @@ class Feeder:
         self._encoder: Encoder | None = None
         if config.takes == "messages" and context.format is not None:
             options = format_named(context.format).config.model_validate(context.format_options)
-            self._encoder = options.open_encoder(context.schema)
+            self._encoder = options.open_encoder(context.schema, FormatContext(context.node, "sink"))
 
     def write(self, rows: pl.DataFrame) -> None:
         """Writes rows with the columns of `made_rows`."""

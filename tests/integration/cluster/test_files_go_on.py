@@ -12,8 +12,8 @@ import pytest
 from headrace.checkpoint.job_folder.journal_store import JournalStore
 from headrace.checkpoint.job_folder.orphans import GRACE_MS, delete_orphans
 from headrace.checkpoint.journal.journal import Journal, own_files
-from headrace.checkpoint.manifest import Manifest
-from headrace.checkpoint.paths import STATE, state_file
+from headrace.checkpoint.manifest import Manifest, located
+from headrace.checkpoint.paths import MANIFEST, STATE, is_absolute, state_file
 from headrace.checkpoint.savepoints.savepoint import damage, find
 from headrace.checkpoint.stores.opening import open_store
 from support.clusters.session import Cluster, kill
@@ -102,6 +102,29 @@ def require_exact(manifest: Manifest) -> None:
     assert rows(manifest) == split.position
 
 
+def require_claimed(cluster: Cluster, earlier: Kept, path: str, folder: Path) -> None:
+    """Another job claims the savepoint: its checkpoints name the files in place, also after a kill, and all else that
+    the savepoint was is gone."""
+    saved = find(path).manifest
+    named = {part.path: part.rows for handle in saved.states for part in handle.files}
+    # as many subtasks as wrote it, so that no row group is cut
+    asked = ("--from-savepoint", path, "--claim", "--parallelism", "3")
+    job = cluster.headrace("submit", "flow.yaml", *asked).out.strip()
+    kept = Kept(earlier.store.url.rpartition("/")[0] + f"/{job}")
+    wait_until(lambda: kept.newest() is not None, "a checkpoint")
+    attempt = cluster.wait_state(job, "RUNNING").attempt
+    kill(cluster.wait_busy_slots(job)[0])
+    for newest in kept.wait_first_after(attempt):
+        require_exact(newest)
+        parts = [part for handle in newest.states for part in handle.files if is_absolute(part.path)]
+        assert sum(part.rows for part in parts) == sum(named.values()), "nothing of it is written again"
+        assert {part.path for part in parts} == named.keys()
+        assert damage(located(newest, kept.store.url)) is None
+    wait_until(lambda: not Path(path, MANIFEST).exists(), "nobody else begins with it")
+    assert {str(each) for each in Path(path, STATE).iterdir()} == named.keys()
+    assert cluster.headrace("cancel", job).code == 0
+
+
 def test_after_kills_a_rescale_and_savepoints_no_file_is_left_over_and_none_is_missing(
     cluster: Cluster, tmp_path: Path
 ) -> None:
@@ -135,6 +158,7 @@ def test_after_kills_a_rescale_and_savepoints_no_file_is_left_over_and_none_is_m
         require_exact(found)
         assert damage(found) is None
         assert all(part.path.startswith(path) for handle in found.states for part in handle.files)
+    require_claimed(cluster, kept, done.json["path"], tmp_path)
     journal = kept.journal()
     # attempts that were killed have left files of checkpoints that were never complete
     delete_orphans(kept.store, journal, round(time.time() * 1000) + 2 * GRACE_MS)

@@ -28,7 +28,12 @@ from sim.external.outside import SOURCE, Appended, Ledger, Source
 from sim.processes.chunks import read_chunk, tiled
 from sim.world import ViolationError, World
 
-_OUTPUT_WORDS = ("visible in part", "did not confirm that its output is visible", "was given up outside")
+_OUTPUT_WORDS = (
+    "visible in part",
+    "did not confirm that its output is visible",
+    "not known whether all output",
+    "was given up outside",
+)
 """How people are told that output is not what it should be."""
 
 

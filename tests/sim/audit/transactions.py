@@ -31,6 +31,7 @@ class TransactionAuditor:
         self.expired: set[Identity] = set()
         self.ended: dict[Identity, Taker] = {}
         self._deciding: dict[Identity, CheckpointRecord] = {}
+        self._deployed: list[AttemptRecord] = []
         self.brokers: Transactions | None = None
 
     # ---- what brokers tell ---------------------------------------------------------------------------------------
@@ -75,9 +76,17 @@ class TransactionAuditor:
             raise ViolationError(f"{by} ends {identity}, but no record stands that says so")
 
     def deployed(self, record: AttemptRecord) -> None:
-        """Slots of an attempt open: nothing is left of earlier ones, but what began after its record."""
+        """Slots of an attempt open: nothing is left of earlier ones.
+
+        But for what began after the record of a later attempt that was deployed, this one included: a frozen writer
+        registers a name that the fence did not find. That is for the sweep, or time.
+        """
+        self._deployed.append(record)
         for entry in self._open:
-            if entry.started_ms < record.at_ms:
+            whose = parsed(entry.name)
+            assert whose is not None, "names are ours"
+            later = [each.at_ms for each in self._deployed if each.attempt % ATTEMPTS > whose.attempt]
+            if later and entry.started_ms < min(later):
                 raise ViolationError(f"attempt {record.attempt} is deployed, but {entry.identity} is open since before")
 
     @property

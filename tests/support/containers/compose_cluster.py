@@ -32,6 +32,8 @@ FOLDER = ROOT / "deploy/standalone"
 TOKEN = "a secret of tests"
 WORKERS, SLOTS = ("worker-1", "worker-2"), 4
 _SERVERS = ("zk1", "zk2", "zk3")
+_INSIDE = "/tmp/pipelines"
+"""Where a container has the files of its cluster's folder, which may lie in /dev/shm: there a container has its own."""
 _MOUNTED = {"volumes": [f"{path}:{path}:ro" for path in machine_folders()], "environment": dict(machine_environment())}
 """What a service needs of this machine whose image is `machine_image`, or is built on it."""
 
@@ -152,14 +154,15 @@ class StandbyComposeCluster(ComposeCluster):
         return {name: {"volumes": _MOUNTED["volumes"]} for name in _SERVERS}
 
     def begin(self, *arguments: str) -> Running:
-        """Starts `headrace ARGUMENTS` in a worker's container, which has the files of the folder at the same path."""
+        """Starts `headrace ARGUMENTS` in a worker's container, which has the files of the folder, too."""
         content = io.BytesIO()
         with tarfile.open(fileobj=content, mode="w") as tar:
             for path in (*self.folder.glob("*.yaml"), *self.folder.glob("*.py")):
-                tar.add(path)
+                tar.add(path, f"{_INSIDE}/{path.name}")
         self.project.put(self._client_place, content.getvalue())
+        there = [each.replace(str(self.folder), _INSIDE) for each in arguments]
         return subprocess.Popen(
-            self.project.inside(self._client_place, "headrace", *arguments),
+            self.project.inside(self._client_place, "headrace", *there),
             env=self.project.environment,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,

@@ -10,7 +10,8 @@ from contextlib import contextmanager
 import numpy as np
 import polars as pl
 
-from headrace.connect.source import Polled, RowBatch, Run, Split, SplitId
+from headrace.connect.format import UnknownIds
+from headrace.connect.source import MessageBatch, Polled, RowBatch, Run, Split, SplitId
 from headrace.core.batch import TS
 from headrace.core.clock import Clock, SystemClock
 from headrace.core.signals import TIME_MAX, Element, Signal, Watermark
@@ -132,6 +133,18 @@ class Nobody:
     def on_signal(self, signal: Signal) -> None: ...
 
 
+class WaitingIngest(Ingest):
+    """An ingest whose decoder does not know batches yet: those with these event times."""
+
+    unknown: frozenset[int] = frozenset()
+
+    def on_batch(self, batch: MessageBatch | RowBatch) -> UnknownIds | None:
+        assert isinstance(batch, RowBatch)
+        if self.unknown & set(batch.rows.get_column("ts").dt.epoch("ms").to_list()):
+            return UnknownIds(("7",), "schema 7")
+        return super().on_batch(batch)
+
+
 class Running:
     """A source task in a thread of its own."""
 
@@ -163,10 +176,11 @@ class Running:
             order_columns=False,
         )
         time, clock = SourceProgress("src", 0, hand_over=hand_over), clock or SystemClock()
+        self.ingest = WaitingIngest(spec, None, time=time, rows=self.sent, bad=Nobody(), counters=Counter())
         self.task = SourceTask(
             spec,
             reader=ReadAhead(self.reader, clock, name="src-0-ahead", rows_max=1, allowed=self.ahead),
-            ingest=Ingest(spec, None, time=time, rows=self.sent, bad=Nobody(), counters=Counter()),
+            ingest=self.ingest,
             time=time,
             clock=clock,
             timing=SourceTiming(poll_ms=1, watermark_interval_ms=interval_ms),

@@ -9,7 +9,7 @@ import polars as pl
 import pyarrow as pa
 from hypothesis import strategies as st
 
-from headrace.connect.format import Decoded, Decoder
+from headrace.connect.format import Decoded, Decoder, Messages
 from headrace.core.types import DataType, Decimal, Field, ListOf, Primitive, Schema, Struct, Timestamp
 from headrace.formats.doubtful_rows import staged_frame
 
@@ -40,7 +40,9 @@ def decoded_rows(decoder: Decoder, messages: Sequence[bytes | None], size: int) 
     found = []
     for begin in range(0, len(messages), size):
         part = messages[begin : begin + size]
-        found += verdicts(part, decoder.decode(pa.array(part, type=pa.binary())))
+        decoded = decoder.decode(Messages(pa.array(part, type=pa.binary())))
+        assert isinstance(decoded, Decoded)
+        found += verdicts(part, decoded)
     return found
 
 

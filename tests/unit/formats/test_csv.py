@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from headrace.connect.format import Messages
 from headrace.core.types import Field, ListOf, Primitive, Schema, schema_of
 from headrace.formats.csv import FORMAT, CsvFormat
 from headrace.formats.csv.decode import csv_decoder
@@ -134,7 +135,9 @@ def test_fields_are_split_as_the_standard_library_does(table: list[list[str]]) -
     messages = [message.encode() for message in out.getvalue().split("\n")[:-1]]
     schema = schema_of({"a": "string", "b": "string", "c": "string"})
     for kernels in (True, False):
-        decoded = csv_decoder(schema, COMMA, schema.names, kernels=kernels).decode(pa.array(messages, pa.binary()))
+        decoded = csv_decoder(schema, COMMA, schema.names, kernels=kernels).decode(
+            Messages(pa.array(messages, pa.binary()))
+        )
         assert decoded.rows.rows() == [tuple(row) for row in table]
 
 
@@ -146,13 +149,13 @@ def test_what_is_written_is_read_back(frame: pl.DataFrame, delimiter: str, null:
     for kernels in (True, False):
         dialect = Dialect(delimiter, '"', null)
         decoder = csv_decoder(SCHEMA, dialect, SCHEMA.names, kernels=kernels)
-        decoded = decoder.decode(messages.cast(pa.large_binary()))
+        decoded = decoder.decode(Messages(messages.cast(pa.large_binary())))
         assert decoded.reasons == ()
         assert decoded.rows.equals(frame)
 
 
 def _reasons(schema: Schema, *messages: bytes | None) -> tuple[str, ...]:
-    return CsvFormat().open_decoder(schema).decode(pa.array(list(messages), pa.binary())).reasons
+    return CsvFormat().open_decoder(schema).decode(Messages(pa.array(list(messages), pa.binary()))).reasons
 
 
 def test_reasons_name_the_field_and_what_was_found() -> None:
@@ -194,14 +197,14 @@ def test_a_long_quoted_field_takes_little_memory() -> None:
 
 def test_quoted_empty_is_a_string_and_unquoted_empty_is_null() -> None:
     schema = schema_of({"a": "string", "b": "string"})
-    decoded = CsvFormat().open_decoder(schema).decode(pa.array([b'"",', b',""'], pa.binary()))
+    decoded = CsvFormat().open_decoder(schema).decode(Messages(pa.array([b'"",', b',""'], pa.binary())))
     assert decoded.rows.rows() == [("", None), (None, "")]
 
 
 def test_null_text() -> None:
     schema = schema_of({"a": "string", "n": "int64"})
     options = CsvFormat(null="NA")
-    decoded = options.open_decoder(schema).decode(pa.array([b"NA,NA", b'"NA",1', b",2", b"x,"], pa.binary()))
+    decoded = options.open_decoder(schema).decode(Messages(pa.array([b"NA,NA", b'"NA",1', b",2", b"x,"], pa.binary())))
     assert decoded.rows.rows() == [(None, None), ("NA", 1), ("", 2)]
     assert decoded.reasons == ('field "n": expected int64, found ""',)
     assert options.open_encoder(schema).encode(decoded.rows).to_pylist() == ["NA,NA", '"NA",1', ",2"]
@@ -217,7 +220,9 @@ def test_header_of_files() -> None:
 
 def test_columns_may_stand_in_another_order_and_others_between() -> None:
     schema = schema_of({"b": "int64", "a": "string"})
-    decoded = CsvFormat(columns=("a", "other", "b")).open_decoder(schema).decode(pa.array([b"x,y,1"], pa.binary()))
+    decoded = (
+        CsvFormat(columns=("a", "other", "b")).open_decoder(schema).decode(Messages(pa.array([b"x,y,1"], pa.binary())))
+    )
     assert decoded.rows.rows() == [(1, "x")]
 
 
@@ -227,7 +232,7 @@ def test_columns_that_the_line_lacks_are_null() -> None:
     assert options.check_source(schema) == []
     for kernels in (True, False):
         decoder = csv_decoder(schema, COMMA, ("n", "z"), kernels=kernels)
-        assert decoder.decode(pa.array([b"5,x"], pa.binary())).rows.rows() == [(None, None, 5)]
+        assert decoder.decode(Messages(pa.array([b"5,x"], pa.binary()))).rows.rows() == [(None, None, 5)]
     assert CsvFormat(columns=("a",)).check_source(schema) == [
         'column "n" is not null but not among the columns of the file'
     ]

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.connect.format import Decoded
+from headrace.connect.format import Decoded, Messages
 from headrace.core.types import Decimal, Field, ListOf, Primitive, Schema, Struct, Timestamp, schema_of
 from headrace.formats.json.decode import json_decoder
 from headrace.formats.json.unreadable import readable
@@ -71,7 +71,7 @@ def decode_in(
     found = []
     for begin in range(0, len(messages), size):
         part = messages[begin : begin + size]
-        decoded = decoder.decode(pa.array(part, type=binary))
+        decoded = decoder.decode(Messages(pa.array(part, type=binary)))
         assert dict(decoded.rows.schema) == schema.polars()
         found += verdicts(part, decoded)
     return found
@@ -250,7 +250,7 @@ def test_verdicts_and_rows_equal_the_oracle_for_every_cut(name: str, data: st.Da
 
 
 def decode(schema: Schema, *messages: bytes | None, kernels: bool = True) -> Decoded:
-    return json_decoder(schema, kernels=kernels).decode(pa.array(list(messages), pa.binary()))
+    return json_decoder(schema, kernels=kernels).decode(Messages(pa.array(list(messages), pa.binary())))
 
 
 GARBAGE = [
@@ -329,7 +329,9 @@ def test_a_value_that_no_column_can_hold_is_bad_only_where_one_reads_it(value: b
     assert decoded.rows.select("s", "a").rows() == [("x", 1)] * 5
     assert decoded.bad.tolist() == [4]
     assert decoded.reasons[0].startswith('field "a": expected int64, found ')
-    strict = json_decoder(schema, strict=True, kernels=kernels).decode(pa.array([GOOD, *messages, GOOD], pa.binary()))
+    strict = json_decoder(schema, strict=True, kernels=kernels).decode(
+        Messages(pa.array([GOOD, *messages, GOOD], pa.binary()))
+    )
     assert strict.bad.tolist() == [1, 2, 3]
     assert all(reason.startswith("not JSON: ") for reason in strict.reasons)
 
@@ -403,15 +405,17 @@ def test_nothing_at_all() -> None:
 def test_a_large_batch_with_one_bad_message_and_one_without() -> None:
     messages: list[bytes | None] = [b'{"s":"%d","a":%d,"t":%d}' % (n, n, n) for n in range(5000)]
     decoder = json_decoder(SIMPLE)
-    assert decoder.decode(pa.array(messages, pa.binary())).rows["s"].to_list() == [str(n) for n in range(5000)]
+    assert decoder.decode(Messages(pa.array(messages, pa.binary()))).rows["s"].to_list() == [
+        str(n) for n in range(5000)
+    ]
     messages[3210] = b'{"s":"x","a":1.5}'
     for _ in range(2):
-        decoded = decoder.decode(pa.array(messages, pa.binary()))
+        decoded = decoder.decode(Messages(pa.array(messages, pa.binary())))
         assert decoded.bad.tolist() == [3210]
         assert decoded.rows["a"].to_list() == [n for n in range(5000) if n != 3210]
     messages[::50] = [b"{"] * 100
     for _ in range(2):  # the second time they are expected
-        decoded = decoder.decode(pa.array(messages, pa.binary()))
+        decoded = decoder.decode(Messages(pa.array(messages, pa.binary())))
         assert len(decoded.bad) == 101
         assert decoded.rows["a"].to_list() == [n for n in range(5000) if n != 3210 and n % 50]
 
@@ -423,7 +427,7 @@ def test_integer_and_text_times_in_turn() -> None:
     numbers = [b'{"t":1357016400000,"u":1357016400000000}'] * 3
     wanted = [dt.datetime(2013, 1, 1, 5, tzinfo=dt.UTC)] * 3
     for part in (texts, numbers, texts, numbers, [texts[0], numbers[0], texts[0]], [numbers[0], texts[0], numbers[0]]):
-        decoded = decoder.decode(pa.array(part, pa.binary()))
+        decoded = decoder.decode(Messages(pa.array(part, pa.binary())))
         assert decoded.rows["t"].to_list() == wanted
         assert decoded.rows["u"].to_list() == wanted
 
@@ -432,5 +436,5 @@ def test_slices_of_arrow_arrays() -> None:
     whole = pa.array([GOOD, b"{", None, b'{"s":"y"}', b'{"s":"z"}'], pa.binary())
     for kernels in (True, False):
         decoder = json_decoder(SIMPLE, kernels=kernels)
-        assert decoder.decode(whole[2:]).rows["s"].to_list() == ["y", "z"]
-        assert decoder.decode(whole[3:4]).rows["s"].to_list() == ["y"]
+        assert decoder.decode(Messages(whole[2:])).rows["s"].to_list() == ["y", "z"]
+        assert decoder.decode(Messages(whole[3:4])).rows["s"].to_list() == ["y"]

@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from headrace.connect.format import Messages
 from headrace.core.types import Decimal, Field, ListOf, Primitive, Schema, Struct, Timestamp
 from headrace.formats.json import FORMAT, JsonFormat
 from headrace.formats.json.decode import json_decoder
@@ -130,7 +131,7 @@ def test_key_objects_are_compact_and_in_the_listed_order(kernels: bool) -> None:
 def test_what_is_written_is_read_back(frame: pl.DataFrame, kernels: bool) -> None:
     messages = JsonEncoder(SCHEMA, kernels=kernels).encode(frame)
     assert messages.null_count == 0
-    decoded = json_decoder(SCHEMA, kernels=kernels).decode(messages.cast(pa.large_binary()))
+    decoded = json_decoder(SCHEMA, kernels=kernels).decode(Messages(messages.cast(pa.large_binary())))
     assert decoded.reasons == ()
     assert decoded.rows.equals(frame)
 
@@ -143,7 +144,7 @@ def test_years_outside_1_to_9999_are_written_but_not_read(days: int, text: str, 
     frame = pl.DataFrame([day, day.cast(pl.Datetime("us", "UTC")).alias("t")])
     messages = JsonEncoder(schema, kernels=kernels).encode(frame)
     assert messages.to_pylist() == [f'{{"d":"{text}","t":"{text}T00:00:00.000Z"}}']
-    decoded = json_decoder(schema, kernels=kernels).decode(messages.cast(pa.large_binary()))
+    decoded = json_decoder(schema, kernels=kernels).decode(Messages(messages.cast(pa.large_binary())))
     assert decoded.reasons == (f'field "d": expected date (YYYY-MM-DD), found string "{text}"',)
 
 

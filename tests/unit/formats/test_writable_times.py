@@ -24,7 +24,7 @@ def encodes(name: str, schema: Schema, rows: pl.DataFrame) -> bool:
 
 
 def accepts(name: str, schema: Schema, rows: pl.DataFrame) -> bool:
-    check = format_named(name).config().open_check(schema, "out")
+    check = format_named(name).config().open_check(schema)
     assert check is not None
     refused = check.refused(rows)
     assert all("column t holds a time that cannot be written" in each.why for each in refused.values())
@@ -57,7 +57,7 @@ def test_times_inside_of_lists_and_structs() -> None:
     [("json", {"a": "string", "x": "float64"}), ("raw", {"a": "string"}), ("parquet", {"t": "date"})],
 )
 def test_where_every_row_can_be_written_nothing_is_looked_at(name: str, columns: dict[str, str]) -> None:
-    assert format_named(name).config().open_check(schema_of(columns), "out") is None
+    assert format_named(name).config().open_check(schema_of(columns)) is None
 
 
 def test_a_format_that_does_not_say_is_tried() -> None:

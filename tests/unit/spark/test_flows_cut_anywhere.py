@@ -74,7 +74,6 @@ def stretch_by_stretch(flow: Flow, inputs: Path, folder: Path, engines: str, dra
         patch.setattr("headrace.spark.task.output.outlets.BLOB_ROWS", draw.choice(BLOB_ROWS))
         patch.setattr("headrace.spark.task.level_run.MERGE_BYTES", 8 * draw.choice(BLOB_ROWS))
         patch.setattr("headrace.state.table.ROWS_RECENT_MAX", draw.choice([65_536, 16]))
-        patch.setattr("headrace.state.table.MOVED_BYTES_MIN", 1)
         patch.setattr("headrace.state.runs.MOVED_BYTES_MIN", 1)
         patch.setattr("headrace.spark.task.output.outlets.COMBINED_ROWS", draw.choice([65_536, 100, 1]))
         patch.setattr("headrace.spark.task.output.outlets.WORTH_BYTES", draw.choice([0.5, 100.0]))

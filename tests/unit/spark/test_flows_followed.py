@@ -108,7 +108,6 @@ def increment_by_increment(flow: Flow, inputs: Path, folder: Path, draw: random.
         patch.setattr("headrace.spark.task.open_task.UNITS_MAX", draw.choice([1, 3, 32]))
         patch.setattr("headrace.operators.window.operator._PORTIONS_MAX", draw.choice([1, 2, 8]))
         patch.setattr("headrace.state.table.ROWS_RECENT_MAX", draw.choice([65_536, 16]))
-        patch.setattr("headrace.state.table.MOVED_BYTES_MIN", 1)
         patch.setattr("headrace.state.runs.MOVED_BYTES_MIN", 1)
         patch.setattr("headrace.spark.task.output.outlets.COMBINED_ROWS", draw.choice([65_536, 100, 1]))
         patch.setattr("headrace.spark.task.output.outlets.WORTH_BYTES", draw.choice([0.5, 100.0]))

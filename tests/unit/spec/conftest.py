@@ -9,7 +9,7 @@ import pytest
 from pydantic import Field
 
 from headrace.connect import registry
-from headrace.connect.format import Decoder, Encoder, FormatConfig
+from headrace.connect.format import NO_ENGINE, Decoder, Encoder, FormatConfig, FormatContext
 from headrace.connect.registry import Connector, Format
 from headrace.connect.sink import SinkConfig, SinkContext, Writer
 from headrace.connect.source import Enumerator, Reader, SourceConfig, SourceContext
@@ -91,10 +91,10 @@ class PlainFormat(FormatConfig):
     def check_sink(self, schema: Schema) -> list[str]:
         return []
 
-    def open_decoder(self, schema: Schema) -> Decoder:
+    def open_decoder(self, schema: Schema, context: FormatContext = NO_ENGINE) -> Decoder:
         raise NotImplementedError
 
-    def open_encoder(self, schema: Schema) -> Encoder:
+    def open_encoder(self, schema: Schema, context: FormatContext = NO_ENGINE) -> Encoder:
         raise NotImplementedError
 
 

@@ -6,10 +6,11 @@ import os
 import sys
 import threading
 import weakref
-from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -23,7 +24,7 @@ from headrace.core.errors import UserError
 from headrace.kernels.group.key_hash import key_hash
 from headrace.kernels.state import runs as kernel
 from headrace.state import row_groups, runs, table
-from headrace.state.place import Budget, RowFile, StatePlace
+from headrace.state.place import Budget, ImmediateMerges, RowFile, StatePlace
 from headrace.state.restoring import ROWS_KEPT_MIN, restore
 from headrace.state.row_groups import KeyOrder, SortedRows
 from headrace.state.snapshot import RestoredFrame, StoredFile, StoredRows
@@ -333,7 +334,7 @@ def test_a_step_moves_no_more_than_the_excess(folder: Path) -> None:
     assert kept.compact().height == 400_000
 
 
-def test_a_little_more_than_the_budget_is_moved_by_the_thread_of_merges(folder: Path) -> None:
+def test_a_little_more_than_the_budget_is_moved_beside_the_step(folder: Path) -> None:
     """A step that seals few rows does not wait for a large part to be written."""
     files = Files(folder)
     rows = pl.DataFrame({"k": range(60_000), "n": [1] * 60_000})
@@ -346,7 +347,58 @@ def test_a_little_more_than_the_budget_is_moved_by_the_thread_of_merges(folder: 
     kept.seal()
     assert kept.compact().get_column("n").sum() == 60_010
     assert place.budget.memory_bytes <= size
-    assert files.threads == {"merge"}
+    assert files.threads <= {"merge", "move"}
+
+
+def test_a_step_moves_small_parts_while_large_ones_are_being_moved(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Suspended(ImmediateMerges):
+        """Short work waits until the end of the test."""
+
+        def __init__(self) -> None:
+            self.short: list[tuple[Callable[[], Any], Future[Any]]] = []
+
+        def start_short(self, work: Callable[[], Any]) -> Future[Any]:
+            self.short.append((work, Future()))
+            return self.short[-1][1]
+
+    large, small = (pl.DataFrame({"k": range(rows), "n": [1] * rows}) for rows in (60_000, 8_000))
+    size = int(large.estimated_size()) + 8 * large.height
+    monkeypatch.setattr(runs, "RUNS_A_TIER", 100)
+    merges, files = Suspended(), Files(folder)
+    place = StatePlace(budget=Budget(size), merges=merges, files=files)
+    kept = Table.merging(["k"], lambda frames: pl.concat(frames).group_by("k").agg(pl.col("n").sum()), place)
+    kept.add(large)
+    kept.seal()
+    seen = []
+    for number in range(1, 13):
+        kept.add(small.with_columns(pl.col("k") + 60_000 * number))
+        kept.seal()
+        seen.append(files.moved)
+    assert len(merges.short) == 1, "what is moved is chosen once"
+    # parts that are being moved do not count; beyond them an eighth of the budget may be left
+    assert seen == [0] * 8 + [1, 2, 3, 4]
+    assert kept.sealed()[0].file is None
+    for work, moving in merges.short:
+        moving.set_result(work())
+    kept.shrink()
+    assert place.budget.memory_bytes <= size + size // 8
+    assert kept.compact().height == 60_000 + 12 * 8_000
+
+
+def test_rows_that_were_merged_are_freed_beside_the_step() -> None:
+    threads: list[str] = []
+    place = StatePlace(merges=BackgroundMerges())
+    kept = Table.merging(["k"], lambda frames: pl.concat(frames).group_by("k").agg(pl.col("n").sum()), place)
+    for number in range(runs.RUNS_A_TIER):
+        kept.add(pl.DataFrame({"k": range(number, number + 100_000), "n": 1}))
+    seen = [
+        weakref.ref(part.frame, lambda _: threads.append(threading.current_thread().name)) for part in kept.sealed()
+    ]
+    kept.compact()
+    place.merges.start_short(lambda: None).result()
+    assert threads == ["move"] * len(seen)
 
 
 def test_recent_rows_are_sealed_early_where_there_is_no_room(folder: Path) -> None:

@@ -101,7 +101,7 @@ steps = st.lists(
 @contextmanager
 def computed_by(way: str, bits: int) -> Iterator[None]:
     """Small bounds, with kernels or without; hashes of a few bits."""
-    small = [(table, {"ROWS_RECENT_MAX": 12, "FRAMES_SORTED_MAX": 3, "FRAMES_RECENT_MAX": 3, "MOVED_BYTES_MIN": 0})]
+    small = [(table, {"ROWS_RECENT_MAX": 12, "FRAMES_SORTED_MAX": 3, "FRAMES_RECENT_MAX": 3})]
     small += [(runs, {"PART_ROWS_MAX": 6, "_SAMPLED_ROWS": 1, "MOVED_BYTES_MIN": 0})]
     small += [(runs, {"_ROWS_LEAST": 4, "RUNS_A_TIER": 3, "RUNS_MAX": 6})]
     with pytest.MonkeyPatch.context() as patched:

@@ -13,7 +13,7 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from headrace.connect.format import Encoder
+from headrace.connect.format import Encoder, FormatContext
 from headrace.connect.registry import format_named
 from headrace.connect.row_check import raise_refused
 from headrace.connect.sink import SinkContext
@@ -100,7 +100,8 @@ def encoder_of(context: SinkContext) -> Encoder | None:
     assert context.format is not None, "a files sink has a format"
     if context.format == PARQUET:
         return None
-    return format_named(context.format).config.model_validate(context.format_options).open_encoder(context.schema)
+    options = format_named(context.format).config.model_validate(context.format_options)
+    return options.open_encoder(context.schema, FormatContext(context.node, "sink", prepared=context.prepared))
 
 
 class _NewFile:

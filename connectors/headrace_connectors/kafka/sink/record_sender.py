@@ -52,7 +52,9 @@ class RecordSender:
 
     def __init__(self, config: KafkaSinkSettings, context: SinkContext, *, transactional: bool = False) -> None:
         self._config, self._node = config, context.node
-        self._key: KeyEncoder | None = key_encoder(config.key, context.schema) if config.key else None
+        self._key: KeyEncoder | None = None
+        if config.key:
+            self._key = key_encoder(config.key, context.schema, context.encode_keys)
         # a linger time in the pipeline is the user's own choice between latency and load
         self._hurries = not transactional and _LINGER_SETTINGS.isdisjoint(config.properties)
         self._sent_at = 0.0

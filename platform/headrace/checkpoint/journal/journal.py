@@ -24,7 +24,7 @@ from headrace.checkpoint.journal.records import (
     Record,
     StoppingRecord,
 )
-from headrace.checkpoint.manifest import Manifest, OutputTotal, SplitDocument
+from headrace.checkpoint.manifest import Formats, Manifest, OutputTotal, SplitDocument
 from headrace.checkpoint.paths import is_absolute
 from headrace.core.errors import ExternalError
 
@@ -198,6 +198,19 @@ class Journal:
             if record.number > stopping.number and stopping.savepoint in {None, record.savepoint}:
                 return record
         return None
+
+    @property
+    def formats(self) -> Formats:
+        """What formats have prepared, from the newest record that has it."""
+        for record in (*reversed(self.records), *self._kept_alone):
+            match record:
+                case CheckpointRecord() if record.manifest.formats:
+                    return record.manifest.formats
+                case AttemptRecord() if record.formats:
+                    return record.formats
+                case _:
+                    pass
+        return {}
 
     @property
     def splits(self) -> Mapping[str, tuple[SplitDocument, ...]]:

@@ -9,11 +9,12 @@ Every record carries its number and the token of the writer that put it there.
 
 from __future__ import annotations
 
+import operator
 from typing import Annotated, Literal
 
 from pydantic import Field, TypeAdapter
 
-from headrace.checkpoint.manifest import Document, Manifest, OutputTotal, SplitDocument, StateHandle
+from headrace.checkpoint.manifest import Document, Formats, Manifest, OutputTotal, SplitDocument, StateHandle
 
 
 class RecordBase(Document):
@@ -39,6 +40,7 @@ class AttemptRecord(RecordBase):
     transactions     sink -> every name (transactional id) under which this attempt may leave output open
     splits           source -> the splits that its enumerator resolved, once for the job's life
     output           exactly-once sink -> its committed output at the start of this attempt
+    formats          what formats have prepared, so that a restart asks nobody; left out if it is empty
     """
 
     kind: Literal["attempt"] = "attempt"
@@ -50,6 +52,7 @@ class AttemptRecord(RecordBase):
     transactions: dict[str, tuple[str, ...]] = Field(default={})
     splits: dict[str, tuple[SplitDocument, ...]] = Field(default={})
     output: dict[str, OutputTotal] = Field(default={})
+    formats: Formats = Field(default={}, exclude_if=operator.not_)
 
 
 class CheckpointRecord(RecordBase):

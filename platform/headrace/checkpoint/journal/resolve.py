@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 
 from headrace.checkpoint.journal.journal import Journal
 from headrace.checkpoint.journal.records import CheckpointRecord, FinishedRecord, StoppingRecord
-from headrace.checkpoint.manifest import Manifest, OutputTotal, SplitDocument
+from headrace.checkpoint.manifest import Formats, Manifest, OutputTotal, SplitDocument
 from headrace.core.config import duration_text
 from headrace.core.errors import ExternalError, UserError
 
@@ -44,6 +44,7 @@ class Resolution:
     before         the checkpoint to restore if the output of `commit_first` is lost: the one below it, if any
     transactions   sink -> names under which output may be open
     output         sink -> its committed output at `restore`
+    formats        what formats have prepared
     """
 
     commit_first: CheckpointRecord | None
@@ -61,6 +62,7 @@ class Resolution:
     before: Manifest | None = None
     transactions: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     output: Mapping[str, OutputTotal] = field(default_factory=dict)
+    formats: Formats = field(default_factory=dict)
 
     @property
     def next_attempt(self) -> int:
@@ -102,6 +104,7 @@ def resolve(journal: Journal, damaged: Mapping[int, str] | None = None) -> Resol
         before=journal.checkpoints[-2].manifest if uncommitted is not None and len(journal.checkpoints) > 1 else None,
         transactions=journal.transactions,
         output=journal.output if restore is None else restore.manifest.output,
+        formats=journal.formats,
     )
 
 

@@ -11,6 +11,7 @@ Manifests are returned `located`: every path in them is absolute, so a reader ne
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from pydantic import ValidationError
@@ -67,14 +68,26 @@ def finish_savepoint(manifest: Manifest, store: ObjectStore) -> str:
 def delete_savepoint(path: str) -> None:
     """Deletes a savepoint by a path that `find` accepts, its manifest first. Does nothing if there is no savepoint, or
     if the path is a job's folder or record: its checkpoints are that job's history."""
+    folder = savepoint_folder(path)
+    if folder is not None and MANIFEST in open_folder(folder).list(""):
+        release_savepoint(folder, ())
+
+
+def savepoint_folder(path: str) -> str | None:
+    """The folder of a savepoint, or of a job, by a path that `find` accepts; None if the path is a record's."""
     url = absolute(path.rstrip("/"))
-    folder = parted(url)[0] if url.endswith(f"/{MANIFEST}") else url
     if record_number(url) is not None:
-        return
+        return None
+    return parted(url)[0] if url.endswith(f"/{MANIFEST}") else url
+
+
+def release_savepoint(folder: str, by: Iterable[Manifest]) -> None:
+    """Deletes the files of a savepoint's folder that none of these checkpoints names, its manifest first: from then on
+    no other job begins with it."""
     store = open_folder(folder)
-    there = store.list("")
-    if MANIFEST in there:
-        store.delete([MANIFEST, *(name for name in there if name.startswith(STATE))])
+    named = {part.path for manifest in by for part in _parts(manifest)}
+    files = [name for name in store.list(STATE) if joined(folder, name) not in named]
+    store.delete([MANIFEST, *files])
 
 
 def find(path: str, epoch: int | None = None) -> Found:

@@ -158,6 +158,7 @@ REMEDIES: Final[dict[str, str]] = {
     "ApplicationNotFoundError": "`headrace cluster status --target yarn` shows the applications that YARN knows",
     "NotRegisteredError": "nothing: the ApplicationMaster registers again",
     "AttemptOverError": "nothing: YARN has started another attempt",
+    "SchemaUnusableError": "register the schema without rules, or with references that exist, as the message says",
     "ArchiveNotFoundError": "check the archive's folder; an archive that is being rewritten is read again",
     "InternalError": "report it, with the stack trace",
 }

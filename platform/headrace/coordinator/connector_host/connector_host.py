@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from headrace.checkpoint.manifest import CommittableDocument, SplitDocument
+from headrace.checkpoint.manifest import CommittableDocument, Formats, SplitDocument
 from headrace.client.output_models import DeadLetterList, DeadLettersRequest, Redriven, RedriveRequest
 from headrace.connect.sink import OpenTransaction, OutputSeen
 from headrace.core.errors import ExternalError, HeadraceError, InternalError
@@ -78,6 +78,8 @@ class ConnectorHost:
         self.reason = ""
         self.begins: dict[str, dict[str, Any]] = {}
         """Sink -> the position in its external system at which output begins, as of the last `open`."""
+        self.formats: Formats = {}
+        """What formats have prepared, as of the last `open`."""
         self._job = job
         self._child = child
         self._reader, self._writer = streams
@@ -133,12 +135,14 @@ class ConnectorHost:
         *,
         foreign: bool = False,
         accepted: Sequence[str] = (),
+        formats: Formats | None = None,
     ) -> dict[str, DiscoveredSource]:
-        """Prepares the sinks, opens enumerators and committers, and returns the splits by source.
+        """Prepares formats and sinks, opens enumerators and committers, and returns the splits by source.
 
         known     splits of an earlier start of this job: they keep their `start` and `stop`
         foreign   `known` is from another job (a savepoint): `stop` is resolved again
         accepted  topics that may differ from those of `known`: they begin as new ones
+        formats   what formats have prepared before
 
         May be called again, with the splits that are known then. The host needs no code of the user: connectors are
         installed packages, and planning imports no function of the user. Raises the HeadraceError that a connector
@@ -150,12 +154,13 @@ class ConnectorHost:
             known={source: tuple(splits) for source, splits in known.items()},
             foreign=foreign,
             accepted=tuple(accepted),
+            formats=formats or {},
         )
         answer = await self._ask_or_kill(request, self._times.open_s)
         self._known = {
             source: {(each.topic, each.partition) for each in found.splits} for source, found in answer.opened.items()
         }
-        self.begins = answer.begins
+        self.begins, self.formats = answer.begins, answer.formats
         return answer.opened
 
     async def discover(self, source: str) -> tuple[SplitDocument, ...]:

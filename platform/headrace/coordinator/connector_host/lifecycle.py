@@ -12,13 +12,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from headrace.coordinator.connector_host.connector_host import ConnectorHost
 from headrace.coordinator.job import events as on
+from headrace.coordinator.job.effects import OpenHost
 from headrace.core.errors import Domain, HeadraceError
 from headrace.processes.spawning import Starter
 from headrace.rpc.failure import failure_of
@@ -62,16 +63,14 @@ class JobHost:
         """The newest process; None before the first `open` and after `close`. It may have died."""
         return self._host
 
-    async def open(
-        self, pipeline: Mapping[str, Any], known: on.Splits, *, foreign: bool, accepted: Sequence[str] = ()
-    ) -> None:
+    async def open(self, pipeline: Mapping[str, Any], opening: OpenHost) -> None:
         """Posts ConnectorHostOpened or ConnectorHostFailed. If several calls overlap, only the newest one posts."""
         self._openings += 1
         number = self._openings
         async with self._opening:
             if self._host is None or self._host.died.is_set() or self._opened is None:
                 try:
-                    failed = await self._start(pipeline, known, foreign=foreign, accepted=accepted)
+                    failed = await self._start(pipeline, opening)
                 except Exception:
                     # the driver reports the error; the started process must not outlive it
                     await self.close()
@@ -84,9 +83,7 @@ class JobHost:
         if number == self._openings and self._opened is not None:
             self._post(self._opened)
 
-    async def _start(
-        self, pipeline: Mapping[str, Any], known: on.Splits, *, foreign: bool, accepted: Sequence[str]
-    ) -> on.ConnectorHostFailed | None:
+    async def _start(self, pipeline: Mapping[str, Any], opening: OpenHost) -> on.ConnectorHostFailed | None:
         self._opened = None
         try:
             self._host = host = await ConnectorHost.start(
@@ -99,7 +96,13 @@ class JobHost:
         except HeadraceError as error:
             return on.ConnectorHostFailed(failure_of(error))
         try:
-            found = await host.open(pipeline, known, foreign=foreign, accepted=accepted)
+            found = await host.open(
+                pipeline,
+                opening.known,
+                foreign=opening.foreign,
+                accepted=opening.accepted,
+                formats=opening.formats,
+            )
         except HeadraceError as error:
             # if the process is alive, a connector refused to open; if it is dead, it crashed: only a refusal may end
             # the job (`Job.ends_if_refused`)
@@ -109,6 +112,7 @@ class JobHost:
             intervals={source: each.interval_ms for source, each in found.items()},
             final=frozenset(source for source, each in found.items() if each.final),
             begins=host.begins,
+            formats=host.formats,
         )
         watching = asyncio.create_task(self._watch(host), name=f"host of job {self._job}")
         self._watching.add(watching)

@@ -28,6 +28,7 @@ from headrace.core.concealing import conceal, conceal_standard_error
 from headrace.core.network.frames import receive_frame
 from headrace.execution import connector_messages
 from headrace.execution.connectors import JobConnectors
+from headrace.execution.format_preparation import prepare_formats
 from headrace.execution.planning import plan_pipeline
 from headrace.rpc.failure import failure_of
 from headrace.spec.reading.read import hidden_in, pipeline_from_dict
@@ -101,6 +102,7 @@ class _Host:
         match request:
             case connector_messages.OpenRequest():
                 plan = plan_pipeline(request.pipeline)
+                formats = prepare_formats(plan, request.formats, sinks=request.sinks)
                 opened = self._job.open(
                     plan,
                     request.job,
@@ -109,7 +111,9 @@ class _Host:
                     sinks=request.sinks,
                     accepted=request.accepted,
                 )
-                return connector_messages.AnswerFrame(number=number, opened=opened, begins=self._job.begins())
+                return connector_messages.AnswerFrame(
+                    number=number, opened=opened, begins=self._job.begins(), formats=formats
+                )
             case connector_messages.DiscoverRequest():
                 return connector_messages.AnswerFrame(number=number, splits=self._job.discover(request.source))
             case connector_messages.DescribeRequest():

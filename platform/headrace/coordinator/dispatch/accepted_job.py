@@ -11,6 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from headrace import __version__
+from headrace.checkpoint.savepoints.savepoint import savepoint_folder
 from headrace.checkpoint.stores.opening import open_store
 from headrace.client.requests import SubmitRequest
 from headrace.coordinator.driver.job_setup import JobSetup, new_writer
@@ -90,6 +91,7 @@ class Surroundings:
         term    of the coordinator
         """
         options = submission.options
+        origin = options.from_savepoint
         return JobSetup(
             config=self._config(submission, prepared),
             plans=prepared.plans,
@@ -99,7 +101,7 @@ class Surroundings:
             code=options.code,
             python_path=options.python_path,
             floors=tuple(AppliedFloor(*each) for each in options.floors),
-            claimed=options.from_savepoint if options.claim else None,
+            claimed=None if origin is None or not options.claim else savepoint_folder(origin),
             log_folder=folder,
             environment={"HEADRACE_HOME": str(self.home.root)},
             starter=self.starter,

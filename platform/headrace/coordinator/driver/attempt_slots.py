@@ -18,7 +18,7 @@ from typing import assert_never
 
 from pydantic import ValidationError
 
-from headrace.checkpoint.manifest import SUBTASK_DOCUMENTS, StateHandle, located
+from headrace.checkpoint.manifest import SUBTASK_DOCUMENTS, StateHandle, learned_of, located
 from headrace.checkpoint.own_handles import own_handles
 from headrace.coordinator.driver.job_setup import JobSetup
 from headrace.coordinator.figures.checkpoint_log import CheckpointLog
@@ -79,7 +79,7 @@ class AttemptSlots:
         token = secrets.token_hex(16)
         restore: tuple[StateHandle, ...] = ()
         if wanted.restore is not None:
-            # slots name files with relative paths again; those of an origin are absolute already
+            # slots name files with relative paths again, and those of `claimed`; an origin's are absolute already
             reused = wanted.own and wanted.reused
             restore = (wanted.restore if reused else located(wanted.restore, setup.storage)).states
         addresses = [slot.info.address for slot in self.slots]
@@ -98,11 +98,13 @@ class AttemptSlots:
             "slots": len(self.slots),
             "peers": peers,
             "storage": setup.storage,
+            "claimed": setup.claimed if setup.claimed is not None and wanted.reused else "",
             "floors": (*setup.floors, *applied),
             "code": setup.code,
             "python_path": setup.python_path,
             "mode": config.checkpoint.mode,
             "hand_over": config.keeps_time_open,
+            "formats": learned_of(wanted.formats),
         }
         self.deployed = True
         for index, slot in enumerate(self.slots):

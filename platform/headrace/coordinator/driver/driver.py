@@ -294,9 +294,8 @@ class JobDriver:
                 releasing = self._spawn(self.attempt_slots.release(tuple(self._releasing)), effect)
                 self._releasing.add(releasing)
                 releasing.add_done_callback(self._releasing.discard)
-            case do.OpenHost(known, foreign, accepted):
-                pipeline = self._setup.plans.file_form(self.machine.job.parallelism)
-                self._spawn(self._host.open(pipeline, known, foreign=foreign, accepted=accepted), effect)
+            case do.OpenHost():
+                self._spawn(self._host.open(self._setup.plans.file_form(self.machine.job.parallelism), effect), effect)
             case do.CloseHost():
                 pass  # `_wind_up` closes the host; a task that closes it now could overtake its last responses
             case do.Discover(source):

@@ -13,7 +13,7 @@ from headrace.checkpoint.job_folder.orphans import GRACE_MS, delete_orphans
 from headrace.checkpoint.journal.journal import JournalReplaced, PutResult, Settled, Written
 from headrace.checkpoint.journal.records import CheckpointRecord, Record
 from headrace.checkpoint.savepoints.damaged_epochs import damaged_epochs
-from headrace.checkpoint.savepoints.savepoint import checkpoint_url, delete_savepoint
+from headrace.checkpoint.savepoints.savepoint import checkpoint_url, release_savepoint
 from headrace.coordinator.driver.job_setup import JobSetup
 from headrace.coordinator.driver.storage_queue import StorageQueue
 from headrace.coordinator.job import events as on
@@ -120,7 +120,7 @@ class JobJournal:
             self._collected_at_ms = now_ms
             if self._setup.claimed is not None and self._store.journal.uncommitted is None:
                 # the claimed savepoint is needed until a checkpoint of this job is committed
-                delete_savepoint(self._setup.claimed)
+                release_savepoint(self._setup.claimed, (each.manifest for each in self._store.journal.checkpoints))
 
     # ---- in the loop ---------------------------------------------------------------------------------------------
 

@@ -30,7 +30,8 @@ class JobSetup:
     writer        random token of this driver, for journal records
     code          URLs of the user's archives; python_path: import path entries for the user's functions
     floors        watermarks that an earlier run assigned to idle partitions, to be applied again
-    claimed       path of the savepoint that the job owns: it is deleted once a checkpoint of the job is committed
+    claimed       URL of the folder of the savepoint that the job owns: once a checkpoint of the job is committed, what
+                  no retained one names is deleted there; None: there is none
     log_folder    folder for the connector host's log; None: no log
     environment   environment variables added for the connector host
     starter       starts the job's connector host

@@ -7,6 +7,7 @@ when it stops.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Literal
@@ -170,10 +171,10 @@ def _findings(look: _Look) -> Iterator[DataWarning]:
     yield from (_standing(each) for each in look.waiting if each.source not in held)
     for node, sources in (look.plan.windows or {}).items():
         yield from _late_rows(look, node, sources)
-        yield from _over_budget(look, node)
     for node in look.plan.filters:
         yield from _filter(look, node)
     states = look.figures.states() if look.plan.growing else {}
+    yield from _over_budget(look)
     for key in look.plan.growing:
         yield from _growing(look, key, states.get(key, NO_STATE))
 
@@ -301,15 +302,24 @@ def _standing(waiting: Waiting) -> DataWarning:
     return DataWarning(waiting.node, "standing-time", text, waiting.since_ms)
 
 
-def _over_budget(look: _Look, node: str) -> Iterator[DataWarning]:
-    state = look.figures.state()
-    if state.pressed:
-        text = (
-            f"{node}: the job's slots hold {state.memory_bytes:,} bytes of state in memory, more than state.memory"
-            " allows although what can has moved to local files: partitions of its sources pause, but for those that"
-            " time waits for; raise state.memory, use a higher parallelism, or see what holds time back"
-        )
-        yield DataWarning(node, "state-over-budget", text, look.now_ms)
+def _over_budget(look: _Look) -> Iterator[DataWarning]:
+    """Told of the step that holds most, whatever its state: caches, recent rows and small pieces cannot move."""
+    held = look.figures.state()
+    memory: Counter[str] = Counter()
+    for (node, _), each in look.figures.states().items():
+        memory[node] += each.memory_bytes
+    if not held.pressed or not memory:
+        return
+    ((node, most),) = memory.most_common(1)
+    remedy = "raise state.memory, or use a higher parallelism"
+    if node in (look.plan.windows or {}):
+        remedy = "raise state.memory, use a higher parallelism, or see what holds time back"
+    text = (
+        f"{node}: the job's slots hold {held.memory_bytes:,} bytes of state in memory, {most:,} of them here, more than"
+        " state.memory allows although what can has moved to local files: partitions of sources pause, but for those"
+        f" that time waits for; {remedy}"
+    )
+    yield DataWarning(node, "state-over-budget", text, look.now_ms)
 
 
 def _late_rows(look: _Look, node: str, sources: Iterable[str]) -> Iterator[DataWarning]:

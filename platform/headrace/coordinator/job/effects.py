@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import assert_never
 
-from headrace.checkpoint.manifest import CommittableDocument, Manifest, OutputTotal, StateHandle
+from headrace.checkpoint.manifest import CommittableDocument, Formats, Manifest, OutputTotal, StateHandle
 from headrace.coordinator.job import events as on
 from headrace.coordinator.job.events import Splits
 from headrace.coordinator.job.job_state import JobState
@@ -37,6 +37,7 @@ class WriteAttempt:
     splits: Splits
     transactions: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     output: Mapping[str, OutputTotal] = field(default_factory=dict)
+    formats: Formats = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,11 +101,13 @@ class OpenHost:
 
     foreign   `known` comes from a savepoint of another job: the stops of its splits are resolved again
     accepted  topics that may differ from those of `known`: they begin as new ones
+    formats   what formats have prepared before
     """
 
     known: Splits
     foreign: bool = False
     accepted: tuple[str, ...] = ()
+    formats: Formats = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,6 +130,7 @@ class DeploySlots:
     restore   the manifest to restore; None: none
     own       `restore` is a checkpoint of this job; False: it is the job's origin
     reused    the attempt's checkpoints may name the files of `restore` again
+    formats   what formats have prepared
     """
 
     attempt: int
@@ -134,6 +138,7 @@ class DeploySlots:
     restore: Manifest | None
     own: bool
     reused: bool = False
+    formats: Formats = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from headrace.checkpoint.journal.records import CheckpointRecord, FinishedRecord, StoppingRecord
-from headrace.checkpoint.manifest import CommittableDocument, Manifest, OutputTotal, SplitDocument, SubtaskDocument
+from headrace.checkpoint.manifest import (
+    CommittableDocument,
+    Formats,
+    Manifest,
+    OutputTotal,
+    SplitDocument,
+    SubtaskDocument,
+)
 from headrace.rpc.messages import Failure
 from headrace.rpc.status import SlotStatus
 
@@ -36,6 +43,7 @@ class JournalRead:
                    expired
     transactions   sink -> names under which attempts so far may have left transactions open
     output         sink -> its committed output at `restore`, or where its output began
+    formats        what formats have prepared
     """
 
     ticket: int
@@ -54,6 +62,7 @@ class JournalRead:
     before: Manifest | None = None
     transactions: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     output: Mapping[str, OutputTotal] = field(default_factory=dict)
+    formats: Formats = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,12 +101,14 @@ class ConnectorHostOpened:
     intervals   source -> ms between discoveries, None: no discoveries
     final       sources that will find no further splits
     begins      sink -> the position in the external system at which output begins that is written from now on
+    formats     what formats have prepared
     """
 
     splits: Splits
     intervals: Mapping[str, int | None]
     final: frozenset[str]
     begins: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    formats: Formats = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Set
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
-from headrace.checkpoint.manifest import Manifest, OutputTotal, SplitDocument
+from headrace.checkpoint.manifest import Formats, Manifest, OutputTotal, SplitDocument
 from headrace.coordinator.job.config import Beginning, JobConfig
 from headrace.coordinator.job.effects import Alarm, Answer, Effect, ReadJournal, RecordException, ReleaseSlots
 from headrace.coordinator.job.events import JournalRead, Splits, StopAsked
@@ -40,7 +40,7 @@ class Job:
     began_with     the checkpoint of this job that the attempt restored, if any
     restored       the checkpoint that the attempt restored, or the newest complete one since
     restored_own   `restored` is a checkpoint of this job; False: it is the job's origin, or None
-    reused         the attempt's checkpoints may name files of the checkpoint that it restored
+    reused         the attempt's checkpoints may name files of the checkpoint that it restored, or of its claimed origin
     splits         all splits that enumerators resolved
     stop           the requested stop; a failure does not undo it
     rescale        the rescale that waits until its new attempt runs
@@ -73,6 +73,7 @@ class Job:
     leaving: str = ""
     message: str = ""
     output: dict[str, OutputTotal] = field(default_factory=dict)
+    formats: Formats = field(default_factory=dict)
     names: dict[str, tuple[str, ...]] = field(default_factory=dict)
     open_names: dict[str, tuple[str, ...]] = field(default_factory=dict)
     hosted: bool = False
@@ -166,13 +167,15 @@ class Job:
         self.restored, self.restored_own = read.restore or self.config.origin, read.restore is not None
         # A coordinator that was replaced may still delete files that its newest checkpoint did not name. If that one is
         # damaged now, an earlier one is restored, whose files may be among them.
-        self.reused = read.restore is not None and read.restore.epoch == read.epoch
+        # The same holds of files of an origin that is restored once more.
+        self.reused = (0 if read.restore is None else read.restore.epoch) == read.epoch
         self.output, self.open_names = dict(read.output), dict(read.transactions)
         # the origin's job may have left transactions open under its own names: the first attempt here fences those, too
         if not self.restored_own:
             for sink, names in self.config.left_open.items():
                 self.open_names[sink] = (*names, *self.open_names.get(sink, ()))
         self.add_splits(read.splits)
+        self.formats = read.formats or ({} if self.config.origin is None else self.config.origin.formats)
         if read.parallelism is not None and self.rescale is None:
             self.parallelism = read.parallelism
         if read.stopping is not None and self.stop is None:
@@ -181,6 +184,7 @@ class Job:
     def go_back(self, before: Manifest | None) -> None:
         """Continues from an earlier checkpoint than the journal's newest, because the newest one's output is lost."""
         self.restored, self.restored_own = before or self.config.origin, before is not None
+        self.reused = False
         begun = {sink: OutputTotal(begin=total.begin) for sink, total in self.output.items()}
         self.output = begun if before is None else begun | before.output
 

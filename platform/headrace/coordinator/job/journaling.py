@@ -39,6 +39,7 @@ def draft_of(effect: WriteRecord, at_ms: int) -> Record:
                 splits=dict(effect.splits),
                 transactions=dict(effect.transactions),
                 output=dict(effect.output),
+                formats=effect.formats,
             )
         case WriteCheckpoint():
             return CheckpointRecord(
@@ -81,6 +82,7 @@ def journal_read(ticket: int, journal: Journal, damaged: Mapping[int, str] | Non
         before=found.before,
         transactions=found.transactions,
         output=found.output,
+        formats=found.formats,
     )
 
 

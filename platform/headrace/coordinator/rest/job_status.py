@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Protocol
 
@@ -24,6 +25,8 @@ from headrace.coordinator.figures.bottleneck.gather import JobNow, live_view
 from headrace.coordinator.figures.bottleneck.verdict import NotRunning
 from headrace.coordinator.figures.bottleneck.view import LiveView
 from headrace.coordinator.figures.bottleneck.wording import Report, report
+from headrace.coordinator.figures.source_waits import SourceWaiting, source_waits
+from headrace.coordinator.figures.standing_time import Waiting
 from headrace.coordinator.job.history import ExceptionEntry, JobHistory
 from headrace.coordinator.job.job_state import JobState
 from headrace.coordinator.ledger.records import JobResult
@@ -132,10 +135,15 @@ def running_status(
         ),
         waiting=tuple(
             WaitingState(node=each.node, on=each.on, since=moment(each.since_ms))
-            for each in (driver.data.waiting if view.state is JobState.RUNNING else ())
+            for each in (_waiting(driver) if view.state is JobState.RUNNING else ())
         ),
         state_places=_state_places(driver) if view.state is JobState.RUNNING else None,
     )
+
+
+def _waiting(driver: JobDriver) -> Iterator[Waiting | SourceWaiting]:
+    yield from source_waits(driver.statuses.values())
+    yield from driver.data.waiting
 
 
 def _state_places(driver: JobDriver) -> StatePlaces:

@@ -6,13 +6,18 @@ pyarrow nor polars.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pydantic
 
-from headrace.connect.format import Decoder, Encoder, FormatConfig
+from headrace.connect.format import NO_ENGINE, Encoder, FormatConfig, FormatContext
 from headrace.connect.registry import Format
 from headrace.connect.row_check import RowCheck
 from headrace.core.types import ListOf, Schema, Struct
 from headrace.formats.csv.line import Dialect
+
+if TYPE_CHECKING:
+    from headrace.formats.doubtful_rows import MessageDecoder
 
 __all__ = ["FORMAT", "CsvFormat"]
 
@@ -67,19 +72,19 @@ class CsvFormat(FormatConfig):
         """Rejects nested types."""
         return _flat(schema)
 
-    def open_decoder(self, schema: Schema) -> Decoder:
+    def open_decoder(self, schema: Schema, context: FormatContext = NO_ENGINE) -> MessageDecoder:
         """A decoder of lines with the fields `columns`, or the schema's columns."""
         from headrace.formats.csv.decode import csv_decoder
 
         return csv_decoder(schema, self._dialect, self.columns or schema.names)
 
-    def open_encoder(self, schema: Schema) -> Encoder:
+    def open_encoder(self, schema: Schema, context: FormatContext = NO_ENGINE) -> Encoder:
         """An encoder of lines with the schema's columns in order."""
         from headrace.formats.csv.encode import CsvEncoder
 
         return CsvEncoder(schema, self._dialect, header=self.header)
 
-    def open_check(self, schema: Schema, node: str) -> RowCheck | None:
+    def open_check(self, schema: Schema, context: FormatContext = NO_ENGINE) -> RowCheck | None:
         """Rejects times beyond the calendar."""
         from headrace.formats.writable_times import times_check
 

@@ -6,14 +6,17 @@ pyarrow nor polars.
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from pydantic import Field
 
-from headrace.connect.format import Decoder, Encoder, FormatConfig
+from headrace.connect.format import NO_ENGINE, Encoder, FormatConfig, FormatContext
 from headrace.connect.registry import Format
 from headrace.connect.row_check import RowCheck
 from headrace.core.types import Schema
+
+if TYPE_CHECKING:
+    from headrace.formats.doubtful_rows import MessageDecoder
 
 __all__ = ["FORMAT", "JsonFormat"]
 
@@ -40,19 +43,27 @@ class JsonFormat(FormatConfig):
         """Accepts every type; rejects an empty schema."""
         return [] if len(schema) else ["there is no column to write"]
 
-    def open_decoder(self, schema: Schema) -> Decoder:
+    def check_key(self, schema: Schema) -> list[str]:
+        """Accepts every type; rejects an empty schema."""
+        return [] if len(schema) else ["a key needs at least one column"]
+
+    def open_decoder(self, schema: Schema, context: FormatContext = NO_ENGINE) -> MessageDecoder:
         """A decoder of objects with the schema's fields; other fields are ignored."""
         from headrace.formats.json.decode import json_decoder
 
         return json_decoder(schema, strict=self.strict)
 
-    def open_encoder(self, schema: Schema) -> Encoder:
-        """An encoder of objects with the schema's columns in order."""
+    def open_encoder(self, schema: Schema, context: FormatContext = NO_ENGINE) -> Encoder:
+        """An encoder of objects with the schema's columns in order. In keys NaN and infinities are texts."""
+        if context.side == "key":
+            from headrace.formats.json.keys import JsonKeyEncoder
+
+            return JsonKeyEncoder(schema, timestamps=self.timestamps)
         from headrace.formats.json.encode import JsonEncoder
 
         return JsonEncoder(schema, timestamps=self.timestamps)
 
-    def open_check(self, schema: Schema, node: str) -> RowCheck | None:
+    def open_check(self, schema: Schema, context: FormatContext = NO_ENGINE) -> RowCheck | None:
         """Rejects times beyond the calendar."""
         from headrace.formats.writable_times import times_check
 

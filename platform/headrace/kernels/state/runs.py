@@ -33,11 +33,12 @@ KEYS_MAX = 8
 MERGED_RUNS_MAX = 32
 _TEXT_BYTES_MAX = (1 << 31) - 1
 """Bytes of long texts in a column that the kernel gathers: views refer to them with 31 bits."""
+_HUGE_PAGE_BYTES = 2 << 20
 _MATCHES_EACH = 2
 """Matches of an asked row that `find_all` first has room for, on average."""
 _FIND_ARGUMENTS = (c_void_p, c_int64, c_void_p, c_void_p, c_void_p, c_void_p, c_int64)
-_GATHER_ARGUMENTS = (*(c_void_p, c_int64, c_void_p, c_void_p, c_void_p), *(c_int64,) * 3, *(c_void_p,) * 3)
-_TEXTS_ARGUMENTS = (c_void_p, c_void_p, c_void_p, c_int64, c_void_p, c_void_p)
+_GATHER_ARGUMENTS = (c_void_p, c_int64, c_void_p, c_void_p, c_int64, c_void_p, c_int64)
+_TEXTS_ARGUMENTS = (c_void_p, c_int64, c_void_p, c_int64, c_void_p, c_void_p)
 _NO_MEMORY = -2
 
 
@@ -150,49 +151,56 @@ def _call(finding: Kernel, runs: Sequence[RunColumns], asked: AskedKeys, *output
 
 
 def gather(runs: Sequence[RunColumns], run: RunNumbers, row: Rows, columns: Sequence[str]) -> pl.DataFrame:
-    """The rows at these places, in this order, with these columns, which have equal types in all runs.
+    """The rows at these places, in this order, with these columns. All runs have the same columns in the same order.
 
     Run -1 is a row of NULLs. At least one run. Raises MemoryError.
     """
-    places = _Places(runs, np.ascontiguousarray(run, np.int32), np.ascontiguousarray(row, np.uint32))
-    gathered = {name: buffers for name in columns if (buffers := places.gathered(name)) is not None}
-    made = buffer_frame(len(run), [item[0] for item in gathered.values()], [item[1] for item in gathered.values()])
-    if len(gathered) == len(columns):
+    made = _gathered(runs, np.ascontiguousarray(run, np.int32), np.ascontiguousarray(row, np.uint32), columns)
+    if made.width == len(columns):
         return made
-    others = _gathered_by_polars(runs, run, row, [name for name in columns if name not in gathered])
-    return pl.DataFrame([(made if name in gathered else others).get_column(name) for name in columns])
+    names = set(made.columns)
+    others = _gathered_by_polars(runs, run, row, [name for name in columns if name not in names])
+    return pl.DataFrame([(made if name in names else others).get_column(name) for name in columns])
 
 
-class _Places:
-    """Places whose rows the kernel gathers, column by column."""
-
-    def __init__(self, runs: Sequence[RunColumns], run: RunNumbers, row: Rows) -> None:
-        assert len(run) == len(row), "a place is a run and a row"
-        self._runs, self._run, self._row = runs, run, row
-        self._addresses = run.ctypes.data, row.ctypes.data, len(run)
-        self._handles = _handles(runs)
-        self._gather = kernel("headrace_run_gather", c_int64, *_GATHER_ARGUMENTS)
-
-    def gathered(self, name: str) -> tuple[BufferColumn, list[pa.Buffer | None]] | None:
-        """A column and its buffers; None if the kernel does not gather it."""
-        column = self._runs[0].columns[name]
-        if column is None:
-            return None
-        count, nulls = len(self._run), c_int64()
-        values, valid = pa.allocate_buffer(count * column.width), pa.allocate_buffer((count + 7) // 8)
-        places = (c_int64 * len(self._runs))(*(run.places[name] for run in self._runs))
-        outputs = column.width, int(column.is_text), values.address, valid.address, ctypes.addressof(nulls)
-        text_bytes: int = self._gather(self._handles, len(self._runs), places, *self._addresses, *outputs)
-        assert text_bytes >= 0, f"rows are inside of their runs, which have {name!r} as {column.arrow}"
+def _gathered(runs: Sequence[RunColumns], run: RunNumbers, row: Rows, columns: Sequence[str]) -> pl.DataFrame:
+    """Those of the columns that the kernel gathers."""
+    assert len(run) == len(row), "a place is a run and a row"
+    count, first = len(run), runs[0]
+    known = [(first.places[name], column) for name in columns if (column := first.columns[name]) is not None]
+    values = [_buffer(count * column.width) for _, column in known]
+    valid = [_buffer((count + 7) // 8) for _ in known]
+    # `gathered_t`
+    fields: list[int] = []
+    for (place, column), to, bits in zip(known, values, valid, strict=True):
+        fields += place, column.width, column.is_text, to.address, bits.address, 0, 0
+    state, handles, numbers = (c_int64 * len(fields))(*fields), _handles(runs), run.ctypes.data
+    gathering = kernel("headrace_run_gather", c_int64, *_GATHER_ARGUMENTS)
+    status: int = gathering(handles, len(runs), numbers, row.ctypes.data, count, state, len(known))
+    if status == _NO_MEMORY:
+        raise MemoryError(f"no memory to gather rows of {len(runs)} runs")
+    assert status == 0, f"rows are inside of their runs, which have {[column.name for _, column in known]} alike"
+    taken: list[BufferColumn] = []
+    buffers: list[list[pa.Buffer | None]] = []
+    for (place, column), to, bits, nulls, text_bytes in zip(
+        known, values, valid, state[5::7], state[6::7], strict=True
+    ):
         if text_bytes > _TEXT_BYTES_MAX:
-            return None
-        buffers = [valid if nulls.value else None, values]
+            continue
+        taken.append(column)
+        buffers.append([bits if nulls else None, to])
         if text_bytes:
-            text = pa.allocate_buffer(text_bytes)
+            text = _buffer(text_bytes)
             copying = kernel("headrace_run_gather_texts", None, *_TEXTS_ARGUMENTS)
-            copying(self._handles, places, self._addresses[0], count, values.address, text.address)
-            buffers.append(text)
-        return column, buffers
+            copying(handles, place, numbers, count, to.address, text.address)
+            buffers[-1].append(text)
+    return buffer_frame(count, taken, buffers)
+
+
+def _buffer(size: int) -> pa.Buffer:
+    """Memory to write. Arrow's own allocator takes it by huge pages, of which the first touch of one costs milliseconds
+    on a virtual machine: fine for a merge beside the step, too long for a few rows that are sealed or looked up."""
+    return pa.allocate_buffer(size, memory_pool=pa.system_memory_pool() if size < _HUGE_PAGE_BYTES else None)
 
 
 def _gathered_by_polars(runs: Sequence[RunColumns], run: RunNumbers, row: Rows, columns: Sequence[str]) -> pl.DataFrame:

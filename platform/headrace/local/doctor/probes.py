@@ -32,6 +32,7 @@ EXTRAS = {
     "spark": ("pyspark", "pandas"),
     "s3": ("s3fs",),
     "sql": ("sqlalchemy", "psycopg"),
+    "registry": ("httpx2", "authlib"),
     "zookeeper": ("kazoo",),
     "kubernetes": ("kubernetes",),
     "operator": ("kopf",),

@@ -20,7 +20,8 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
-from headrace.checkpoint.manifest import SplitDocument
+from headrace.checkpoint.manifest import SplitDocument, learned_of
+from headrace.connect.format import PreparedFormats
 from headrace.coordinator.figures.data_warnings import DataWarnings
 from headrace.coordinator.figures.job_figures import JobFigures
 from headrace.coordinator.figures.standing_time import Waiting
@@ -35,6 +36,7 @@ from headrace.execution.connectors import JobConnectors
 from headrace.execution.discovered import DiscoveredSource
 from headrace.execution.drift_limits import drift_limits, lesser, pressure_limits
 from headrace.execution.epochs import Pending, Stage
+from headrace.execution.format_preparation import prepare_formats
 from headrace.execution.idle_times import relayed_heights
 from headrace.execution.split_assignment import assign_splits
 from headrace.local.engine.subtask_epochs import Reports, SubtaskEpochs, SubtaskId
@@ -160,8 +162,9 @@ class LocalJob:
     # ---- running -----------------------------------------------------------------------------------------------------
 
     def _start(self) -> SubtaskEpochs:
+        formats = prepare_formats(self._plan, {})
         opened = self._connectors.open(self._plan, self._options.job)
-        open_linked(self._slices)
+        open_linked(self._slices, learned_of(formats))
         now_ms = self._clock.monotonic_ms()
         self._discovery.begin(opened, now_ms)
         subtasks = [(task.name, subtask) for task in self._plan.tasks for subtask in range(task.parallelism)]
@@ -349,14 +352,14 @@ def slices_of(plan: PhysicalPlan, options: SliceOptions, events: SubtaskEvents, 
     )
 
 
-def open_linked(slices: Sequence[Slice]) -> None:
-    """Opens every subtask of all slices of a job, without state."""
+def open_linked(slices: Sequence[Slice], formats: PreparedFormats | None = None) -> None:
+    """Opens every subtask of all slices of a job, without state. formats: what formats have prepared."""
 
     def channel(task: str, subtask: int, number: int) -> Channel:
         return Channel(slices[subtask].mailboxes[task], number)
 
     for part in slices:
-        part.open(lambda task: {}, channel)
+        part.open(lambda task: {}, channel, formats)
 
 
 LOG = logging.getLogger("headrace.local")

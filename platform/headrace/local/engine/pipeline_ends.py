@@ -47,7 +47,7 @@ def input_schema(node: SourceNode) -> Schema:
     Rows may omit metadata columns: topic, partition and offset then follow from the row's place.
     """
     metadata = node.config.metadata_columns.items()
-    return Schema((*node.columns, *(Field(column, METADATA[kind].type) for kind, column in metadata)))
+    return Schema((*node.decoded, *(Field(column, METADATA[kind].type) for kind, column in metadata)))
 
 
 def rows_source(name: str, node: SourceNode, rows: pl.DataFrame) -> SourceNode:
@@ -70,6 +70,8 @@ def rows_source(name: str, node: SourceNode, rows: pl.DataFrame) -> SourceNode:
             "connector": CONNECTOR,
             "config": config,
             "format": None,
+            "key_format": None,
+            "key_schema": None,
             "columns": input_schema(node),
             "on_error": policy_of(node.on_error),
         }

@@ -15,12 +15,13 @@ import polars as pl
 import pyarrow as pa
 from pydantic import ValidationError
 
-from headrace.connect.format import Decoder
+from headrace.connect.format import Decoded, Decoder, Messages, UnknownIds
 from headrace.connect.registry import connector
 from headrace.connect.source import MessageBatch, SourceConfig, SourceContext
 from headrace.core.errors import UserError
 from headrace.core.last_rows import last_rows
 from headrace.core.types import DataType, Field, ListOf, Schema, Struct
+from headrace.plan.contexts import format_context
 from headrace.plan.physical import FormatSpec, SinkSpec
 
 TOPIC, START, STOP = "topic", "start", "stop"
@@ -50,8 +51,9 @@ def as_read_back(spec: SinkSpec, rows: pl.DataFrame) -> pl.DataFrame:
     (JSON: NaN and NULL) become equal. Raises UserError if the format cannot be read.
     """
     form = _format(spec)
-    messages = form.config.open_encoder(spec.encoded).encode(rows.select(list(spec.encoded.names)))
-    decoded = _decoder(spec).decode(messages.cast(pa.large_binary()))
+    encoder = form.config.open_encoder(spec.encoded, format_context(spec, {}))
+    messages = encoder.encode(rows.select(list(spec.encoded.names)))
+    decoded = _decoded(_decoder(spec), Messages(messages.cast(pa.large_binary())), spec.node)
     if decoded.reasons:
         raise UserError(
             f"{form.name} cannot read what it wrote for sink {spec.node}: {decoded.reasons[0]}",
@@ -75,8 +77,9 @@ def read_published(spec: SinkSpec, topic: str, *, start: object = "earliest", st
         format_options=form.config.model_dump(),
         poll_rows_max=POLL_ROWS,
         wants_keys=True,
+        wants_headers=form.config.reads_headers,
     )
-    collected = _Collected(config, _decoder(spec))
+    collected = _Collected(config, _decoder(spec), spec.node)
     for batch in _messages(config, context):
         collected.add(batch)
     return collected.published(spec)
@@ -128,16 +131,17 @@ def _messages(config: SourceConfig, context: SourceContext) -> Iterator[MessageB
 class _Collected:
     """Decoded records of all partitions; those of one partition in order."""
 
-    def __init__(self, config: SourceConfig, decoder: Decoder) -> None:
+    def __init__(self, config: SourceConfig, decoder: Decoder, node: str) -> None:
         self._config = config
         self._decoder = decoder
+        self._node = node
         self._rows: list[pl.DataFrame] = []
         self._tombstones: list[pl.DataFrame] = []
         self._found = Published(pl.DataFrame())
 
     def add(self, batch: MessageBatch) -> None:
         """Adds the result of a poll."""
-        decoded = self._decoder.decode(batch.values)
+        decoded = _decoded(self._decoder, Messages(batch.values, batch.headers), self._node)
         keys = _series(batch.keys, len(batch))
         place = np.arange(self._found.records, self._found.records + len(batch))
         good = decoded.good
@@ -199,7 +203,14 @@ def _format(spec: SinkSpec) -> FormatSpec:
 
 
 def _decoder(spec: SinkSpec) -> Decoder:
-    return _format(spec).config.open_decoder(_nullable(spec.encoded))
+    return _format(spec).config.open_decoder(_nullable(spec.encoded), format_context(spec, {}))
+
+
+def _decoded(decoder: Decoder, messages: Messages, node: str) -> Decoded:
+    decoded = decoder.decode(messages)
+    if isinstance(decoded, UnknownIds):
+        raise decoded.error(f"sink {node}")
+    return decoded
 
 
 def _nullable(schema: Schema) -> Schema:

@@ -55,7 +55,7 @@ class RunningAggregate:
         cached = self._keys if len(self._tables) == 1 else ()
         self._totals = Totals(cached, self._tables[0].get_sealed, place.budget.cache_bytes(TOTALS_BYTES_MAX))
         self._budget = place.budget
-        self._account = place.budget.account()
+        self._account = place.account()
         self._earlier: EarlierState = NothingEarlier()
         self._buckets: dict[Place, None] = {}
 

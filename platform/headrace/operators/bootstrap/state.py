@@ -42,7 +42,7 @@ from headrace.operators.bootstrap.columns import GivenPartials, aggregate_column
 from headrace.operators.bootstrap.spread import ImpossibleSpreadError
 from headrace.operators.window.assigner import Assigner
 from headrace.operators.window.definitions import WINDOW_COLUMNS
-from headrace.operators.window.state import PANE, SINCE
+from headrace.operators.window.placed_rows import PANE, SINCE
 from headrace.state.snapshot import Chunk, StateSnapshot
 
 if TYPE_CHECKING:

@@ -28,7 +28,7 @@ from headrace.operators.window.pane_assignment import (
     RowsWithPane,
     WindowRule,
 )
-from headrace.operators.window.state import PANE, SINCE, placed
+from headrace.operators.window.placed_rows import PANE, SINCE, placed
 
 
 class WindowCombiner:

@@ -32,7 +32,8 @@ from headrace.operators.operator import Collector
 from headrace.operators.row_errors import RowErrors
 from headrace.operators.window.assigner import Assigner, Span
 from headrace.operators.window.pane_assignment import PaneAssignment, PaneRanges, RowsByPane, RowsWithPane, WindowRule
-from headrace.operators.window.state import PANE, SINCE, WINDOW_END, WINDOW_START, PaneKey, WindowState
+from headrace.operators.window.placed_rows import PANE, SINCE, PaneKey
+from headrace.operators.window.state import WINDOW_END, WINDOW_START, WindowState
 from headrace.state.place import StatePlace
 from headrace.state.snapshot import Chunk, RestoredStates, StateSnapshot
 

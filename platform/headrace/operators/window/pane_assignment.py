@@ -21,7 +21,7 @@ from headrace.operators.aggregates.layout import Layout
 from headrace.operators.aggregates.needs import Order
 from headrace.operators.operator import LATE, Collector
 from headrace.operators.window.assigner import Assigner, Times, windows_of
-from headrace.operators.window.state import PANE, SINCE, PaneKey
+from headrace.operators.window.placed_rows import PANE, SINCE, PaneKey
 
 _NARROW_MAX = 4
 """Most panes of a batch that are filtered one by one; a batch with more of them gets pane columns."""

@@ -32,14 +32,13 @@ from headrace.operators.aggregates.layout import Layout
 from headrace.operators.aggregation.snapshots import WINDOWS
 from headrace.operators.window.assigner import Assigner, Span, windows_of
 from headrace.operators.window.due_windows import DueWindows
+from headrace.operators.window.placed_rows import PANE, SINCE, PaneKey, PlacedChunk, placed
 from headrace.state.place import StatePlace
 from headrace.state.restoring import Restoring
-from headrace.state.row_groups import SortedRows
 from headrace.state.runs import PART_ROWS_MAX, bounds, cut
 from headrace.state.snapshot import Chunk, RestoredFrame
 from headrace.state.table import Table
 
-PANE, SINCE = "__pane", "__since"
 WINDOW_START, WINDOW_END = "__start", "__end"
 PANES_NARROW_MAX = 64
 ROWS_MERGED_MAX = 1 << 19
@@ -52,11 +51,7 @@ _SPARE_BYTES_MAX = 128 << 20
 """A larger table is freed with its pane; a smaller one serves the next pane."""
 _WINDOW_ROWS_LARGE = 4096
 """Windows with more partial rows are merged one by one."""
-_SHORT = 1 << 14
 _LEFT = "__left"
-
-PaneKey = tuple[int, int]
-"""A pane of state: (start of the pane of time, end of the first window that its rows are on time for: `since`)."""
 
 
 class WindowState:
@@ -420,7 +415,7 @@ class WindowState:
                 left -= stores[index].tidy(left)
             chunks = mixed.chunks()
             for pane, stores in self._narrow.items():
-                chunks += [_PlacedChunk(chunk, pane) for chunk in stores[index].chunks()]
+                chunks += [PlacedChunk(chunk, pane) for chunk in stores[index].chunks()]
             made.append(chunks)
         return made
 
@@ -481,42 +476,3 @@ class WindowState:
             if not stores:
                 stores += self._stores(self._keys)
             yield stores[index], RestoredFrame(own, rows.origin if len(by_pane) == 1 else None)
-
-
-class _PlacedChunk(Chunk):
-    """A chunk of a pane's table, with the columns of the pane, which are made when the rows are read."""
-
-    __slots__ = ("_chunk", "_pane")
-    _chunk: Chunk
-    _pane: PaneKey
-
-    def __init__(self, chunk: Chunk, pane: PaneKey) -> None:
-        object.__setattr__(self, "_chunk", chunk)
-        object.__setattr__(self, "_pane", pane)
-        object.__setattr__(self, "id", chunk.id)
-        object.__setattr__(self, "origin", chunk.origin)
-
-    @property
-    def rows(self) -> int:
-        """The number of rows."""
-        return self._chunk.rows
-
-    @property
-    def frame(self) -> pl.DataFrame:
-        """Its rows, with the columns of the pane."""
-        return placed(self._chunk.frame, self._pane)
-
-    @property
-    def sorted(self) -> SortedRows | None:
-        """The same in order."""
-        rows = self._chunk.sorted
-        return None if rows is None else SortedRows(rows.order, placed(rows.frame, self._pane), rows.places)
-
-
-def placed(frame: pl.DataFrame, pane: PaneKey) -> pl.DataFrame:
-    """A frame with the columns of its pane. Literal expressions use no memory but cost 0.1 ms per call, so frames of up
-    to `_SHORT` rows get real columns, which are created faster."""
-    if frame.height > _SHORT:
-        return frame.with_columns([pl.lit(pane[0], pl.Int64).alias(PANE), pl.lit(pane[1], pl.Int64).alias(SINCE)])
-    columns = [pl.Series(name, [at], dtype=pl.Int64) for name, at in zip((PANE, SINCE), pane, strict=True)]
-    return frame.hstack([column.new_from_index(0, frame.height) for column in columns])

@@ -18,7 +18,6 @@ from headrace.spec.verbs.aggregate import Aggregate
 
 def _plan(verb: Aggregate, step: Step) -> LogicalNode:
     """The node of an aggregate. Its rows are spread by its keys."""
-    step.append_only()
     schema, window = step.stream.schema, None if verb.window is None else _window(verb.window)
     with step.problems.every() as check:
         for index, key in enumerate(verb.key_by):

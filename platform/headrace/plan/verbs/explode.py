@@ -10,7 +10,6 @@ from headrace.spec.verbs.explode import Explode
 
 def _plan(verb: Explode, step: Step) -> LogicalNode:
     """The node of a step that makes a row of each element."""
-    step.append_only()
     config = ExplodeConfig(node=step.name, column=verb.column, input=step.stream.schema)
     with step.at(verb.NAME):
         output = config.output()

@@ -10,7 +10,6 @@ from headrace.spec.verbs.map import Map
 
 def _plan(verb: Map, step: Step) -> LogicalNode:
     """The node of a step that calls a function of the user's. It imports nothing."""
-    step.append_only()
     config = MapConfig(
         node=step.name,
         function=verb.function,

@@ -61,17 +61,6 @@ class Step:
         """Records a problem at a path below the step, and returns the exception that leaves it."""
         return self.problems.refuse((*self.path, *below), message, remedy)
 
-    def append_only(self) -> None:
-        """Rejects updating rows, for a verb that would process a row and its replacement as two."""
-        verb = self.node.verb_name
-        if self.stream.update_key is not None:
-            raise self.refuse(
-                (verb,),
-                f"the rows of {self.input_name} update each other by ({self.key_text}), "
-                f"and {verb} would take a row and its replacement for two",
-                "read updating rows with filter, select, with_columns, drop, rename, or a sink in upsert mode",
-            )
-
     # ---- the node ------------------------------------------------------------------------------------------------
 
     def passed_on(self, schema: Schema, *, deletes: bool = False, renamed: Mapping[str, str] | None = None) -> Stream:

@@ -20,8 +20,6 @@ def _plan(verb: Union, step: Step) -> LogicalNode:
         for index, (name, stream) in enumerate(named):
             below = (verb.NAME, str(index))
             with check():
-                if stream.update_key is not None:
-                    raise step.refuse(below, f"the rows of {name} update each other, and a union would mix them")
                 if message := _difference(verb.inputs[0], first, name, stream.schema):
                     raise step.refuse(below, message)
     if len({stream.timed for stream in step.inputs}) > 1:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from headrace import __version__
-from headrace.checkpoint.manifest import Manifest, SplitDocument, StateHandle
+from headrace.checkpoint.manifest import Manifest, SplitDocument, StateHandle, learned_of
 from headrace.checkpoint.unique_names import unique_part
 from headrace.core.clock import Clock
 from headrace.core.errors import UserError
@@ -139,6 +139,7 @@ class Computation:
             publish=self.publish,
             closed=epoch.closed,
             python_path=self.python_path,
+            formats=learned_of(epoch.formats),
         )
         levels = levels_of(plan, {task: len(own) for task, own in shares.items()})
         self.say(f"computing: {' + '.join(str(width) for width in levels.widths)} tasks")
@@ -156,6 +157,7 @@ class Computation:
             counted={} if epoch.before is None else epoch.before.counters,
             closed=not epoch.hand_over,
             last=epoch.last,
+            formats=epoch.formats,
         )
         manifest = manifest_of(cut, plan, reports, None if epoch.deltas else epoch.states)
         return manifest, states_of(reports)

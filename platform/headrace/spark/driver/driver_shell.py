@@ -25,7 +25,7 @@ from headrace.checkpoint.job_folder.orphans import GRACE_MS
 from headrace.checkpoint.journal.journal import Journal, JournalReplaced, Settled, Written, own_files
 from headrace.checkpoint.journal.records import CheckpointRecord, Record
 from headrace.checkpoint.journal.resolve import resolve
-from headrace.checkpoint.manifest import Manifest, StateHandle
+from headrace.checkpoint.manifest import Formats, Manifest, StateHandle
 from headrace.checkpoint.paths import MANIFEST, STAGED, STATE
 from headrace.checkpoint.savepoints.damaged_epochs import damaged_epochs
 from headrace.checkpoint.savepoints.savepoint import finish_savepoint
@@ -89,6 +89,7 @@ class DriverParts:
     pause         the wait between two increments
     interval_ms   time between the starts of two increments, if the first one is over by then
     open_folder   opens the folder of a savepoint
+    prepare       prepares the formats, by what they had prepared before. Blocking. Raises UserError, ExternalError
     """
 
     store: ObjectStore
@@ -100,6 +101,7 @@ class DriverParts:
     pause: Pause = lambda _: False
     interval_ms: int = 0
     open_folder: OpenFolder = open_folder
+    prepare: Callable[[Formats], Formats] = lambda formats: formats
 
 
 class DriverShell:
@@ -125,8 +127,9 @@ class DriverShell:
         match effect:
             case do.ReadJournal():
                 return self._read()
-            case do.Resolve(known):
-                return on.Resolved(parts.sources.resolve(known))
+            case do.Resolve(known, formats):
+                prepared = parts.prepare(formats)
+                return on.Resolved(parts.sources.resolve(known), prepared)
             case do.Append(draft):
                 return self._append(draft)
             case do.RemoveLeftovers(attempt, decided):

@@ -14,6 +14,7 @@ from headrace.checkpoint.stores.opening import open_store
 from headrace.checkpoint.unique_names import unique_part
 from headrace.core.clock import Clock
 from headrace.core.source_state import AppliedFloor, SourceState, SplitState
+from headrace.execution.format_preparation import prepare_formats
 from headrace.execution.idle_times import relayed_heights
 from headrace.execution.planning import JobPlans
 from headrace.plan.physical import PhysicalPlan, SourceSpec
@@ -115,6 +116,7 @@ class Follow:
             clock=clock,
             pause=self._pause,
             interval_ms=wish.interval_ms,
+            prepare=lambda known: prepare_formats(self._plan, known),
         )
 
     def _outcome(self, ended: End) -> FollowOutcome:

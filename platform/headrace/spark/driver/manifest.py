@@ -10,7 +10,7 @@ import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from headrace.checkpoint.manifest import CommittableDocument, Manifest, SplitDocument, StateHandle
+from headrace.checkpoint.manifest import CommittableDocument, Formats, Manifest, SplitDocument, StateHandle
 from headrace.core.errors import InternalError
 from headrace.core.signals import TIME_MIN
 from headrace.core.source_state import SourceState, merged
@@ -33,6 +33,7 @@ class CutFacts:
     counted   node -> counters in the manifest before this epoch
     closed    time advanced to its end: every window has fired
     last      all input had ended
+    formats   what formats have prepared
     """
 
     job: str
@@ -47,6 +48,7 @@ class CutFacts:
     counted: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     closed: bool = False
     last: bool = True
+    formats: Formats = field(default_factory=dict)
 
 
 def one_of_each(reports: Iterable[bytes], levels: Levels) -> list[TaskReport]:
@@ -94,6 +96,7 @@ def manifest_of(cut: CutFacts, plan: PhysicalPlan, reports: Sequence[TaskReport]
         definitions=dict(facts.definitions),
         drained=cut.closed and bool(facts.timed),
         final=cut.last,
+        formats=cut.formats,
     )
 
 

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from headrace.checkpoint.journal.records import CheckpointRecord
-from headrace.checkpoint.manifest import Manifest
+from headrace.checkpoint.manifest import Manifest, learned_of
 from headrace.core.clock import Clock
 from headrace.core.errors import ExternalError, UserError
 from headrace.core.text.plural import plural
@@ -72,6 +72,7 @@ class Publication:
             "pipeline": self.plans.file_form(self.parallelism),
             "plan_hash": self.plans.facts(self.parallelism).plan_hash,
             "storage": self.storage,
+            "formats": learned_of(manifest.formats),
         }
         sinks = {sink.node: sink.config for _, sink in plan_sinks(plan)}
         orders = publish_orders(common, shares, _numbers(shares))

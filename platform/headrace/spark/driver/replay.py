@@ -22,6 +22,7 @@ from headrace.core.errors import ExternalError, UserError
 from headrace.core.source_state import AppliedFloor, SourceState
 from headrace.execution.connector_messages import OpenRequest
 from headrace.execution.connectors import JobConnectors
+from headrace.execution.format_preparation import prepare_formats
 from headrace.execution.planning import JobPlans, plan_pipeline
 from headrace.plan.physical import PhysicalPlan
 from headrace.plan.totals import row_totals
@@ -102,6 +103,7 @@ class Replay:
             engine=computation_of(wish, plans, exchange, clock, say=self._say, publish=wish.publish),
             publishing=publication_of(wish, plans, exchange, clock, say=self._say),
             clock=clock,
+            prepare=lambda known: prepare_formats(self._plan, known, sinks=wish.publish),
         )
 
     def _remove_abandoned(self) -> None:

@@ -7,10 +7,10 @@ perform the same effect once more at any time, so every effect is idempotent.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from headrace.checkpoint.journal.records import CheckpointRecord, FinishedRecord, Record
-from headrace.checkpoint.manifest import Manifest
+from headrace.checkpoint.manifest import Formats, Manifest
 from headrace.core.source_state import SourceState
 from headrace.spark.driver_machine.epoch import Epoch, Splits
 
@@ -22,10 +22,11 @@ class ReadJournal:
 
 @dataclass(frozen=True, slots=True)
 class Resolve:
-    """Check the sinks, and resolve the splits of the sources, with start and stop -> Resolved. known: splits of the
-    job's origin."""
+    """Prepare the formats, check the sinks, and resolve the splits of the sources, with start and stop -> Resolved.
+    known, formats: splits of the job's origin, and what its formats had prepared."""
 
     known: Splits
+    formats: Formats = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

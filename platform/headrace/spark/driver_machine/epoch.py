@@ -4,9 +4,9 @@ only."""
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from headrace.checkpoint.manifest import Manifest, SplitDocument
+from headrace.checkpoint.manifest import Formats, Manifest, SplitDocument
 from headrace.core.source_state import SourceState
 
 Splits = Mapping[str, tuple[SplitDocument, ...]]
@@ -27,6 +27,7 @@ class Epoch:
     deltas      states are written to the job's folder, in units (`operators.aggregation.deltas`): units that do not
                 change are neither read nor written
     last        all input has ended
+    formats     what formats have prepared
     """
 
     number: int
@@ -40,6 +41,7 @@ class Epoch:
     closed: frozenset[str] = frozenset()
     deltas: bool = False
     last: bool = True
+    formats: Formats = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

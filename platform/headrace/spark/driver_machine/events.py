@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from headrace.checkpoint.journal.journal import Journal
 from headrace.checkpoint.journal.records import Record
 from headrace.checkpoint.journal.resolve import Resolution
-from headrace.checkpoint.manifest import Manifest, StateHandle
+from headrace.checkpoint.manifest import Formats, Manifest, StateHandle
 from headrace.spark.driver_machine.epoch import Splits, Work
 
 
@@ -21,9 +21,10 @@ class JournalRead:
 
 @dataclass(frozen=True, slots=True)
 class Resolved:
-    """The splits of the sources, with start and stop."""
+    """The splits of the sources, with start and stop, and what formats have prepared."""
 
     splits: Splits
+    formats: Formats = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -48,7 +48,7 @@ from headrace.checkpoint.journal.records import (
     StoppingRecord,
 )
 from headrace.checkpoint.journal.resolve import Resolution
-from headrace.checkpoint.manifest import Manifest, located
+from headrace.checkpoint.manifest import Formats, Manifest, located
 from headrace.core.errors import ExternalError
 from headrace.execution.split_assignment import without_replaced
 from headrace.spark.driver_machine import effects as do
@@ -89,6 +89,7 @@ class DriverMachine:
         self._config = config
         self._attempt = self._epoch = self._increments = self._failures = 0
         self._splits: Splits = {}
+        self._formats: Formats = {}
         self._manifest: Manifest | None = config.begin
         self._begun_with: Manifest | None = None
         self._newest: CheckpointRecord | None = None
@@ -117,8 +118,8 @@ class DriverMachine:
         match event:
             case on.JournalRead(journal, found):
                 return self._on_journal(journal, found)
-            case on.Resolved(splits):
-                self._splits = splits
+            case on.Resolved(splits, formats):
+                self._splits, self._formats = splits, formats
                 return self._own()
             case on.RecordWritten(record):
                 return self._on_record(record)
@@ -171,9 +172,10 @@ class DriverMachine:
             return _after(said, self._settle())
         # a replay resolves its splits again, because no earlier driver has decided anything; a followed job keeps the
         # splits that were resolved first
-        self._splits = {} if self._config.bounded else found.splits
+        self._splits, self._formats = {} if self._config.bounded else found.splits, found.formats
         if not self._splits:
-            return Step(do.Resolve({} if self._manifest is None else self._manifest.splits))
+            splits, formats = ({}, {}) if self._manifest is None else (self._manifest.splits, self._manifest.formats)
+            return Step(do.Resolve(splits, found.formats or formats))
         return self._own()
 
     def _own(self) -> Step:
@@ -190,6 +192,7 @@ class DriverMachine:
                 parallelism=config.parallelism,
                 plan_hash=config.plan_hash,
                 splits=dict(self._splits),
+                formats=self._formats,
             )
         )
 
@@ -243,6 +246,7 @@ class DriverMachine:
                     closed=frozenset() if over else work.ended,
                     deltas=keeps and target is None,
                     last=over,
+                    formats=self._formats,
                 )
             )
         )
@@ -262,6 +266,7 @@ class DriverMachine:
                     hand_over=True,
                     splits=self._splits,
                     last=False,
+                    formats=self._formats,
                 )
             )
         )

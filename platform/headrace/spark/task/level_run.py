@@ -105,7 +105,7 @@ def _read_source(task: OpenTask, share: SourceShare) -> Iterator[Envelope]:
     time = SourceProgress(spec.node, spec.out_of_orderness_ms, task.order.floors, hand_over=keeps_open)
     chain = task.chain
     rows, bad = chain.receiver(spec.node, MAIN), chain.receiver(spec.node, BAD)
-    ingest = open_ingest(spec, time, rows=rows, bad=bad, counters=chain.counters(spec.node))
+    ingest = open_ingest(spec, time, rows=rows, bad=bad, counters=chain.counters(spec.node), formats=task.order.formats)
 
     def open_reader() -> Reader:
         reader = spec.config.open_reader(source_context(spec, task.plan.pipeline, task.plan.batch_rows_max))
@@ -142,7 +142,9 @@ def _read(
     while waiting:
         polled = reader.poll(POLL_MS)
         if polled.batch is not None and len(polled.batch):
-            ingest.on_batch(polled.batch)
+            unknown = ingest.on_batch(polled.batch)
+            if unknown is not None:
+                raise unknown.error(f"source {ingest.node}")
         if polled.positions:
             time.moved(polled.positions)
         if polled.finished:

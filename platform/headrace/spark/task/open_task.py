@@ -328,6 +328,7 @@ class OpenTask:
             restored=self._states.restored(),
             hand_over=order.hand_over,
             place=self.place,
+            formats=order.formats,
         )
 
     @property
@@ -345,9 +346,15 @@ class OpenTask:
         if not order.publish and spec.on_error is OnError.FAIL and not spec.implicit:
             return sink
         context = sink_context(
-            spec, order.job, self.index, parallelism=self.width, terms=self.plan.checkpoint, attempt=order.attempt
+            spec,
+            order.job,
+            self.index,
+            parallelism=self.width,
+            terms=self.plan.checkpoint,
+            attempt=order.attempt,
+            formats=order.formats,
         )
-        return CheckedSink(spec, open_checks(spec, context), sink, refused)
+        return CheckedSink(spec, open_checks(spec, context, order.formats), sink, refused)
 
     def keep_states(self) -> None:
         """Writes the states of the chain, which a barrier has just passed."""
@@ -395,6 +402,12 @@ class OpenTask:
 
 class TaskFiles(LocalFiles):
     """The local files of a task. A task has no epochs at which a slot releases pages: it does with each file."""
+
+    UNUSABLE = "set spark.local.dir (on YARN the node's local folders) to folders that executors may write to"
+    FULL = (
+        "free space there, set spark.local.dir (on YARN the node's local folders) to larger disks, raise"
+        " spark.headrace.state.bytes, or use a higher parallelism"
+    )
 
     def kept(self, frame: pl.DataFrame) -> MappedRows:
         """The same rows, in a file. Raises UserError if there is no space."""

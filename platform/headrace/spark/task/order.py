@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from headrace.checkpoint.manifest import Document, FilePart, StateHandle, SubtaskDocument
+from headrace.connect.format import PreparedFormats
 from headrace.core.source_state import AppliedFloor
 from headrace.rpc.deployment import AssignedSplitDocument
 
@@ -37,6 +38,7 @@ class JobOrder:
     closed            sources that have ended permanently: despite `hand_over` no watermark waits for them
     state_bytes_max   more state of a task goes to files on local disk
     python_path       import path entries for the user's functions, where they exist
+    formats           what formats have prepared
     """
 
     job: str
@@ -55,6 +57,7 @@ class JobOrder:
     closed: frozenset[str] = frozenset()
     state_bytes_max: int = STATE_BYTES_MAX
     python_path: tuple[str, ...] = field(default=())
+    formats: PreparedFormats = field(default_factory=dict)
 
     def keeps_open(self, source: str) -> bool:
         """Whether the watermark stays at its value at the source's end, in place of advancing to +inf."""

@@ -7,10 +7,14 @@ share (sink, subtask) ──> the connector's publisher, in a Spark task per sha
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
+
+from pydantic import Field
 
 from headrace.checkpoint.manifest import Document
 from headrace.checkpoint.stores.opening import open_store
+from headrace.connect.format import Side
 from headrace.connect.publisher import Share
 from headrace.connect.sink import SinkBatch, SinkContext
 from headrace.core.config import FileForm
@@ -21,14 +25,15 @@ from headrace.spark.task.failures import task_failures
 from headrace.spark.task.order import StagedShare
 from headrace.spark.task.output.staging_end import read_staged
 from headrace.spark.task.plan_cache import known_plan
-from headrace.worker.task.sink_task import open_encoder
+from headrace.worker.task.sink_task import open_encoder, open_key_encoder
 
 ROWS_AT_ONCE = 32_768
 """Rows of a batch for a sink."""
 
 
 class PublishOrder(Document):
-    """The command to publish one share. pipeline: file form, with secrets; storage: URL of the job's folder."""
+    """The command to publish one share. pipeline: file form, with secrets; storage: URL of the job's folder; formats:
+    what formats have prepared."""
 
     job: str
     attempt: int
@@ -38,6 +43,7 @@ class PublishOrder(Document):
     storage: str
     parallelism: int
     share: StagedShare
+    formats: dict[str, dict[Side, dict[str, Any]]] = Field(default={})
 
 
 def publish_orders(
@@ -103,13 +109,14 @@ def _opened(order: PublishOrder) -> tuple[SinkSpec, SinkContext]:
         parallelism=order.parallelism,
         terms=plan.checkpoint,
         attempt=order.attempt,
+        formats=order.formats,
     )
-    return spec, context
+    return spec, replace(context, encode_keys=open_key_encoder(spec, order.formats))
 
 
 def _batches(order: PublishOrder, spec: SinkSpec, *, skip: int) -> Iterator[SinkBatch]:
     """Returns the share's rows from `skip` on, encoded if the sink needs messages."""
-    encoder = open_encoder(spec)
+    encoder = open_encoder(spec, order.formats)
     for rows in read_staged(order.share.files, open_store(order.storage)):
         left, skip = rows.slice(skip), max(0, skip - rows.height)
         for part in left.iter_slices(ROWS_AT_ONCE):

@@ -14,6 +14,7 @@ class Drop(Verb):
     """Drops columns."""
 
     NAME = "drop"
+    TAKES_UPDATES = True
     EXAMPLE = """\
 without_codes:
   from: flights

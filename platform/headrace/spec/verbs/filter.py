@@ -14,6 +14,7 @@ class Filter(Verb):
     """Keeps the rows for which a predicate is true."""
 
     NAME = "filter"
+    TAKES_UPDATES = True
     EXPRESSIONS = ()
     EXAMPLE = """\
 late:

@@ -41,6 +41,7 @@ class Rename(Verb):
     """Renames columns; the others stay as they are."""
 
     NAME = "rename"
+    TAKES_UPDATES = True
     EXAMPLE = """\
 renamed:
   from: flights

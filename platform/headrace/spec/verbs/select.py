@@ -37,6 +37,7 @@ class Select(Verb):
     """Returns exactly these columns, in this order."""
 
     NAME = "select"
+    TAKES_UPDATES = True
     EXPRESSIONS = ()
     EXAMPLE = """\
 delays:

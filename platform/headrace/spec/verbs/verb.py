@@ -28,12 +28,13 @@ class Form(Enum):
 class Verb(FileModel):
     """The one thing that a step does.
 
-    NAME          its key in a step
-    EXAMPLE       steps of the reference's pipeline, of which the last one has the verb
-    BESIDE        the other keys of a step that belong to it (Form.STEP)
-    SHORTEST      the shortest value of its key, for a step that has only keys of BESIDE
-    NAMES_INPUTS  the value of its key is the list of nodes that it reads, and the step has no `from`
-    EXPRESSIONS   the path below its key where the file has expressions or types; None: nowhere
+    NAME           its key in a step
+    EXAMPLE        steps of the reference's pipeline, of which the last one has the verb
+    BESIDE         the other keys of a step that belong to it (Form.STEP)
+    SHORTEST       the shortest value of its key, for a step that has only keys of BESIDE
+    NAMES_INPUTS   the value of its key is the list of nodes that it reads, and the step has no `from`
+    EXPRESSIONS    the path below its key where the file has expressions or types; None: nowhere
+    TAKES_UPDATES  it may read rows that update each other by key; its planner sees to it that the key stays
     """
 
     NAME: ClassVar[str]
@@ -43,6 +44,7 @@ class Verb(FileModel):
     SHORTEST: ClassVar[str] = ""
     NAMES_INPUTS: ClassVar[bool] = False
     EXPRESSIONS: ClassVar[tuple[str, ...] | None] = None
+    TAKES_UPDATES: ClassVar[bool] = False
 
     def file_form(self) -> dict[str, Any]:
         """The keys that it adds to a step in the file, with their values."""

@@ -14,6 +14,7 @@ class WithColumns(Verb):
     """Adds columns, or replaces those with the same name."""
 
     NAME = "with_columns"
+    TAKES_UPDATES = True
     EXPRESSIONS = ()
     EXAMPLE = """\
 in_hours:

@@ -41,7 +41,7 @@ from headrace.worker.slot.slice import Slice, SliceOptions
 from headrace.worker.slot.status_report import StatusReport, report_interval_ms
 from headrace.worker.slot.user_code import fetch_code, put_on_path
 from headrace.worker.state.opened_place import opened_place
-from headrace.worker.state.restore import NodeStates, restored_states
+from headrace.worker.state.restore import NodeStates, OwnFolders, restored_states
 from headrace.worker.state.snapshot_documents import UploadPlan
 from headrace.worker.state.uploader import Uploader
 
@@ -322,7 +322,7 @@ class SlotRuntime:
     def _open_subtasks(self) -> events.SubtasksOpened:
         assert self._deployment is not None and self._links is not None, "the slot is connected"
         deployment, running = self._deployment, self._running
-        running.open(lambda task: self._restored(deployment, task), self._links.outlet)
+        running.open(lambda task: self._restored(deployment, task), self._links.outlet, deployment.formats)
         self._report = StatusReport(running, self._clock.monotonic_ms())
         return events.SubtasksOpened()
 
@@ -338,7 +338,7 @@ class SlotRuntime:
             of=task.parallelism,
             max_parallelism=self._running.plan.max_parallelism,
             read=read,
-            folder=deployment.storage,
+            owned=OwnFolders(deployment.storage, deployment.claimed),
             piece_bytes=self._running.place.budget.piece_bytes,
         )
 

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from headrace.connect.format import PreparedFormats
 from headrace.connect.sink import CommittedWriter
 from headrace.core.clock import Clock
 from headrace.core.source_state import AppliedFloor
@@ -141,11 +142,17 @@ class Slice:
 
     # ---- opening -----------------------------------------------------------------------------------------------------
 
-    def open(self, restored: Callable[[Task], Mapping[str, RestoredStates]], remote: FindOutlet) -> None:
+    def open(
+        self,
+        restored: Callable[[Task], Mapping[str, RestoredStates]],
+        remote: FindOutlet,
+        formats: PreparedFormats | None = None,
+    ) -> None:
         """Opens every subtask, the last task first.
 
         restored   task -> node -> this subtask's share of the node's states
         remote     finds the outlet to a subtask of another slot
+        formats    what formats have prepared
         """
 
         def find(task: str, subtask: int, number: int) -> Outlet:
@@ -154,9 +161,11 @@ class Slice:
             return remote(task, subtask, number)
 
         for task in reversed(self.tasks):
-            self._open(task, restored(task), find)
+            self._open(task, restored(task), find, formats or {})
 
-    def _open(self, task: Task, restored: Mapping[str, RestoredStates], find: FindOutlet) -> None:
+    def _open(
+        self, task: Task, restored: Mapping[str, RestoredStates], find: FindOutlet, formats: PreparedFormats
+    ) -> None:
         options = self._options
         counters: dict[str, Counter[str]] = {}
         traffic: dict[str, NodeBytes] = {}
@@ -177,6 +186,7 @@ class Slice:
             traffic=traffic,
             times=times,
             restored=restored,
+            formats=formats,
             lease=options.lease,
             terms=self.plan.checkpoint,
             attempt=options.attempt,

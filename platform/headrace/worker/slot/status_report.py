@@ -121,7 +121,8 @@ class StatusReport:
     def _figures(self, now_ms: int) -> SlotFigures:
         """The figures now. To be called after `_subtask` has added up the times of every subtask."""
         self._figures_due_ms = now_ms + FIGURES_INTERVAL_MS
-        opened, budget = self._running.subtasks, self._running.place.budget
+        opened = self._running.subtasks
+        places = [place for each in opened for place in each.places.values()]
         return SlotFigures(
             at_ms=max(now_ms - self._began_ms, 0),
             nodes=tuple(figures for each in opened for figures in node_figures(each, self._worked_ms(each))),
@@ -135,7 +136,7 @@ class StatusReport:
             keys=tuple(figures for each in opened for figures in key_figures(each)),
             late=tuple(figures for each in opened for figures in late_figures(each)),
             windows=tuple(figures for each in opened for figures in window_figures(each)),
-            state=StateFigures(memory_bytes=budget.memory_bytes, disk_bytes=budget.file_bytes, pressed=self._pressed),
+            state=held_state(places, pressed=self._pressed),
             states=tuple(figures for each in opened for figures in state_figures(each.places)),
         )
 
@@ -166,6 +167,8 @@ def _source(opened: OpenSubtask) -> SourceSubtaskStatus:
         has_splits=status.has_splits,
         watermark=status.watermark,
         lag=status.lag,
+        waits_on="" if status.waits is None else status.waits.on,
+        since_ms=0 if status.waits is None else status.waits.since_ms,
     )
 
 
@@ -222,11 +225,18 @@ def window_figures(opened: OpenSubtask) -> Iterator[WindowFigures]:
             yield WindowFigures(node=node, watermark=None if time == TIME_MIN else time, next_end=next_end)
 
 
+def held_state(places: Iterable[StatePlace], *, pressed: bool) -> StateFigures:
+    """What the steps of a slice hold in their places. Their budget may be one of several slices, and counts all."""
+    held = [size for place in places for size in place.by_state().values()]
+    memory, files = sum(size for size, _ in held), sum(size for _, size in held)
+    return StateFigures(memory_bytes=memory, disk_bytes=files, pressed=pressed)
+
+
 def state_figures(places: Mapping[str, StatePlace]) -> Iterator[NodeStateFigures]:
     """Where each state of a subtask lies, of those with rows. places: those of its steps by node."""
     for node, place in places.items():
         for state, (memory, files) in sorted(place.by_state().items()):
-            if memory or files:
+            if state and (memory or files):
                 yield NodeStateFigures(node=node, state=state, memory_bytes=memory, disk_bytes=files)
 
 

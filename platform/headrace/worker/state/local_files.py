@@ -30,7 +30,13 @@ _DONT_NEED = 4
 
 
 class LocalFiles:
-    """Writes the rows of one slot's states to files of a folder. Used by any thread."""
+    """Writes the rows of one slot's states to files of a folder. Used by any thread.
+
+    UNUSABLE, FULL   what helps, by the settings of the engine
+    """
+
+    UNUSABLE = "set state.dir to a folder that the workers may write to, or state.backend: memory"
+    FULL = "free space there, set state.dir to a larger disk, raise state.memory, or use a higher parallelism"
 
     def __init__(self, folder: Path, mapped_bytes_max: int = MAPPED_BYTES_MAX) -> None:
         """mapped_bytes_max: as of `limit_pages`.
@@ -47,7 +53,7 @@ class LocalFiles:
         except OSError as error:
             raise UserError(
                 f"local files of state cannot be written to {folder}: {error.strerror or error}",
-                remedy="set state.dir to a folder that the workers may write to, or state.backend: memory",
+                remedy=self.UNUSABLE,
             ) from error
 
     def kept(self, frame: pl.DataFrame) -> MappedRows:
@@ -88,7 +94,7 @@ class LocalFiles:
         reason = "the disk is full" if error.errno in _FULL else error.strerror or str(error)
         return UserError(
             f"{size:,} bytes of state cannot be written to {self._folder} ({free} bytes are free): {reason}",
-            remedy="free space there, set state.dir to a larger disk, raise state.memory, or use a higher parallelism",
+            remedy=self.FULL,
         )
 
 

@@ -6,10 +6,13 @@ import ctypes
 import os
 import tempfile
 import threading
+import weakref
 from collections.abc import Callable
 from concurrent.futures import Future
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
+from queue import SimpleQueue
 
 from headrace.core.settings import SLOTS_VARIABLE
 from headrace.state.place import Budget, Made, StatePlace, StateTerms
@@ -56,23 +59,55 @@ def _return_large_blocks() -> None:
 
 
 class BackgroundMerges:
-    """Runs the merges of a slot in threads, one at a time, so that they do not delay the steps."""
+    """Runs the merges of a slot in a thread, one at a time, and short work in another one, so that neither delays the
+    steps. Threads begin with the first work, and end once nobody has this."""
 
     def __init__(self) -> None:
-        self._turn = threading.Lock()
+        self._merges = _Worker("merge")
+        self._short = _Worker("move")
 
     def start(self, merge: Callable[[], Made]) -> Future[Made]:
         """Starts a merge. Its result is what `merge` returns, or raises."""
-        merged: Future[Made] = Future()
-        threading.Thread(target=self._run, args=(merge, merged), name="merge", daemon=True).start()
-        return merged
+        return self._merges.start(merge)
 
-    def _run(self, merge: Callable[[], Made], merged: Future[Made]) -> None:
-        with self._turn:
-            try:
-                merged.set_result(merge())
-            except BaseException as error:
-                merged.set_exception(error)
+    def start_short(self, work: Callable[[], Made]) -> Future[Made]:
+        """Starts work that waits for no merge. Its result is what `work` returns, or raises."""
+        return self._short.start(work)
+
+
+class _Worker:
+    """A thread that works through a queue. To start a thread for each work would let the caller wait until it runs."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._works: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
+        self._thread: threading.Thread | None = None
+        self._starting = threading.Lock()
+        # not at exit: the thread is a daemon
+        weakref.finalize(self, self._works.put, None).atexit = False
+
+    def start(self, work: Callable[[], Made]) -> Future[Made]:
+        made: Future[Made] = Future()
+        self._works.put(partial(_work, work, made))
+        with self._starting:
+            if self._thread is None:
+                self._thread = threading.Thread(target=_work_through, args=(self._works,), name=self._name, daemon=True)
+                self._thread.start()
+        return made
+
+
+def _work_through(works: SimpleQueue[Callable[[], None] | None]) -> None:
+    while (work := works.get()) is not None:
+        work()
+        # what it worked on is freed before the next work comes
+        del work
+
+
+def _work(work: Callable[[], Made], made: Future[Made]) -> None:
+    try:
+        made.set_result(work())
+    except BaseException as error:
+        made.set_exception(error)
 
 
 def memory_bytes() -> int:

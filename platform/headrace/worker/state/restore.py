@@ -9,8 +9,9 @@ Frames are read one after the other, as they are iterated, and have `PART_ROWS_M
 them, whatever the state's size. Iterated again, they are read again.
 
 Row groups of which every row is the subtask's become a frame of their own with their `StoredRows`, so that the next
-checkpoint can name them again. Other frames have none: rows that are cut out of row groups, and rows of files that lie
-outside of the job's folder, that an earlier version wrote, or that another `max_parallelism` sorted.
+checkpoint can name them again. Other frames have none: rows that are cut out of row groups, and rows of files that the
+job does not own, that an earlier version wrote, or that another `max_parallelism` sorted. The job owns the files in its
+folder, and those of the savepoint that it has claimed.
 
 This module must not know operators: each one interprets its frames in its `restore`.
 """
@@ -40,6 +41,22 @@ NodeStates = Mapping[str, RestoredStates]
 """Node -> its states."""
 
 
+@dataclass(frozen=True, slots=True)
+class OwnFolders:
+    """URLs of the folders whose files the job owns.
+
+    job      its own, to which relative paths belong
+    claimed  of the savepoint that it has claimed; empty: there is none
+    """
+
+    job: str = ""
+    claimed: str = ""
+
+    def has(self, path: str) -> bool:
+        """Whether a file in a manifest is in one of them."""
+        return not is_absolute(path) or (bool(self.claimed) and path.startswith(f"{self.claimed}/"))
+
+
 def restored_states(
     handles: Iterable[StateHandle],
     nodes: Iterable[str],
@@ -48,12 +65,12 @@ def restored_states(
     of: int,
     max_parallelism: int,
     read: ReadRange,
-    folder: str = "",
+    owned: OwnFolders | None = None,
     piece_bytes: int = PIECE_BYTES_MAX,
 ) -> NodeStates:
     """The share of subtask `subtask`, out of `of`, of the states of these nodes.
 
-    folder: URL of the job's folder, to which relative paths of files belong. Frames of these files have origins.
+    owned: frames of files in these folders have origins. None: there are none.
     piece_bytes: of the rows of a frame, about.
 
     A state whose rows all belong to other subtasks has no frames. Iterating them raises ExternalError for a file that
@@ -65,7 +82,7 @@ def restored_states(
         if handle.node in wanted:
             states.setdefault((handle.node, handle.state), []).append(handle)
     owner = _Owner(subtask, of, max_parallelism)
-    files = _Files(read, folder, piece_bytes // _ENCODED_SHARE)
+    files = _Files(read, OwnFolders() if owned is None else owned, piece_bytes // _ENCODED_SHARE)
     restored: dict[str, dict[str, _StoredFrames]] = {}
     for (node, state), own in states.items():
         ordered = sorted(own, key=lambda handle: handle.subtask)
@@ -81,12 +98,15 @@ def checked_rows(part: FilePart, read: ReadRange) -> list[pl.DataFrame]:
 
 @dataclass(frozen=True, slots=True)
 class _Files:
-    """Reads files. folder: URL of the job's folder; piece_bytes: of row groups that are read at once, as they lie in
-    their file."""
+    """Reads files. piece_bytes: of row groups that are read at once, as they lie in their file."""
 
     read: ReadRange
-    folder: str
+    owned: OwnFolders
     piece_bytes: int
+
+    def stored(self, part: FilePart, keys: tuple[str, ...], rows: int) -> StoredFile | None:
+        """The file as checkpoints of the job may name it; None: the job does not own it. rows: as in `StoredFile`."""
+        return StoredFile(part.path, part.bytes, part.checksum, keys, rows) if self.owned.has(part.path) else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,11 +141,11 @@ class _StoredFrames(Iterable[RestoredFrame]):
                 continue
             for part in handle.files:
                 place = f" of state {handle.state!r} of node {handle.node!r}"
-                opened = PartReader(part, self.files.read, place, folder=self.files.folder)
+                opened = PartReader(part, self.files.read, place, folder=self.files.owned.job)
                 if opened.groups is not None and opened.groups.max_parallelism == owner.max_parallelism:
                     yield from _by_key_group(opened, opened.groups, handle, self)
                     continue
-                for frame, origin in _chunks(opened, handle.keys, self.files.piece_bytes):
+                for frame, origin in _chunks(opened, handle.keys, self.files):
                     own = owner.share(frame, handle, rows_before)
                     rows_before += frame.height
                     if own.height:
@@ -141,7 +161,7 @@ def _by_key_group(
     span = group_span(owner.subtask, owner.of, owner.max_parallelism)
     within = [group.lies_within(span) for group in groups.groups]
     rows_within = sum(group.rows for group, own in zip(groups.groups, within, strict=True) if own)
-    file = _stored(part.part, handle.keys, rows_within)
+    file = wanted.files.stored(part.part, handle.keys, rows_within)
     met = [number for number in part.row_groups if groups.groups[number].meets(span)]
     for run in _pieces(groups, met, piece_bytes):
         (frame,) = part.rows(run)
@@ -157,9 +177,7 @@ def _by_key_group(
                 yield RestoredFrame(cut)
 
 
-def _chunks(
-    part: PartReader, keys: tuple[str, ...], piece_bytes: int
-) -> Iterator[tuple[pl.DataFrame, StoredRows | None]]:
+def _chunks(part: PartReader, keys: tuple[str, ...], files: _Files) -> Iterator[tuple[pl.DataFrame, StoredRows | None]]:
     """The rows of a part, with their origin unless they are sorted by key: then it is by another `max_parallelism`."""
     groups = part.groups
     if groups is None:
@@ -167,8 +185,8 @@ def _chunks(
         return
     file = None
     if groups.max_parallelism is None:
-        file = _stored(part.part, keys, sum(group.rows for group in groups.groups))
-    for run in _pieces(groups, part.row_groups, piece_bytes):
+        file = files.stored(part.part, keys, sum(group.rows for group in groups.groups))
+    for run in _pieces(groups, part.row_groups, files.piece_bytes):
         (frame,) = part.rows(run)
         yield frame, None if file is None else StoredRows(file, tuple(run), frame.height)
 
@@ -186,8 +204,3 @@ def _pieces(groups: RowGroups, numbers: Sequence[int], piece_bytes: int) -> Iter
             piece.append(number)
             rows, size = rows + group.rows, size + group.bytes
         yield piece
-
-
-def _stored(part: FilePart, keys: tuple[str, ...], rows: int) -> StoredFile | None:
-    """The file as checkpoints of the job may name it; None: it is not the job's own. rows: as in `StoredFile`."""
-    return None if is_absolute(part.path) else StoredFile(part.path, part.bytes, part.checksum, keys, rows)

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from headrace.connect.format import PreparedFormats
 from headrace.connect.row_check import Refuse
 from headrace.connect.sink import CheckpointTerms, Writer
 from headrace.connect.source import Reader
@@ -26,7 +27,7 @@ from headrace.worker.task.ingest import open_ingest
 from headrace.worker.task.node_time import NodeTime, TimedReceiver
 from headrace.worker.task.read_ahead import ReadAhead
 from headrace.worker.task.refused_rows import RefusedRows
-from headrace.worker.task.sink_task import SinkTask
+from headrace.worker.task.sink_task import SinkTask, open_key_encoder
 from headrace.worker.task.source_progress import SourceProgress
 from headrace.worker.task.source_task import SourceTask, SourceTiming
 from headrace.worker.wiring import Wiring
@@ -56,6 +57,7 @@ class SubtaskContext:
     terms      how often epochs are committed
     attempt    number of the job's attempt
     place      where the steps keep their rows
+    formats    what formats have prepared
     """
 
     pipeline: str
@@ -76,6 +78,7 @@ class SubtaskContext:
     lease: Lease | None = None
     hand_over: bool = False
     place: StatePlace = field(default_factory=StatePlace)
+    formats: PreparedFormats = field(default_factory=dict)
 
 
 def outgoing(
@@ -169,6 +172,7 @@ class ChainBuilder:
                 bad=bad,
                 counters=self.counters(spec.node),
                 traffic=self.traffic(spec.node),
+                formats=context.formats,
             ),
             time=time,
             hand_over=context.hand_over,
@@ -229,6 +233,7 @@ class ChainBuilder:
             counters=counters,
             lease=self._context.lease,
             traffic=self.traffic(spec.node),
+            formats=self._context.formats,
         )
         self.sinks[spec.node] = sink
         return sink
@@ -242,8 +247,10 @@ class ChainBuilder:
             parallelism=context.parallelism,
             terms=context.terms,
             attempt=context.attempt,
+            formats=context.formats,
         )
-        writer = spec.config.open_writer(replace(told, refuse=refuse))
+        keys = open_key_encoder(spec, context.formats)
+        writer = spec.config.open_writer(replace(told, refuse=refuse, encode_keys=keys))
         self.opened.append(writer)
         return writer
 

@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from headrace.connect.format import Decoder
+from headrace.connect.format import Decoder, Messages, PreparedFormats, UnknownIds
 from headrace.connect.row_check import columns_holding
 from headrace.connect.source import MessageBatch, RowBatch, Run, SplitId
 from headrace.core.batch import TS, WM
@@ -32,6 +32,7 @@ from headrace.formats.writable_times import is_time
 from headrace.kernels.group.event_time import event_milliseconds
 from headrace.operators.chain import Receiver
 from headrace.operators.operator import OnError
+from headrace.plan.contexts import format_context
 from headrace.plan.physical import RecordTime, RowTime, SourceSpec
 from headrace.rpc.figures import FIRST_ROWS_MAX, REMARKS_MAX, FirstRows
 from headrace.worker.task.source_columns import bad_rows, metadata_columns, order_columns
@@ -56,12 +57,13 @@ class _Taken:
     reasons: list[str]
     skipped: int = 0
 
-    def drop(self, wrong: Mask, reason: str, height: int) -> None:
-        """Makes good rows bad. wrong: one of each good row; height: rows of the batch."""
+    def drop(self, wrong: Mask, reason: str | Sequence[str], height: int) -> None:
+        """Makes good rows bad. wrong: one of each good row; reason: of all of them, or one each; height: rows of the
+        batch."""
         index = np.arange(height, dtype=np.int64) if self.good is None else self.good
         dropped = index[wrong]
         self.bad, order = _merge(self.bad, dropped)
-        reasons = [*self.reasons, *[reason] * len(dropped)]
+        reasons = [*self.reasons, *([reason] * len(dropped) if isinstance(reason, str) else reason)]
         self.reasons = [reasons[each] for each in order]
         keep = np.flatnonzero(~wrong)
         self.rows, self.good = self.rows[keep], index[keep]
@@ -75,16 +77,19 @@ class Ingest:
         spec: SourceSpec,
         decoder: Decoder | None,
         *,
+        keys: Decoder | None = None,
         time: SourceProgress,
         rows: Receiver,
         bad: Receiver,
         counters: Counter[str],
         traffic: NodeBytes | None = None,
     ) -> None:
-        """`decoder`: None where the reader returns rows. `rows`, `bad`: receivers of the two outputs. `traffic` counts
-        the bytes of batches as they were read."""
+        """`decoder`: None where the reader returns rows. `keys`: of the `key_format`. `rows`, `bad`: receivers of the
+        two outputs. `traffic` counts the bytes of batches as they were read."""
+        self.node = spec.node
         self._spec = spec
         self._decoder = decoder
+        self._keys = None if keys is None else KeyColumns(keys, spec.key_schema)
         self._time = time
         self._rows = rows
         self._bad = bad
@@ -93,21 +98,25 @@ class Ingest:
         self._names = list(spec.schema.names)
         self._types = list(spec.schema.polars().values())
         self._without_nulls = [field for field in spec.schema if restricts(field.type, nullable=field.nullable)]
-        self._timed_columns = {name: _unit_hint(spec.schema, name) for name in columns_holding(spec.schema, is_time)}
+        decoded = Schema((*spec.schema, *spec.key_schema))
+        self._timed_columns = {name: _unit_hint(decoded, name) for name in columns_holding(decoded, is_time)}
         self._uses_record_time = isinstance(spec.time, RecordTime) or "timestamp" in dict(spec.metadata)
         self._time_value, self._time_fails = _time_expression(spec)
         self.first = FirstRowsCount(self._names)
         """What the first rows look like."""
 
-    def on_batch(self, batch: MessageBatch | RowBatch) -> None:
-        """Sends the rows of a batch of n >= 1 messages or rows down both outputs.
+    def on_batch(self, batch: MessageBatch | RowBatch) -> UnknownIds | None:
+        """Sends the rows of a batch of n >= 1 messages or rows down both outputs; or returns what the decoder does not
+        know yet, and nothing has happened.
 
         Raises DataError for a bad message where the source fails on it, InternalError for a reader or a decoder that
         breaks its contract.
         """
+        taken = self._decode(batch)
+        if isinstance(taken, UnknownIds):
+            return taken
         self._counters["rows_in"] += len(batch)
         self._traffic.bytes_in += _size(batch)
-        taken = self._decode(batch)
         self._refuse_times(taken, batch)
         if self._spec.metadata:
             taken.rows = taken.rows.hstack(metadata_columns(self._spec, batch, taken.good))
@@ -123,6 +132,7 @@ class Ingest:
             rows = taken.rows.hstack(self._hidden_columns(batch, taken, ts))
             self._counters["rows_out"] += rows.height
             self._rows.on_batch(rows)
+        return None
 
     def on_signal(self, signal: Signal) -> None:
         """Sends a signal down both outputs."""
@@ -131,16 +141,19 @@ class Ingest:
 
     # ---- decoding ------------------------------------------------------------------------------------------------
 
-    def _decode(self, batch: MessageBatch | RowBatch) -> _Taken:
+    def _decode(self, batch: MessageBatch | RowBatch) -> _Taken | UnknownIds:
         if isinstance(batch, RowBatch):
             return self._check_rows(batch)
         if self._decoder is None:
             raise InternalError(f"source {self._spec.node} has no format, and its reader returned messages")
-        decoded = self._decoder.decode(batch.values)
+        decoded = self._decoder.decode(Messages(batch.values, batch.headers))
+        if isinstance(decoded, UnknownIds):
+            return decoded
         known = decoded.rows.height + len(decoded.bad) + decoded.skipped
         if known != len(batch):
             raise InternalError(f"source {self._spec.node}: the decoder returned {known} of {len(batch)} messages")
-        return _Taken(decoded.rows, decoded.good, decoded.bad, list(decoded.reasons), decoded.skipped)
+        taken = _Taken(decoded.rows, decoded.good, decoded.bad, list(decoded.reasons), decoded.skipped)
+        return taken if self._keys is None else self._keys.added(taken, batch)
 
     def _check_rows(self, batch: RowBatch) -> _Taken:
         rows = batch.rows
@@ -253,11 +266,19 @@ def open_ingest(
     bad: Receiver,
     counters: Counter[str],
     traffic: NodeBytes | None = None,
+    formats: PreparedFormats | None = None,
 ) -> Ingest:
     """Opens the ingest of a source with the decoder of its format. A reader of whole files decodes them itself."""
-    form = spec.format
-    decoder = None if form is None or form.config.file_only else form.config.open_decoder(spec.schema)
-    return Ingest(spec, decoder, time=time, rows=rows, bad=bad, counters=counters, traffic=traffic)
+    form, key_form = spec.format, spec.key_format
+    keys = None
+    if key_form is not None:
+        keys = key_form.config.open_decoder(spec.key_schema, format_context(spec, formats or {}, "key"))
+    decoder = (
+        None
+        if form is None or form.config.file_only
+        else form.config.open_decoder(spec.schema, format_context(spec, formats or {}))
+    )
+    return Ingest(spec, decoder, keys=keys, time=time, rows=rows, bad=bad, counters=counters, traffic=traffic)
 
 
 def _size(batch: MessageBatch | RowBatch) -> int:
@@ -312,6 +333,45 @@ def _good_runs(runs: Sequence[Run], good: Indices) -> tuple[Run, ...]:
     bounds = np.searchsorted(good, [edge for run in runs for edge in (run.begin, run.end)])
     edges = iter(bounds.tolist())
     return tuple(Run(run.split, begin, end) for run, begin, end in zip(runs, edges, edges, strict=True))
+
+
+# ---- keys ------------------------------------------------------------------------------------------------------------
+
+
+class KeyColumns:
+    """Adds the columns of the records' keys to rows. A row whose key cannot be read is bad; without a key they are
+    NULL."""
+
+    def __init__(self, decoder: Decoder, schema: Schema) -> None:
+        self._decoder, self._schema = decoder, schema
+        self._required = [field.name for field in schema if not field.nullable]
+
+    def added(self, taken: _Taken, batch: MessageBatch) -> _Taken | UnknownIds:
+        """Returns the rows with the columns after their own."""
+        if batch.keys is None:
+            raise InternalError("the reader returned no keys")
+        decoded = self._decoder.decode(Messages(batch.keys, batch.headers))
+        if isinstance(decoded, UnknownIds):
+            return decoded
+        good = np.arange(len(batch)) if taken.good is None else taken.good
+        place = np.full(len(batch), -1, dtype=np.int64)
+        place[slice(None) if decoded.good is None else decoded.good] = np.arange(decoded.rows.height)
+        rows = decoded.rows.select(self._schema.names)
+        if len(good) != len(batch) or decoded.good is not None:
+            places = pl.Series(place[good])
+            rows = rows.select(pl.all().gather(places.set(places < 0, None)))
+        taken.rows = taken.rows.hstack(rows)
+        reasons = dict(zip(decoded.bad.tolist(), decoded.reasons, strict=True))
+        wrong = np.isin(good, decoded.bad)
+        if wrong.any():
+            taken.drop(wrong, [f"key: {reasons[row]}" for row in good[wrong].tolist()], len(batch))
+        if self._required:
+            # only a record without a key has NULL there: the decoder has refused any other one
+            missing = taken.rows.get_column(self._required[0]).is_null().to_numpy()
+            if missing.any():
+                reason = f'field "{self._required[0]}" of the key is not null, and there is no key'
+                taken.drop(missing, reason, len(batch))
+        return taken
 
 
 # ---- first rows ------------------------------------------------------------------------------------------------------

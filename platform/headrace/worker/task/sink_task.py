@@ -15,8 +15,8 @@ from typing import assert_never
 import polars as pl
 import pyarrow as pa
 
-from headrace.connect.format import Encoder
-from headrace.connect.row_check import Refuse, Refused, RowCheck
+from headrace.connect.format import Encoder, PreparedFormats
+from headrace.connect.row_check import Encode, Refuse, Refused, RowCheck
 from headrace.connect.sink import SinkBatch, Writer
 from headrace.core.batch import OP, TS, hidden_columns
 from headrace.core.errors import ExternalError
@@ -24,6 +24,7 @@ from headrace.core.signals import Barrier, EndOfInput, Signal, Watermark
 from headrace.exchange.stopwatch import Stopwatch
 from headrace.exchange.traffic import NodeBytes, payload_bytes
 from headrace.operators.operator import OnError
+from headrace.plan.contexts import format_context
 from headrace.plan.physical import SinkSpec
 from headrace.worker.lease import Lease
 from headrace.worker.state.snapshots import SubtaskSnapshots
@@ -46,10 +47,11 @@ class SinkTask:
         counters: Counter[str],
         lease: Lease | None = None,
         traffic: NodeBytes | None = None,
+        formats: PreparedFormats | None = None,
     ) -> None:
         self._spec = spec
         self._refused = refused
-        self._encoder = open_encoder(spec)
+        self._encoder = open_encoder(spec, formats or {})
         self._snapshots = snapshots
         self._lease = lease
         self._traffic = NodeBytes() if traffic is None else traffic
@@ -58,7 +60,7 @@ class SinkTask:
         # a dead letter that cannot be written is written without its content
         self._empties = spec.implicit and spec.config.refuses == "in_write"
         self._leaves_out = self._empties or spec.on_error is not OnError.FAIL
-        self._check = _format_check(spec) if self._leaves_out else None
+        self._check = open_format_check(spec, formats or {}) if self._leaves_out else None
         self._left_out: list[tuple[pl.DataFrame, Refused]] = []
         self._uncounted = 0
         self.counters = counters
@@ -148,13 +150,20 @@ class SinkTask:
             raise ExternalError("this slot has not heard of its worker for longer than the lease", retry=True)
 
 
-def open_encoder(spec: SinkSpec) -> Encoder | None:
+def open_encoder(spec: SinkSpec, formats: PreparedFormats) -> Encoder | None:
     """Opens the encoder of a sink's messages; None if the sink takes rows."""
     if spec.config.takes != "messages" or spec.format is None:
         return None
-    return spec.format.config.open_encoder(spec.encoded)
+    return spec.format.config.open_encoder(spec.encoded, format_context(spec, formats))
 
 
-def _format_check(spec: SinkSpec) -> RowCheck | None:
-    """Returns the check of the rows that the format cannot encode."""
-    return None if spec.format is None else spec.format.config.open_check(spec.encoded, spec.node)
+def open_format_check(spec: SinkSpec, formats: PreparedFormats) -> RowCheck | None:
+    """Opens the check of the rows that the format cannot encode; None: it encodes all."""
+    return None if spec.format is None else spec.format.config.open_check(spec.encoded, format_context(spec, formats))
+
+
+def open_key_encoder(spec: SinkSpec, formats: PreparedFormats) -> Encode | None:
+    """Opens the encoder of the keys of a sink's records; None: the sink has no `key_format`."""
+    if spec.key_format is None:
+        return None
+    return spec.key_format.config.open_encoder(spec.key_schema, format_context(spec, formats, "key")).encode

@@ -7,6 +7,9 @@
         └── every split finished, and no more will come ──> Watermark(+inf), EndOfInput
                                                             then only commands, until Finish
 
+A batch whose schemas the decoder does not know yet is parked: nothing is polled until the decoder takes it, while
+commands and barriers pass.
+
 The rules of event time are in `worker.task.source_progress`, those of splits, idleness and pauses in
 `worker.task.split_table`; the decoding of messages is in `worker.task.ingest`.
 """
@@ -18,6 +21,7 @@ from enum import Enum, auto
 from queue import Empty, SimpleQueue
 from typing import assert_never
 
+from headrace.connect.source import SplitId
 from headrace.core.clock import Clock
 from headrace.core.reporting import reporting
 from headrace.core.signals import TIME_MAX, TIME_MIN, Barrier, EndOfInput, Watermark
@@ -29,7 +33,8 @@ from headrace.rpc.figures import FirstRows
 from headrace.worker import control
 from headrace.worker.state.snapshots import SubtaskSnapshots
 from headrace.worker.task.ingest import Ingest
-from headrace.worker.task.read_ahead import ReadAhead
+from headrace.worker.task.parked_batch import ParkedBatch, parked
+from headrace.worker.task.read_ahead import ReadAhead, Reading
 from headrace.worker.task.source_progress import SourceProgress
 from headrace.worker.task.split_table import IdleRule, PauseRule, Pauses, SplitTable
 
@@ -106,7 +111,7 @@ class _Reports:
         self._idle = idle
         self._partitions_due_ms = 0
 
-    def publish(self, watermark: int, now_ms: int, *, last: bool = False) -> None:
+    def publish(self, watermark: int, now_ms: int, waiting: ParkedBatch | None, *, last: bool = False) -> None:
         """Replaces the status, and the partitions once every `PARTITIONS_INTERVAL_MS`, or if it is the `last` time."""
         splits = self._splits
         self.status = control.SourceStatus(
@@ -115,6 +120,7 @@ class _Reports:
             has_splits=bool(splits.positions),
             watermark=watermark,
             lag=sum(splits.lag.values()),
+            waits=None if waiting is None else control.SourceWait(waiting.on, waiting.since_ms),
         )
         if last or now_ms >= self._partitions_due_ms:
             self._partitions_due_ms = now_ms + PARTITIONS_INTERVAL_MS
@@ -168,6 +174,7 @@ class SourceTask:
         self._reports = _Reports(time, self._splits, self._idle)
         self._watermark = TIME_MIN
         self._watermark_due_ms = 0
+        self._parked: ParkedBatch | None = None
 
     def tell(self, command: control.Command) -> None:
         """Passes a command to the loop; a loop that has ended ignores it. Called by any thread, never blocks."""
@@ -228,7 +235,8 @@ class SourceTask:
     def _end(self, *, closes: bool) -> None:
         """Ends the input. `closes`: Watermark(+inf) is emitted before EndOfInput, which closes all windows; else time
         stands where the rows have put it."""
-        self._reports.publish(self._watermark, self._clock.monotonic_ms(), last=True)
+        self._parked = None
+        self._reports.publish(self._watermark, self._clock.monotonic_ms(), None, last=True)
         if closes:
             self._close_time()
         else:
@@ -262,6 +270,9 @@ class SourceTask:
         if not self._splits.unread:
             # no split to poll, but a relayed height may still move the watermark: waits no longer than a poll would
             return self._inbox.queue.get(timeout=self._poll_ms() / 1000)
+        if self._parked is not None:
+            with self.waited.running():
+                return self._inbox.queue.get(timeout=self._poll_ms() / 1000)
         return self._inbox.queue.get_nowait()
 
     def _execute(self, command: control.InTurn) -> None:
@@ -308,6 +319,7 @@ class SourceTask:
             self._snapshots.complete(epoch)
         if stop and self._phase is _Phase.READING:
             self._phase = _Phase.STOPPED
+            self._parked = None
 
     def _step(self) -> None:
         limit = self._inbox.limit
@@ -315,15 +327,18 @@ class SourceTask:
             pauses = self._pauses.align(limit, self._time.past)
             if pauses is not None:
                 self._apply(pauses)
-        if self._splits.unread:
+        if self._parked is not None:
+            self._offer_again(self._parked)
+        elif self._splits.unread:
             self._poll()
         # Before the first assignment the splits are not known: a relayed height may be ahead of their rows, and a
         # status without splits would let the other subtasks pass them.
         if self._splits.assigned and self._clock.monotonic_ms() >= self._watermark_due_ms:
-            self._time.set_idle(self._idle.idle(self._pauses.paused))
+            waiting = frozenset[SplitId]() if self._parked is None else self._parked.splits
+            self._time.set_idle(self._idle.idle(self._pauses.paused | waiting))
             self._emit_watermark()
             now_ms = self._clock.monotonic_ms()
-            self._reports.publish(self._watermark, now_ms)
+            self._reports.publish(self._watermark, now_ms, self._parked)
             self._watermark_due_ms = now_ms + self._timing.watermark_interval_ms
 
     def _apply(self, pauses: Pauses) -> None:
@@ -335,14 +350,27 @@ class SourceTask:
             self._reader.pause(pauses.pause)
 
     def _poll(self) -> None:
-        """Polls, passes the rows down the chain, then adds the positions and ends of the poll."""
         with self.waited.running():
             reading = self._reader.poll(self._poll_ms())
+        self._take(reading, None)
+
+    def _offer_again(self, waiting: ParkedBatch) -> None:
+        if self._clock.monotonic_ms() >= waiting.due_ms:
+            self._parked = None
+            self._take(waiting.reading, waiting)
+
+    def _take(self, reading: Reading, before: ParkedBatch | None) -> None:
+        """Passes the rows of a poll down the chain, then adds its positions and ends; or parks it. before: it was
+        parked."""
         polled = reading.polled
         has_rows = polled.batch is not None and len(polled.batch) > 0
         if polled.batch is not None and has_rows:
+            unknown = self._ingest.on_batch(polled.batch)
+            if unknown is not None:
+                now_ms, monotonic_ms = self._clock.now_ms(), self._clock.monotonic_ms()
+                self._parked = parked(reading, unknown, before, now_ms=now_ms, monotonic_ms=monotonic_ms)
+                return
             self.batches += 1
-            self._ingest.on_batch(polled.batch)
         self._idle.polled(polled, reading.ended_ms, has_rows=has_rows)
         self._splits.polled(polled)
         if polled.positions:

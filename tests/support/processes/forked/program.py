@@ -20,9 +20,12 @@ def preload() -> None:
     import headrace.coordinator.rest.app
     import headrace.local.engine.compile
     from headrace.worker.slot import main as slot
+    from support.suite.watermarks import watch_slots
 
     assert headrace.cli.app
     slot.preload()
+    # slots are forked off what is forked off here
+    watch_slots()
 
 
 def main(arguments: list[str]) -> NoReturn:

@@ -10,7 +10,14 @@ import pytest
 from headrace.checkpoint.job_folder.journal_store import JournalStore
 from headrace.checkpoint.journal.records import Record
 from headrace.checkpoint.manifest import FORMAT, Manifest
-from headrace.checkpoint.savepoints.savepoint import checkpoint_url, damage, delete_savepoint, find, write_savepoint
+from headrace.checkpoint.savepoints.savepoint import (
+    checkpoint_url,
+    damage,
+    delete_savepoint,
+    find,
+    release_savepoint,
+    write_savepoint,
+)
 from headrace.checkpoint.stores.opening import open_store
 from headrace.core.errors import ExternalError, UserError
 from support.storage.checkpoints import attempt, checkpoint, committed, manifest
@@ -72,6 +79,21 @@ def test_a_claimed_savepoint_goes_and_a_job_stays(tmp_path: Path, job: Path) -> 
     delete_savepoint(str(job))
     delete_savepoint(find(str(job)).url)
     assert find(str(job)).manifest.epoch == 2
+
+
+def test_a_claimed_savepoint_keeps_what_checkpoints_name(tmp_path: Path) -> None:
+    folder = tmp_path / "savepoint-job-4-ab"
+    write_savepoint(savepoint(folder), str(folder))
+    own = find(str(folder)).manifest
+    (folder / "state" / "unnamed").write_bytes(b"")
+    other = savepoint(tmp_path / "other")
+    for _ in range(2):
+        release_savepoint(str(folder), [other, own])
+        assert [path.name for path in folder.rglob("*") if path.is_file()] == ["a"]
+    with pytest.raises(UserError, match="unfinished savepoint"):
+        find(str(folder))
+    release_savepoint(str(folder), [])
+    assert [path for path in folder.rglob("*") if path.is_file()] == []
 
 
 def test_a_savepoint_whose_files_went_away_is_not_finished(tmp_path: Path) -> None:

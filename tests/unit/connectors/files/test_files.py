@@ -12,7 +12,7 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
-from headrace.connect.format import Decoded
+from headrace.connect.format import Decoded, Messages
 from headrace.connect.registry import format_named
 from headrace.connect.sink import SinkBatch, SinkContext
 from headrace.connect.source import MessageBatch, Polled, Reader, RowBatch, SourceContext, SplitId
@@ -246,7 +246,8 @@ def test_files_are_decoded_by_their_format(tmp_path: Path) -> None:
     batch = reader.poll(5).batch
     reader.close()
     assert isinstance(batch, MessageBatch)
-    decoded: Decoded = format_named("json").config().open_decoder(SCHEMA).decode(batch.values)
+    decoded = format_named("json").config().open_decoder(SCHEMA).decode(Messages(batch.values))
+    assert isinstance(decoded, Decoded)
     assert decoded.rows["id"].to_list() == [1, 2]
     assert decoded.bad.tolist() == [1]
 

@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from headrace.connect.format import Decoded, Messages
 from headrace.connect.registry import format_named
 from headrace.connect.sink import SinkBatch, SinkContext
 from headrace.connect.source import MessageBatch, SourceContext, Split
@@ -183,7 +184,8 @@ def read(path: Path, **options: object) -> pl.DataFrame:
         polled = reader.poll(5)
         finished = bool(polled.finished)
         if isinstance(polled.batch, MessageBatch):
-            decoded = decoder.decode(polled.batch.values)
+            decoded = decoder.decode(Messages(polled.batch.values))
+            assert isinstance(decoded, Decoded)
             assert not decoded.reasons
             frames.append(decoded.rows)
     reader.close()

@@ -34,7 +34,8 @@ def test_each_slot_is_sent_its_own_handles_with_paths_by_which_it_names_files_ag
         job="job", plan=lambda _: facts, checkpoint=SimpleNamespace(mode="exactly-once"), keeps_time_open=False
     )
     plans = SimpleNamespace(file_form=lambda _: {})
-    setup: Any = SimpleNamespace(config=config, plans=plans, storage="/storage/job", floors=(), code=(), python_path=())
+    given = {"storage": "/storage/job", "claimed": "/savepoint", "floors": (), "code": (), "python_path": ()}
+    setup: Any = SimpleNamespace(config=config, plans=plans, **given)
     fleet: Any = Fleet()
     slots = AttemptSlots(setup, fleet, lambda _: None, lambda: True)
     address = SimpleNamespace(host="h", port=1, unix_path="")
@@ -56,3 +57,4 @@ def test_each_slot_is_sent_its_own_handles_with_paths_by_which_it_names_files_ag
     }
     paths = {part.path for sent in fleet.sent.values() for handle in sent.restore for part in handle.files}
     assert paths == {f"{folder}{path}" for path in files}
+    assert {sent.claimed for sent in fleet.sent.values()} == {"/savepoint" if reused else ""}

@@ -24,6 +24,7 @@ from headrace.rpc.figures import (
     PartitionFigures,
     SlotFigures,
     SourceFigures,
+    StateFigures,
 )
 from headrace.rpc.status import SlotStatus, SubtaskStatus
 
@@ -275,6 +276,33 @@ def test_each_warning_is_raised_once_and_all_are_current() -> None:
     assert kinds(judged(report, warnings=warnings)) == ["null-column", "filter-passes-nothing"]
     assert judged(report, warnings=warnings, now_ms=NOW_MS + 1_000) == ()
     assert {each.since_ms for each in warnings.current} == {NOW_MS}
+
+
+# ---- state over its budget -------------------------------------------------------------------------------------------
+
+
+def over_budget(*, pressed: bool, **memory: int) -> SlotStatus:
+    """A report of a slot: node -> bytes that it holds in memory."""
+    states = tuple(NodeStateFigures(node=node, state="s", memory_bytes=size) for node, size in memory.items())
+    total = StateFigures(memory_bytes=sum(memory.values()), pressed=pressed)
+    return SlotStatus(figures=SlotFigures(at_ms=0, state=total, states=states))
+
+
+@pytest.mark.parametrize(
+    ("most", "remedy"), [("totals", "or use a higher parallelism"), ("hourly", "or see what holds time back")]
+)
+def test_state_over_the_budget_is_told_of_the_step_that_holds_most(most: str, remedy: str) -> None:
+    """A windowed one or not."""
+    warnings = DataWarnings()
+    sizes = {"totals": 2_000, "hourly": 2_000, most: 3_000}
+    reports = [over_budget(pressed=pressed, **sizes) for pressed in (False, True)]
+    (found,) = judged(*reports, warnings=warnings)
+    assert (found.node, found.kind) == (most, "state-over-budget")
+    assert "hold 10,000 bytes of state in memory, 6,000 of them here" in found.text
+    assert found.text.endswith(remedy)
+
+    assert judged(over_budget(pressed=False, **sizes), warnings=warnings) == ()
+    assert warnings.current == ()
 
 
 # ---- state that grows ------------------------------------------------------------------------------------------------

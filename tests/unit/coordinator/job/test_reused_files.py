@@ -23,7 +23,9 @@ RUN: list[Record] = [attempt(1), checkpoint(1), committed(1), checkpoint(2), com
         (RUN, {2: "state/x is missing"}, False),
         ([*RUN, attempt(2, 1)], {}, False),
         ([*RUN, attempt(2, 1), checkpoint(3, 2), committed(3)], {}, True),
-        ([attempt(1)], {}, False),
+        # of a claimed origin, until there has been a checkpoint
+        ([attempt(1)], {}, True),
+        ([*RUN, attempt(2)], {}, False),
     ],
 )
 def test_only_those_of_the_newest_checkpoint_that_there_ever_was(
@@ -33,3 +35,6 @@ def test_only_those_of_the_newest_checkpoint_that_there_ever_was(
     job = Job.accepted(JobConfig("j1", "flights", 1, lambda _: facts, "1.0"))
     job.take_journal(journal_read(1, history(*records), damaged), 0)
     assert job.reused is reused
+
+    job.go_back(None)
+    assert not job.reused

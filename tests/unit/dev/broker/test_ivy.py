@@ -113,6 +113,8 @@ def test_a_module_comes_with_what_it_depends_on_or_alone() -> None:
     alone = Module("org.some", "mod", "1.2", alone=True).dependency()
     assert alone == '    <dependency org="org.some" name="mod" rev="1.2" conf="default->default" transitive="false"/>'
     assert 'transitive="true"' in Module("org.some", "mod", "1.2").dependency()
+    packed = Module("org.some", "mod", "1.2", alone=True, archive="all").dependency()
+    assert packed.endswith('><artifact name="mod" type="tar.gz" ext="tar.gz" m:classifier="all"/></dependency>')
 
 
 JAR = b"the bytes of a jar"

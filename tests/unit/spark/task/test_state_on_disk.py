@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import polars as pl
+import pyarrow as pa
 import pytest
 from polars.testing import assert_frame_equal
 
@@ -14,9 +17,11 @@ from headrace.checkpoint.inspection.stored_state import states_of
 from headrace.checkpoint.savepoints.savepoint import find
 from headrace.checkpoint.stores.opening import open_store
 from headrace.core.clock import SystemClock
+from headrace.core.errors import UserError
 from headrace.execution.planning import JobPlans
 from headrace.spark.driver.replay import Replay, ReplayOutcome, ReplayWish
 from headrace.spark.task import level_run
+from headrace.spark.task.open_task import TaskFiles
 from headrace.spark.task.order import JobOrder
 from headrace.spark.task.output import outlets, ready
 from headrace.spark.task.output.staging_end import read_staged
@@ -116,7 +121,6 @@ def run(folder: Path, exchange: LocalExchange) -> ReplayOutcome:
 def _kept(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """The rows of each local file that is written. A few rows are sealed, and parts of any size go there."""
     monkeypatch.setattr("headrace.state.table.ROWS_RECENT_MAX", 16)
-    monkeypatch.setattr("headrace.state.table.MOVED_BYTES_MIN", 1)
     monkeypatch.setattr("headrace.state.runs.MOVED_BYTES_MIN", 1)
     rows: list[int] = []
     kept = LocalFiles.kept
@@ -148,3 +152,20 @@ def test_state_on_disk_comes_to_the_same(
     for (name, before), (other, after) in zip(states(whole), states(bounded), strict=True):
         assert name == other
         assert_frame_equal(after, before)
+
+
+def test_remedies_are_settings_of_spark(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not of `state:`, which does not apply there."""
+
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    (tmp_path / "file").write_text("no folder")
+    with pytest.raises(UserError) as unusable:
+        TaskFiles(tmp_path / "file")
+    files = TaskFiles(tmp_path / "local")
+    monkeypatch.setattr(pa.ipc, "new_file", full)
+    with pytest.raises(UserError, match="the disk is full") as raised:
+        files.kept(pl.DataFrame({"n": [1]}))
+    remedies = (unusable.value.remedy, raised.value.remedy)
+    assert all(each and "spark.local.dir" in each and "set state" not in each for each in remedies)

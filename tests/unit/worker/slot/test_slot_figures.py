@@ -6,7 +6,7 @@ from headrace.connect.source import SplitId
 from headrace.rpc.figures import PARTITIONS_MAX
 from headrace.state.place import StatePlace
 from headrace.worker.control import PartitionStatus
-from headrace.worker.slot.status_report import furthest_behind, state_figures
+from headrace.worker.slot.status_report import furthest_behind, held_state, state_figures
 
 
 def partition(number: int, lag: int | None, watermark: int | None = 0) -> PartitionStatus:
@@ -22,11 +22,15 @@ def test_each_state_of_each_node_is_shown_where_it_lies() -> None:
     for number, account in enumerate(accounts, 1):
         account.memory_bytes, account.file_bytes = number, 10 * number
     empty = totals.of_state("distinct_x").account()
+    cached = totals.account()
+    cached.memory_bytes = 100
 
     shown = state_figures({"totals": totals, "hourly": hourly})
     found = [(each.node, each.state, each.memory_bytes, each.disk_bytes) for each in shown]
     assert found == [("totals", "groups", 3, 30), ("hourly", "windows", 3, 30)]
-    assert place.budget.memory_bytes == 10, "slots of one process share a budget"
+    held = held_state([totals, hourly], pressed=True)
+    assert (held.memory_bytes, held.disk_bytes, held.pressed) == (106, 60, True), "with what steps keep beside"
+    assert place.budget.memory_bytes == 110, "slots of one process share a budget"
     del empty
 
 

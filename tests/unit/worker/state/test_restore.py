@@ -28,7 +28,7 @@ from headrace.state.parquet import checksum, read_row_groups, row_groups_of
 from headrace.state.row_groups import ROW_GROUP_ROWS_MAX
 from headrace.state.snapshot import Chunk, RestoredFrame, StateKind, StateSnapshot
 from headrace.worker.control import SubtaskSnapshot
-from headrace.worker.state.restore import restored_states
+from headrace.worker.state.restore import OwnFolders, restored_states
 from headrace.worker.state.snapshot_documents import UploadPlan
 from headrace.worker.state.uploader import Uploader
 from support.processes.running import wait_until
@@ -267,15 +267,20 @@ def relative(handles: list[StateHandle], folder: Path) -> list[StateHandle]:
     ]
 
 
+@pytest.mark.parametrize("is_claimed", [False, True])
 @pytest.mark.parametrize("after", [1, 2, 3, 5])
-def test_row_groups_that_no_other_subtask_needs_are_named_again(large: list[StateHandle], after: int) -> None:
+def test_row_groups_that_no_other_subtask_needs_are_named_again(
+    large: list[StateHandle], after: int, *, is_claimed: bool
+) -> None:
+    """Of files in the job's folder, and of those of a claimed savepoint by their absolute paths."""
     folder = Path(large[0].files[0].path).parents[1]
-    own = relative(large, folder)
+    own = large if is_claimed else relative(large, folder)
+    folders = OwnFolders("/elsewhere", str(folder)) if is_claimed else OwnFolders(str(folder))
     bytes_of = {part.path: part.bytes for handle in own for part in handle.files}
     named: list[tuple[str, int]] = []
     for subtask in range(after):
         restored = read_states(
-            own, ["t"], subtask, of=after, max_parallelism=GROUPS, read=read_url_range, folder=str(folder)
+            own, ["t"], subtask, of=after, max_parallelism=GROUPS, read=read_url_range, owned=folders
         )["t"]["sums"]
         rows = pl.concat([each.frame for each in restored])
         assert sorted(rows["k"]) == owned(list(range(ROWS)), subtask, after)["k"].to_list()
@@ -298,10 +303,12 @@ def test_row_groups_that_no_other_subtask_needs_are_named_again(large: list[Stat
 def test_rows_of_others_and_rows_that_are_not_in_this_order_have_no_origin(large: list[StateHandle]) -> None:
     folder = Path(large[0].files[0].path).parents[1]
     before = manifest(1).model_copy(update={"states": tuple(relative(large, folder)), "max_parallelism": GROUPS})
+    # a folder whose name begins like that of the claimed one is another one
+    folders = OwnFolders(str(folder), str(folder)[:-1])
     for handles, groups in ((large, GROUPS), (list(rehashed(before, 64).states), 64)):
-        restored = read_states(
-            handles, ["t"], 0, of=1, max_parallelism=groups, read=read_url_range, folder=str(folder)
-        )["t"]["sums"]
+        restored = read_states(handles, ["t"], 0, of=1, max_parallelism=groups, read=read_url_range, owned=folders)[
+            "t"
+        ]["sums"]
         assert sum(each.frame.height for each in restored) == ROWS
         assert [each.origin for each in restored] == [None] * len(restored)
 
@@ -312,7 +319,7 @@ def test_rows_without_a_key_have_an_origin_if_all_of_a_chunk_are_restored(tmp_pa
     handles = relative(written(tmp_path, 1, [[StateSnapshot("s", kind, (), chunks)]]), tmp_path)
     for after in (1, 2):
         restored = read_states(
-            handles, ["t"], 0, of=after, max_parallelism=GROUPS, read=read_url_range, folder=str(tmp_path)
+            handles, ["t"], 0, of=after, max_parallelism=GROUPS, read=read_url_range, owned=OwnFolders(str(tmp_path))
         )["t"]["s"]
         if kind is StateKind.LIST and after == 2:
             assert [each.origin for each in restored] == [None, None]

@@ -13,16 +13,17 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
-from headrace.connect.format import Decoded
+from headrace.connect.format import Decoded, Messages, UnknownIds
 from headrace.connect.source import MessageBatch, RowBatch, Run, SplitId
 from headrace.core.batch import TS, WM
 from headrace.core.errors import InternalError
 from headrace.core.signals import Signal
 from headrace.core.types import Schema, schema_of
 from headrace.formats.doubtful_rows import staged_frame
+from headrace.formats.json import JsonFormat
 from headrace.operators.operator import OnError
-from headrace.plan.physical import RecordTime, RowTime, SourceSpec
-from headrace.worker.task.ingest import FirstRowsCount, Ingest
+from headrace.plan.physical import FormatSpec, RecordTime, RowTime, SourceSpec
+from headrace.worker.task.ingest import FirstRowsCount, Ingest, open_ingest
 from headrace.worker.task.source_progress import SourceProgress
 from support.control.scripted import SCHEMA, Script, ScriptedSource, frame
 
@@ -54,7 +55,7 @@ class Kept:
 class ForgetfulDecoder:
     """Returns no row and no reason for any message."""
 
-    def decode(self, values: pa.Array) -> Decoded:
+    def decode(self, messages: Messages) -> Decoded:
         return Decoded(frame([]), None, np.empty(0, dtype=np.int64), (), 0)
 
 
@@ -89,6 +90,24 @@ def test_a_decoder_that_loses_messages_is_an_error() -> None:
     )
     with pytest.raises(InternalError, match="source src: the decoder returned 0 of 2 messages"):
         taken.on_batch(batch)
+
+
+class WaitingDecoder:
+    """Knows no schema."""
+
+    def decode(self, messages: Messages) -> UnknownIds:
+        return UnknownIds(("7",), "schema 7")
+
+
+def test_nothing_happens_to_a_batch_whose_schema_is_not_known() -> None:
+    time, rows, counters = SourceProgress("src", 0), Kept(), Counter[str]()
+    time.add(SPLIT, 0)
+    taken = Ingest(SPEC, WaitingDecoder(), time=time, rows=rows, bad=Kept(), counters=counters)
+    before = time.snapshot()
+    values = pa.array([b"{}"], pa.large_binary())
+    batch = MessageBatch(values=values, runs=(Run(SPLIT, 0, 1),), positions=np.arange(1, dtype=np.int64))
+    assert taken.on_batch(batch) == UnknownIds(("7",), "schema 7")
+    assert (rows.rows, counters, time.snapshot()) == ([], Counter(), before)
 
 
 def test_messages_without_a_format_are_an_error() -> None:
@@ -201,3 +220,54 @@ def test_rows_with_null_where_none_may_be_are_bad_and_so_are_those_that_the_read
         (2, 'field "l" is [int64 not null] but holds NULL'),
         (3, "unreadable"),
     ]
+
+
+KEYED = replace(
+    SPEC,
+    format=FormatSpec("json", JsonFormat()),
+    time=None,
+    key_format=FormatSpec("json", JsonFormat()),
+    key_schema=schema_of({"id": "int64 not null", "at": "timestamp"}),
+)
+
+
+def test_columns_of_the_key_come_after_those_of_the_value() -> None:
+    """Every row has its own key, whatever other rows are bad, have no value or no key."""
+    bad, rows = Kept(), Kept()
+    spec = replace(KEYED, on_error=OnError.DIVERT, output=Schema((*KEYED.schema, *KEYED.key_schema)))
+    time = SourceProgress("src", 0)
+    time.add(SPLIT, 0)
+    opened = open_ingest(spec, time, rows=rows, bad=bad, counters=Counter())
+    good = b'{"ts": 1, "n": 1}'
+    values = [good, b"{", good, None, good, good, good]
+    keys = [b'{"id": 1}', b'{"id": 2}', b"}", b'{"id": 4}', None, b'{"id": 6, "at": 1}', b'{"at": 1}']
+    batch = MessageBatch(
+        values=pa.array(values, pa.large_binary()),
+        keys=pa.array(keys, pa.binary()),
+        runs=(Run(SPLIT, 0, 7),),
+        positions=np.arange(7, dtype=np.int64),
+    )
+    assert opened.on_batch(batch) is None
+    (kept,) = rows.rows
+    assert [name for name in kept.columns if not name.startswith("__")] == [*SCHEMA, "id", "at"]
+    assert kept.get_column("id").to_list() == [1, 6]
+    reasons = dict(zip(*bad.rows[0].select("offset", "reason"), strict=True))
+    assert sorted(reasons) == [1, 2, 4, 6]
+    assert reasons[2].startswith("key: ")
+    assert reasons[4] == 'field "id" of the key is not null, and there is no key'
+    assert reasons[6] == 'key: field "id" is not null but missing'
+
+
+def test_a_key_whose_schema_is_not_known_holds_its_batch_back() -> None:
+    time, rows = SourceProgress("src", 0), Kept()
+    time.add(SPLIT, 0)
+    plain = open_ingest(replace(KEYED, key_format=None), time, rows=rows, bad=Kept(), counters=Counter())
+    taken = Ingest(KEYED, plain._decoder, keys=WaitingDecoder(), time=time, rows=rows, bad=Kept(), counters=Counter())
+    batch = MessageBatch(
+        values=pa.array([b"{}"], pa.large_binary()),
+        keys=pa.array([b"{}"], pa.binary()),
+        runs=(Run(SPLIT, 0, 1),),
+        positions=np.arange(1, dtype=np.int64),
+    )
+    assert taken.on_batch(batch) == UnknownIds(("7",), "schema 7")
+    assert rows.rows == []

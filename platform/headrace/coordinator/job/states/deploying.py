@@ -32,7 +32,7 @@ class Deploying:
         self._waiting = set(range(slots))
         self._deadline_ms = now_ms + job.config.deploy_timeout_ms
         job.message = f"opening {plural(slots, 'slot')}"
-        job.do(DeploySlots(job.attempt, job.parallelism, job.restored, job.restored_own, job.reused))
+        job.do(DeploySlots(job.attempt, job.parallelism, job.restored, job.restored_own, job.reused, job.formats))
         return STAY
 
     def on(self, job: Job, event: Event, now_ms: int) -> Next:

@@ -78,7 +78,9 @@ class EndingEarly(Leaving):
         remedy = "what goes on from its checkpoint needs --take-over"
         job.note(Failure(text, Domain.EXTERNAL, retry=True, remedy=remedy), "the job ends all the same")
         self._say(job, f"{text}: {remedy}")
-        return self.end()
+        if self.visibility_is_unknown(job):
+            self._say(job, "it is not known whether all output of its last checkpoint is visible")
+        return super().unrecorded(job)
 
     def error(self) -> str | None:
         """None, or the failure by which output is not what the last checkpoint promises."""
@@ -148,4 +150,4 @@ class EndingEarly(Leaving):
 
     def _open_host(self, job: Job) -> None:
         self._opening = True
-        job.do(OpenHost(dict(job.splits)))
+        job.do(OpenHost(dict(job.splits), formats=job.formats))

@@ -228,6 +228,7 @@ class Scheduling:
         job.add_splits(opened.splits)
         job.discovery_ms, job.final_sources = dict(opened.intervals), opened.final
         job.begin_output(opened.begins)
+        job.formats = opened.formats
         self._host = job.hosted = True
 
     def _on_commit(self, job: Job, lost: tuple[CommittableDocument, ...]) -> None:
@@ -273,11 +274,12 @@ class Scheduling:
         origin = job.config.origin
         if origin is not None and not job.splits:
             # foreign: the origin's positions are kept, but its stop positions are those of the other job
-            job.do(OpenHost(dict(origin.splits), foreign=True, accepted=job.config.accepted_topics))
+            known, accepted = dict(origin.splits), job.config.accepted_topics
+            job.do(OpenHost(known, foreign=True, accepted=accepted, formats=job.formats))
         else:
             # accepted once, by the first attempt: one that replaces the accepted topic later is refused again
             accepted = job.config.accepted_topics if job.begins_anew else ()
-            job.do(OpenHost(dict(job.splits), accepted=accepted))
+            job.do(OpenHost(dict(job.splits), accepted=accepted, formats=job.formats))
         if self._stopped is None:
             self._wait(job, now_ms)
             job.do(RequestSlots(job.attempt + 1, job.facts.slots))
@@ -333,6 +335,7 @@ class Scheduling:
                 dict(job.splits),
                 job.config.names(job.parallelism, job.attempt + 1),
                 dict(job.output),
+                job.formats,
             )
         )
 

@@ -41,30 +41,33 @@ static inline void prefetch_key(const run_t *run, uint32_t row) {
         __builtin_prefetch(run->keys.views[key].values + (int64_t)row * form_bytes(run->keys.forms[key]));
 }
 
-/* The least and the greatest of the words of a block. */
+/* The words of a block, and what is known of them. */
 typedef struct {
+    const uint64_t *words;
+    int64_t count;
+    int is_sorted;
     uint64_t least;
     uint64_t greatest;
-} word_span_t;
+} words_t;
 
-static word_span_t span_of(const uint64_t *words, int64_t count) {
-    word_span_t span = {.least = words[0], .greatest = words[0]};
+static words_t words_of(const uint64_t *words, int64_t count) {
+    words_t block = {.words = words, .count = count, .is_sorted = 1, .least = words[0], .greatest = words[0]};
     for (int64_t place = 1; place < count; place++) {
-        if (words[place] < span.least) span.least = words[place];
-        if (words[place] > span.greatest) span.greatest = words[place];
+        block.is_sorted &= words[place - 1] <= words[place];
+        if (words[place] < block.least) block.least = words[place];
+        if (words[place] > block.greatest) block.greatest = words[place];
     }
-    return span;
+    return block;
 }
 
 /* Whether a run can have words of a block: of runs that divide all words among them, few can where keys are sorted. */
-ALWAYS_INLINE int meets(const run_t *run, word_span_t span) {
-    return run->entries > 0 && run->first_word <= span.greatest && span.least <= run->last_word;
+ALWAYS_INLINE int meets(const run_t *run, const words_t *block) {
+    return run->entries > 0 && run->first_word <= block->greatest && block->least <= run->last_word;
 }
 
-/* The first row of each word of a block: NO_ROW where the run lacks the word, or where `skipped` (or NULL) is not
+/* The first row of each of `count` words: NO_ROW where the run lacks the word, or where `skipped` (or NULL) is not
  * negative. */
-static void locate_block(const run_t *run, const uint64_t *words, int64_t count, const int32_t *skipped,
-                         uint32_t *rows) {
+static void locate(const run_t *run, const uint64_t *words, int64_t count, const int32_t *skipped, uint32_t *rows) {
     uint32_t ends[BLOCK_KEYS];
     for (int64_t place = 0; place < count; place++) {
         uint64_t entry = (words[place] >> run->shift) - run->first_entry;
@@ -88,6 +91,16 @@ static void locate_block(const run_t *run, const uint64_t *words, int64_t count,
     }
 }
 
+/* `locate` for a block: of sorted words, only those that the run can have are looked at. */
+static void locate_block(const run_t *run, const words_t *block, const int32_t *skipped, uint32_t *rows) {
+    int64_t begin = 0, end = block->count;
+    if (block->is_sorted) {
+        while (begin < end && block->words[begin] < run->first_word) rows[begin++] = NO_ROW;
+        while (begin < end && block->words[end - 1] > run->last_word) rows[--end] = NO_ROW;
+    }
+    locate(run, block->words + begin, end - begin, skipped == NULL ? NULL : skipped + begin, rows + begin);
+}
+
 /* Prefetches the long texts of the located keys. */
 static void prefetch_texts(const run_t *run, int64_t count, const uint32_t *rows) {
     for (int64_t key = 0; key < run->keys.count; key++) {
@@ -95,13 +108,28 @@ static void prefetch_texts(const run_t *run, int64_t count, const uint32_t *rows
         if (run->keys.forms[key] != FORM_TEXT) continue;
         for (int64_t place = 0; place < count; place++) {
             if (rows[place] == NO_ROW || !is_valid(column, rows[place])) continue;
-            __builtin_prefetch(view_bytes(column->texts, column->values + (int64_t)rows[place] * 16));
+            const uint8_t *view = column->values + (int64_t)rows[place] * 16, *text = view_bytes(column->texts, view);
+            uint32_t length = load_uint32(view);
+            __builtin_prefetch(text);
+            if (length > 0) __builtin_prefetch(text + length - 1);
         }
     }
 }
 
 ALWAYS_INLINE int64_t asked_row_of(const asked_t *asked, int64_t index) {
     return asked->order == NULL ? index : asked->order[index];
+}
+
+/* Prefetches the texts of the keys asked for: where they are sorted they lie anywhere. */
+static void prefetch_asked(const asked_t *asked, int64_t begin, int64_t count) {
+    for (int64_t key = 0; key < asked->keys.count; key++) {
+        const column_view_t *column = asked->keys.views + key;
+        if (asked->keys.forms[key] != FORM_TEXT) continue;
+        for (int64_t index = begin; index < begin + count; index++) {
+            int64_t row = asked_row_of(asked, index);
+            if (is_valid(column, row)) __builtin_prefetch(view_bytes(column->texts, column->values + row * 16));
+        }
+    }
 }
 
 /* The first row from `row` on that has the key `index`; NO_ROW if there is none. */
@@ -152,13 +180,14 @@ EXPORT int64_t headrace_run_find(const run_t *const *runs, int64_t run_count, co
     for (int64_t begin = 0; begin < count && found >= 0; begin += BLOCK_KEYS) {
         int64_t block = count - begin < BLOCK_KEYS ? count - begin : BLOCK_KEYS;
         int32_t *block_runs = run_numbers + begin;
-        word_span_t span = span_of(words + begin, block);
+        words_t block_words = words_of(words + begin, block);
+        prefetch_asked(&asked, begin, block);
         for (int64_t place = 0; place < block; place++) block_runs[place] = -1;
         memset(rows + begin, 0, (size_t)block * sizeof *rows);
         for (int64_t index = 0; index < run_count; index++) {
             const run_t *run = runs[index];
-            if (!meets(run, span)) continue;
-            locate_block(run, words + begin, block, block_runs, located);
+            if (!meets(run, &block_words)) continue;
+            locate_block(run, &block_words, block_runs, located);
             prefetch_texts(run, block, located);
             for (int64_t place = 0; place < block; place++) {
                 if (located[place] == NO_ROW) continue;
@@ -187,13 +216,14 @@ EXPORT int64_t headrace_run_find_all(const run_t *const *runs, int64_t run_count
     if (found == 0 && (located == NULL || met == NULL)) found = -2;
     for (int64_t begin = 0; begin < count && found >= 0; begin += BLOCK_KEYS) {
         int64_t block = count - begin < BLOCK_KEYS ? count - begin : BLOCK_KEYS;
-        word_span_t span = span_of(words + begin, block);
+        words_t block_words = words_of(words + begin, block);
         int64_t met_count = 0;
+        prefetch_asked(&asked, begin, block);
         for (int64_t index = 0; index < run_count; index++) {
-            if (!meets(runs[index], span)) continue;
+            if (!meets(runs[index], &block_words)) continue;
             uint32_t *in_run = located + met_count * BLOCK_KEYS;
             met[met_count++] = index;
-            locate_block(runs[index], words + begin, block, NULL, in_run);
+            locate_block(runs[index], &block_words, NULL, in_run);
             prefetch_texts(runs[index], block, in_run);
         }
         for (int64_t place = 0; place < block; place++) {

@@ -80,13 +80,25 @@ static inline int same_forms(const key_columns_t *keys, const key_columns_t *oth
     return 1;
 }
 
+/* Whether two texts of the same length are the same: short ones by overlapping words, which is faster than a call. */
+ALWAYS_INLINE int same_bytes(const uint8_t *text, const uint8_t *other, size_t length) {
+    if (length > 32 || length < 8) return !memcmp(text, other, length);
+    uint64_t differing = load_word(text) ^ load_word(other);
+    differing |= load_word(text + length - 8) ^ load_word(other + length - 8);
+    if (length > 16) {
+        differing |= load_word(text + 8) ^ load_word(other + 8);
+        differing |= load_word(text + length - 16) ^ load_word(other + length - 16);
+    }
+    return differing == 0;
+}
+
 ALWAYS_INLINE int same_text(const column_view_t *column, const uint8_t *view, const column_view_t *other_column,
                             const uint8_t *other) {
     uint32_t length = load_uint32(view);
     if (length != load_uint32(other)) return 0;
     /* the first four bytes of a long text are in its view */
     if (length > 12 && load_uint32(view + 4) != load_uint32(other + 4)) return 0;
-    return !memcmp(view_bytes(column->texts, view), view_bytes(other_column->texts, other), length);
+    return same_bytes(view_bytes(column->texts, view), view_bytes(other_column->texts, other), length);
 }
 
 /* Whether two rows have the same key; the forms of their columns are the same. NULL equals NULL. */

@@ -14,6 +14,7 @@ from __future__ import annotations
 import io
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import assert_never
 
 import polars as pl
@@ -22,6 +23,7 @@ from headrace.checkpoint.manifest import FilePart
 from headrace.checkpoint.paths import staged_path
 from headrace.checkpoint.stores.store import ObjectStore
 from headrace.checkpoint.unique_names import unique_part
+from headrace.connect.format import PreparedFormats
 from headrace.connect.row_check import Encode, Refused, RowCheck, first_of
 from headrace.connect.sink import SinkContext
 from headrace.core.batch import OP, TS, concat_batches
@@ -33,7 +35,7 @@ from headrace.spark.task.order import StagedShare
 from headrace.state.parquet import checksum
 from headrace.state.place import StatePlace
 from headrace.worker.task.refused_rows import RefusedRows
-from headrace.worker.task.sink_task import open_encoder
+from headrace.worker.task.sink_task import open_encoder, open_format_check, open_key_encoder
 
 FILE_ROWS = 1_000_000
 FILE_BYTES = 64 * 1024 * 1024
@@ -160,15 +162,15 @@ class CheckedSink:
         self._refused.on_signal(signal)
 
 
-def open_checks(spec: SinkSpec, context: SinkContext) -> tuple[RowCheck, ...]:
+def open_checks(spec: SinkSpec, context: SinkContext, formats: PreparedFormats) -> tuple[RowCheck, ...]:
     """Returns the checks of a sink; none if it can write any row."""
-    form = None if spec.format is None else spec.format.config.open_check(spec.encoded, spec.node)
-    sink = spec.config.open_check(context, _encode(spec))
-    return tuple(check for check in (form, sink) if check is not None)
+    context = replace(context, encode_keys=open_key_encoder(spec, formats))
+    checks = (open_format_check(spec, formats), spec.config.open_check(context, _encode(spec, formats)))
+    return tuple(check for check in checks if check is not None)
 
 
-def _encode(spec: SinkSpec) -> Encode | None:
-    encoder = open_encoder(spec)
+def _encode(spec: SinkSpec, formats: PreparedFormats) -> Encode | None:
+    encoder = open_encoder(spec, formats)
     if encoder is None:
         return None
     names = list(spec.encoded.names)

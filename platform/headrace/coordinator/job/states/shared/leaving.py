@@ -25,7 +25,13 @@ from headrace.coordinator.job.effects import Commit, Fence, WriteCommitted, Writ
 from headrace.coordinator.job.job import Job
 from headrace.coordinator.job.job_state import JobState
 from headrace.coordinator.job.states.shared.any_event import on_any, refuse
-from headrace.coordinator.job.states.shared.lost_output import all_lost, mixed_loss, not_committed, output_lost
+from headrace.coordinator.job.states.shared.lost_output import (
+    all_lost,
+    mixed_loss,
+    not_committed,
+    output_lost,
+    visibility_unknown,
+)
 from headrace.coordinator.job.states.transitions import STAY, Next, ToCanceled, ToFailed, ToFinished
 from headrace.core.errors import Domain
 from headrace.rpc.messages import Failure
@@ -103,8 +109,17 @@ class Leaving:
         """Returns the transition to the end."""
 
     def unrecorded(self, job: Job) -> Next:
-        """Returns the transition to the end if the `finished` record could not be written."""
+        """Returns the transition to the end if the `finished` record could not be written.
+
+        Without the journal an epoch may be decided and visible in part. The user must see that it is not known.
+        """
+        if self.visibility_is_unknown(job):
+            job.note(visibility_unknown(job.config.job), f"the job is {self.end().name.value} all the same")
         return self.end()
+
+    def visibility_is_unknown(self, job: Job) -> bool:
+        """Whether the journal, which was not read, may have an epoch whose output expires unless it is committed."""
+        return not self._read and job.facts.commit_within_ms is not None
 
     @abstractmethod
     def error(self) -> str | None:

@@ -318,6 +318,7 @@ def manifest_of(
         definitions=dict(facts.definitions),
         drained=pending.drain or (pending.final and bool(facts.timed) and not job.config.keeps_time_open),
         final=pending.final,
+        formats=job.formats,
     )
 
 

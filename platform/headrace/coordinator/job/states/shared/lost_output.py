@@ -57,3 +57,13 @@ def not_committed(manifest: Manifest) -> Failure:
         retry=True,
         remedy=f"`headrace transactions list --job {manifest.job}` shows what is still open, `commit` makes it visible",
     )
+
+
+def visibility_unknown(job: str) -> Failure:
+    """Returns the failure of a job that ends before it could read its journal."""
+    return Failure(
+        "its journal could not be read, so it is not known whether all output of its newest checkpoint is visible",
+        Domain.EXTERNAL,
+        retry=True,
+        remedy=f"`headrace transactions list --job {job}` shows what is still open, `commit` makes it visible",
+    )
