@@ -2,7 +2,7 @@
 
 python benchmarks/avro_kernels.py [--rounds N]
 
-Rounds alternate; each figure is a median with its range, and `of JSON` the median of the rounds' ratios. Every output
+Rounds alternate; each figure is a median with its range, and `of JSON` the median of the rounds' ratios. What is read
 is compared with the rows first.
 """
 
