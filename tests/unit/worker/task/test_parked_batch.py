@@ -14,8 +14,8 @@ from headrace.connect.source import Polled, RowBatch, Run, Split
 from headrace.core.signals import Barrier
 from headrace.core.source_state import SplitState
 from headrace.worker.control import SourceWait, StopReading, Trigger
-from headrace.worker.task.parked_batch import RETRY_FIRST_MS, RETRY_MAX_MS, ParkedBatch, parked
 from headrace.worker.task.read_ahead import Reading
+from headrace.worker.task.source_task import RETRY_FIRST_MS, RETRY_MAX_MS, ParkedBatch, parked
 from support.control.running_source import P0, P1, Running, assign, running
 
 pytestmark = pytest.mark.usefixtures("ahead")
