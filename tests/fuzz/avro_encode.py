@@ -81,9 +81,8 @@ def _compare(frame: pl.DataFrame, expected: list[bytes] | None, found: list[byte
 
 
 def _compare_rows(frame: pl.DataFrame, columns: Schema, schema: AvroType) -> None:
-    decoded = avro_decoder(columns, resolve(schema, columns)).decode(
-        Messages(AvroEncoder(columns, schema).encode(frame))
-    )
+    messages = AvroEncoder(columns, schema).encode(frame)
+    decoded = avro_decoder(columns, resolve(schema, columns)).decode(Messages(messages))
     if decoded.reasons:
         raise FuzzError(f"a bad row: {decoded.reasons[0]}; {columns}")
     if problem := difference(decoded.rows, frame):

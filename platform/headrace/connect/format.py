@@ -164,6 +164,9 @@ class FormatConfig(Config):
     file_only: ClassVar[bool] = False
     """Whether the format describes whole files, not messages: only file connectors accept it."""
 
+    text_lines: ClassVar[bool] = True
+    """Whether a message is a line of text: file connectors accept no messages that may hold a line break."""
+
     @property
     def reads_headers(self) -> bool:
         """Whether its decoder needs the headers of records."""

@@ -88,6 +88,15 @@ def file_only(name: str, connector: str) -> tuple[str, str]:
     return f"{name} is a format of whole files, and {connector} handles messages", "use json, csv or raw"
 
 
+def _refuse_form(path: Path, use: FormatUse, node: SourceNode | SinkNode, problems: Problems) -> None:
+    """Refuses a format whose messages are not what the connector handles: whole files, lines of text, or bytes."""
+    if use.config.file_only and not node.config.files:
+        raise problems.refuse(path, *file_only(use.name, node.connector))
+    if node.config.files and not use.config.text_lines:
+        message = f"messages in {use.name} are bytes, and {node.connector} handles lines of text"
+        raise problems.refuse(path, message, "use json, csv, raw or parquet")
+
+
 def _output(
     path: tuple[str, ...], node: SourceNode, metadata: tuple[tuple[str, str], ...], problems: Problems
 ) -> Schema:
@@ -110,8 +119,7 @@ def _output(
 def _format(path: Path, node: SourceNode, pipeline: Pipeline, problems: Problems) -> FormatSpec | None:
     if node.format is None:
         return None
-    if node.format.config.file_only and not node.config.files:
-        raise problems.refuse((*path, "format"), *file_only(node.format.name, node.connector))
+    _refuse_form((*path, "format"), node.format, node, problems)
     wrong = node.format.config.check_source(node.columns)
     for message in wrong[1:]:
         problems.add((*path, "schema"), message)
@@ -297,8 +305,7 @@ def _sink_format(
     use = node.format
     if use is None:
         return None
-    if use.config.file_only and not node.config.files:
-        raise problems.refuse((*path, "format"), *file_only(use.name, node.connector))
+    _refuse_form((*path, "format"), use, node, problems)
     _refuse_all((*path, "format"), use.config.check_sink(schema), problems)
     return _with_files((*path, "format"), use, pipeline, problems)
 
