@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from pathlib import Path
+from typing import Any
 
 import fastavro
 import pytest
@@ -56,7 +57,8 @@ def test_rows_pass_from_one_schema_to_another(broker: EmbeddedBroker, tmp_path: 
 
     assert finished.code == 0, finished.err
     schema = fastavro.parse_schema(fastavro.schema.load_schema(str(tmp_path / "schemas" / "priced.avsc")))
-    rows = [fastavro.schemaless_reader(io.BytesIO(one.value or b""), schema, None) for one in consume_all(broker, out)]
+    written = [io.BytesIO(record.value or b"") for record in consume_all(broker, out)]
+    rows: list[Any] = [fastavro.schemaless_reader(message, schema, None) for message in written]
     assert [(row["id"], str(row["price"]), row["shop"], row["origin"]) for row in rows] == [
         (5, "12.34", "NORTH", "orders"),
         (7, "-0.01", "SOUTH", "orders"),

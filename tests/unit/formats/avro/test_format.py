@@ -1,4 +1,4 @@
-"""`format: avro` by a schema file: from the pipeline file to rows and back, and what is refused before the first row."""
+"""`format: avro` by a schema file: messages to rows and back, and what is refused before the first row."""
 
 from __future__ import annotations
 
