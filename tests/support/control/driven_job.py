@@ -104,7 +104,7 @@ class PromptHost:
             self.breaks.discard(name)
             raise ValueError("injected")
 
-    async def open(self, pipeline: object, known: object, *, foreign: bool, accepted: object = ()) -> None:
+    async def open(self, pipeline: object, opening: do.OpenHost) -> None:
         self._break("open")
         split = SplitDocument(topic="numbers", partition=0, start=0)
         self._post(on.ConnectorHostOpened({"numbers": (split,)}, {"numbers": 1}, frozenset()))
