@@ -1,4 +1,21 @@
-"""Columns for the fields of a message: docs/formats.md has the table."""
+"""Columns for the fields of a message.
+
+    scalar without presence      its type, not null: an absent value is the default
+    scalar with presence         its type; NULL when absent
+    required                     its type, not null: a message without it is bad
+    message, group               struct; NULL when absent. A message without fields: bool, whether it is there
+    repeated                     list of items that are not null, empty when absent
+    map                          list of {key, value}, sorted by key
+    uint32, uint64               int64, decimal(20,0)
+    enum                         string: its name, or its number in digits if it has no name
+    wrapper (Int64Value)         the scalar; NULL when absent
+    Timestamp, Duration          timestamp, int64 microseconds; nanoseconds are rounded down
+    Struct, Value, ListValue,    string: Protobuf's JSON with sorted keys
+    Any, FieldMask
+
+`field_kinds.COLUMN_TYPES` has the types. Columns may be declared wider, see `read_values`. Unknown fields and extensions
+are dropped.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""What fields of messages mean: the kinds of their values, and the columns that hold them. docs/formats.md has the
-table."""
+"""What fields of messages mean: the kinds of their values, and the columns that hold them."""
 
 from __future__ import annotations
 

@@ -42,8 +42,9 @@ class RowReader:
             message = self._parse(raw)
         except DecodeError as cause:
             raise BadMessageError(f"no message {self._name}: {_failure(cause)}") from cause
-        if not message.IsInitialized():
-            missing = message.FindInitializationErrors()[0]  # type: ignore[attr-defined]
+        # by its type: a field may have the name of a method
+        if not type(message).IsInitialized(message):
+            missing = type(message).FindInitializationErrors(message)[0]  # type: ignore[attr-defined]
             raise BadMessageError(f'field "{missing}": required but missing')
         return self._fill(message)
 
@@ -117,7 +118,7 @@ class RowReader:
 
 
 def has(message: Message, name: str) -> bool:
-    """Whether a message has a value of a field. By its type: a field may be called HasField."""
+    """Whether a message has a value of a field. By its type: a field may have the name of a method."""
     return type(message).HasField(message, name)
 
 

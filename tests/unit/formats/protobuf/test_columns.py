@@ -70,7 +70,7 @@ def test_the_column_of_a_field(field: str, column: str) -> None:
         ('edition = "2023"; message M { int32 a = 1 [features.field_presence = IMPLICIT]; }', "int32 not null"),
         ('edition = "2023"; message M { int32 a = 1 [features.field_presence = LEGACY_REQUIRED]; }', "int32 not null"),
         (
-            'edition = "2024"; message M { In a = 1 [features.message_encoding = DELIMITED]; message In { int32 x = 1; } }',
+            'edition = "2024"; message M { N a = 1 [features.message_encoding = DELIMITED]; } message N {int32 x = 1;}',
             "{x: int32}",
         ),
     ],

@@ -6,7 +6,7 @@ import base64
 from pathlib import Path
 
 import pytest
-from google.protobuf.descriptor_pb2 import FileDescriptorProto
+from google.protobuf.descriptor_pb2 import FieldDescriptorProto, FileDescriptorProto
 
 from headrace.core.errors import ExternalError, UserError
 from headrace.formats.protobuf import compiler
@@ -26,11 +26,13 @@ def whole(text: str, **imports: str) -> WholeSchema:
 
 
 def described(name: str, *imports: str, field_type: str = "") -> str:
+    """The text that Confluent's Python client registers for a message with one field."""
     made = FileDescriptorProto(name="x", package="in", syntax="proto3", dependency=imports)
     field = made.message_type.add(name=name).field.add(name="inner", number=1, label=1)
-    field.type = 11 if field_type else 5
     if field_type:
-        field.type_name = field_type
+        field.type, field.type_name = FieldDescriptorProto.TYPE_MESSAGE, field_type
+    else:
+        field.type = FieldDescriptorProto.TYPE_INT32
     return base64.b64encode(made.SerializeToString()).decode()
 
 
