@@ -13,8 +13,8 @@
     Struct, Value, ListValue,    string: Protobuf's JSON with sorted keys
     Any, FieldMask
 
-`field_kinds.COLUMN_TYPES` has the types. Columns may be declared wider, see `read_values`. Unknown fields and extensions
-are dropped.
+`field_kinds.COLUMN_TYPES` has the types, `read_values` wider ones that a column may be declared as. Unknown fields and
+extensions are dropped.
 """
 
 from __future__ import annotations
