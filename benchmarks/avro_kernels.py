@@ -2,8 +2,8 @@
 
 python benchmarks/avro_kernels.py [--rounds N]
 
-Rounds alternate; each figure is a median with its range, and `of JSON` the median of the rounds' ratios. Every output is
-compared with the rows first.
+Rounds alternate; each figure is a median with its range, and `of JSON` the median of the rounds' ratios. What is read
+is compared with the rows first.
 """
 
 from __future__ import annotations

@@ -16,6 +16,7 @@ import polars as pl
 from fuzz.command import Fuzzer, FuzzError, command
 from fuzz.generators.rows import random_frame
 from fuzz.generators.schemas import random_schema
+from headrace.connect.format import Messages
 from headrace.core.errors import DataError
 from headrace.core.types import DataType, Field, ListOf, Schema, Struct
 from headrace.formats.avro.columns import schema_text
@@ -80,7 +81,8 @@ def _compare(frame: pl.DataFrame, expected: list[bytes] | None, found: list[byte
 
 
 def _compare_rows(frame: pl.DataFrame, columns: Schema, schema: AvroType) -> None:
-    decoded = avro_decoder(columns, resolve(schema, columns)).decode(AvroEncoder(columns, schema).encode(frame))
+    messages = AvroEncoder(columns, schema).encode(frame)
+    decoded = avro_decoder(columns, resolve(schema, columns)).decode(Messages(messages))
     if decoded.reasons:
         raise FuzzError(f"a bad row: {decoded.reasons[0]}; {columns}")
     if problem := difference(decoded.rows, frame):

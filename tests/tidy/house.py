@@ -198,12 +198,15 @@ def largest_classes(*, data: bool = False) -> list[tuple[int, str]]:
     return sorted(sizes, reverse=True)
 
 
+_VERBS_AND_CONFIGS = re.compile(r"headrace\.(operators|spec\.verbs)\b")
+
+
 def config_tests() -> list[str]:
     """Places that ask for the class of an operator's config, or of a step's model, outside of its own file."""
     owners = {
         node.name: module.name
         for module in modules().values()
-        if re.match(r"headrace\.(operators|spec\.verbs)\b", module.name)
+        if _VERBS_AND_CONFIGS.match(module.name)
         for node in ast.walk(module.tree)
         if isinstance(node, ast.ClassDef)
         and (node.name.endswith("Config") or "Verb" in {ast.unparse(base) for base in node.bases})
@@ -212,16 +215,17 @@ def config_tests() -> list[str]:
     for module in modules().values():
         places += [
             f"{module.path}:{line} {name}"
-            for line, name in classes_asked(module.tree)
-            if owners.get(name, module.name) != module.name
+            for line, name, origin in classes_asked(module.tree)
+            if owners.get(name, module.name) != module.name and _VERBS_AND_CONFIGS.match(origin)
         ]
     return sorted(places)
 
 
-def classes_asked(tree: ast.Module) -> Iterator[tuple[int, str]]:
-    """(line, class) for each class of the house that a module asks for, by isinstance, a case or an identity."""
+def classes_asked(tree: ast.Module) -> Iterator[tuple[int, str, str]]:
+    """(line, class, where it is imported from) for each class of the house that a module asks for, by isinstance, a
+    case or an identity."""
     rooms = {
-        alias.asname or alias.name
+        alias.asname or alias.name: f"{node.module}.{alias.name}"
         for node in ast.walk(tree)
         if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("headrace")
         for alias in node.names
@@ -239,9 +243,9 @@ def classes_asked(tree: ast.Module) -> Iterator[tuple[int, str]]:
         for part in ast.walk(asked):
             match part:
                 case ast.Name(id=name) if name in rooms and name[0].isupper():
-                    yield line, name
+                    yield line, name, rooms[name]
                 case ast.Attribute(value=ast.Name(id=room), attr=name) if room in rooms:
-                    yield line, name
+                    yield line, name, rooms[room]
                 case _:
                     pass
 

@@ -10,6 +10,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
 from headrace.api.expression import Expression
@@ -139,19 +140,21 @@ class Pipeline:
         return data
 
     def build(self) -> PipelineModel:
-        """Returns the checked pipeline, equal to that of the same file.
+        """Returns the checked pipeline, equal to that of the same file. Paths of files that formats name begin at the
+        working directory.
 
         Raises InvalidPipelineError with every problem, each with its dotted path (`steps.hourly.window`).
         """
+        from headrace.spec.reading.load_file import with_files
         from headrace.spec.reading.read import pipeline_from_dict
 
-        return pipeline_from_dict(self.to_dict())
+        return with_files(pipeline_from_dict(self.to_dict()), Path())
 
     def to_yaml(self) -> str:
         """Returns the pipeline as a file, which loads as an equal pipeline. Contains secrets. Raises
         InvalidPipelineError.
         """
-        return yaml_text(self.build().to_dict())
+        return yaml_text(self.build().model_copy(update={"files": {}}).to_dict())
 
     def explain(self) -> str:
         """Returns the logical and the physical plan as text, as `headrace explain` prints them. Raises

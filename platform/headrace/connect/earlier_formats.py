@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 def adapted(config: type[FormatConfig]) -> type[FormatConfig]:
     """Returns the format itself, or if its `open_decoder` takes a schema only, the same format by the present
     contract."""
-    if "context" in inspect.signature(config.open_decoder).parameters:
+    # self, schema, and the context whatever it is called
+    if len(inspect.signature(config.open_decoder).parameters) > len(("self", "schema")):
         return config
     return create_model(
         config.__name__, __base__=(_Adapted, config), __module__=config.__module__, __doc__=config.__doc__

@@ -13,14 +13,14 @@ A format that was written before there was a context (`open_decoder(schema)`, `d
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
 
 from pydantic import BaseModel
 
 from headrace.connect.row_check import EncodeCheck, RowCheck
-from headrace.core.config import Address, Config
+from headrace.core.config import Address, Config, Reach
 from headrace.core.errors import ExternalError
 from headrace.core.types import Schema
 
@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 Side = Literal["value", "key"]
 Prepared = Mapping[str, Any]
 """What a preparation learned, in the format's own form: plain JSON values only, without secrets."""
+ReadFile = Callable[[str], bytes]
+"""Name of a file, as the pipeline has it -> its content. Raises UserError if there is no such file."""
 PreparedFormats = Mapping[str, Mapping[Side, Prepared]]
 """Node -> side -> what was learned."""
 
@@ -48,6 +50,7 @@ class FormatContext:
     topic      the node's only topic; None: it has several, or none
     prepared   what the format's preparation learned, at this attempt or an earlier one; None: nothing yet. A
                preparation that is opened again sees here what the one before it learned
+    files      contents of the files that the format names (`FormatConfig.named_files`)
     """
 
     node: str = ""
@@ -55,6 +58,7 @@ class FormatContext:
     side: Side = "value"
     topic: str | None = None
     prepared: Prepared | None = None
+    files: Mapping[str, bytes] = field(default_factory=dict, repr=False)
 
 
 NO_ENGINE = FormatContext()
@@ -160,10 +164,18 @@ class FormatConfig(Config):
     file_only: ClassVar[bool] = False
     """Whether the format describes whole files, not messages: only file connectors accept it."""
 
+    text_lines: ClassVar[bool] = True
+    """Whether a message is a line of text: file connectors accept no messages that may hold a line break."""
+
     @property
     def reads_headers(self) -> bool:
         """Whether its decoder needs the headers of records."""
         return False
+
+    def named_files(self, read: ReadFile) -> Mapping[str, bytes]:
+        """Returns the files that the options name, and those that these name in turn: name -> content. They travel with
+        the pipeline. `read` opens files only where the submission is made; elsewhere it has what travelled."""
+        return {}
 
     def meaning(self) -> dict[str, Any]:
         """What rows are a function of, besides messages and columns: the options in their file form, without addresses
@@ -205,14 +217,12 @@ class FormatConfig(Config):
 
 
 def _meaning(config: BaseModel, form: Mapping[str, Any]) -> dict[str, Any]:
-    """The file form without fields that are secret or an address, at any depth of models."""
+    """The file form without fields that are secret or say how a system is reached, at any depth of models."""
     kept: dict[str, Any] = {}
     for name, info in type(config).model_fields.items():
         key, value = info.serialization_alias or info.alias or name, getattr(config, name)
         extra = info.json_schema_extra
-        outside = (isinstance(extra, dict) and extra.get("secret")) or any(
-            isinstance(m, Address) for m in info.metadata
-        )
-        if key in form and not outside:
+        is_secret = isinstance(extra, dict) and extra.get("secret")
+        if key in form and not is_secret and not any(isinstance(m, Address | Reach) for m in info.metadata):
             kept[key] = _meaning(value, form[key]) if isinstance(value, BaseModel) else form[key]
     return kept

@@ -99,6 +99,10 @@ class Address:
     """
 
 
+class Reach:
+    """In a field's annotation: a part of how an external system is reached. No row depends on it."""
+
+
 FileForm = Annotated[dict[str, Any], Field(repr=False)]
 """A pipeline as plain data, with secrets: a field of messages and documents hidden from `repr`."""
 

@@ -21,6 +21,7 @@ from headrace.core.types import Schema
 from headrace.execution.connectors import Refusals
 from headrace.plan.contexts import format_context
 from headrace.plan.physical import PhysicalPlan, SinkSpec, SourceSpec, StepSpec
+from headrace.spec.travelling_files import file_hash
 
 PREPARED_BYTES_MAX = 4 * 1024 * 1024
 """Limit of what one preparation returns, as JSON: slots, attempts and checkpoints hold it."""
@@ -67,7 +68,8 @@ def _opened(
 
 def _question(name: str, config: FormatConfig, schema: Schema, context: FormatContext) -> str:
     """The hash of all that a preparation may depend on."""
-    asked = [name, config.meaning(), str(schema), context.end, context.side, context.topic]
+    files = sorted((path, file_hash(content)) for path, content in context.files.items())
+    asked = [name, config.meaning(), str(schema), context.end, context.side, context.topic, files]
     return sha256(json.dumps(asked, sort_keys=True).encode()).hexdigest()
 
 

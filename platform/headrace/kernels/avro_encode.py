@@ -26,7 +26,7 @@ FIELD_BYTES = 88
 """`sizeof(field_t)`."""
 _ARROW_SCHEMA_WORDS = 9
 _ARROW_ARRAY_WORDS = 10
-_ROW_BYTES_GUESS = 10
+_ROW_BYTES_GUESS = 8
 """For each instruction."""
 
 
@@ -51,7 +51,7 @@ class Put(IntEnum):
     INT = 7
     LONG = 8
     FLOORED = 9
-    """A long that is the int64 divided by `first`, rounded down."""
+    """A long that is the int64 divided by 1,000, rounded down."""
     MULTIPLIED = 10
     """A long that is the int64 times `first`."""
     FLOAT = 11

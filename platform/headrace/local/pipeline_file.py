@@ -20,7 +20,7 @@ from headrace.core.concealing import conceal
 from headrace.core.errors import Location, Problem, UserError, did_you_mean
 from headrace.spec.pipeline import Pipeline
 from headrace.spec.reading.load import PartlyReadError, in_file_order, is_opaque, load_without_variables
-from headrace.spec.reading.load_file import load_pipeline, read_text
+from headrace.spec.reading.load_file import load_pipeline, read_text, with_files
 
 if TYPE_CHECKING:
     from headrace.plan.problems import Locator
@@ -106,7 +106,7 @@ def _pipeline_of(path: Path, name: str) -> Pipeline:
         text = f"it has: {', '.join(found)}; write {path}:NAME" if found else "create one with headrace.Pipeline(..)"
         raise UserError(f"{path} holds {len(found)} pipelines, not one", remedy=text)
     chosen = found[name] if name else next(iter(found.values()))
-    return chosen if isinstance(chosen, Pipeline) else chosen.build()
+    return with_files(chosen, Path()) if isinstance(chosen, Pipeline) else chosen.build()
 
 
 def _module(path: Path) -> ModuleType:

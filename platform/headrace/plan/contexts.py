@@ -54,12 +54,14 @@ def sink_context(
 
 def format_context(spec: SourceSpec | SinkSpec, formats: PreparedFormats, side: Side = "value") -> FormatContext:
     """The context of a node's format. formats: what formats have prepared."""
+    form = spec.format if side == "value" else spec.key_format
     return FormatContext(
         node=spec.node,
         end="source" if isinstance(spec, SourceSpec) else "sink",
         side=side,
         topic=spec.config.only_topic,
         prepared=_prepared(spec, formats, side),
+        files={} if form is None else form.files,
     )
 
 

@@ -9,7 +9,7 @@ from headrace.connect import registry
 from headrace.connect.metadata import BAD_SCHEMA, METADATA
 from headrace.connect.sink import SinkConfig, SinkContext
 from headrace.core.batch import HEADERS, O_MAJOR, O_MINOR, O_TEXT
-from headrace.core.errors import did_you_mean
+from headrace.core.errors import UserError, did_you_mean
 from headrace.core.types import Field, Primitive, Schema, Timestamp
 from headrace.expr.compiler import compile_scalar
 from headrace.operators.chain import MAIN
@@ -32,8 +32,9 @@ from headrace.plan.physical import (
 )
 from headrace.plan.problems import Path, Problems, UnknownInputError
 from headrace.plan.stream import Stream, bad_rows
-from headrace.spec.fields import DeadLetter
+from headrace.spec.fields import DeadLetter, FormatUse
 from headrace.spec.pipeline import Pipeline, SinkNode, SourceNode
+from headrace.spec.travelling_files import own_files
 
 
 def plan_source(name: str, node: SourceNode, pipeline: Pipeline, problems: Problems) -> LogicalNode:
@@ -49,9 +50,9 @@ def plan_source(name: str, node: SourceNode, pipeline: Pipeline, problems: Probl
     try:
         with problems.every() as check:
             with check():
-                format_spec = _format(path, node, problems)
+                format_spec = _format(path, node, pipeline, problems)
             with check():
-                key_format = _key_format(path, node, problems)
+                key_format = _key_format(path, node, pipeline, problems)
             with check():
                 time, reasons = _time(path, node, output, problems)
     except UnknownInputError as error:
@@ -87,6 +88,15 @@ def file_only(name: str, connector: str) -> tuple[str, str]:
     return f"{name} is a format of whole files, and {connector} handles messages", "use json, csv or raw"
 
 
+def _refuse_form(path: Path, use: FormatUse, node: SourceNode | SinkNode, problems: Problems) -> None:
+    """Refuses a format whose messages are not what the connector handles: whole files, lines of text, or bytes."""
+    if use.config.file_only and not node.config.files:
+        raise problems.refuse(path, *file_only(use.name, node.connector))
+    if node.config.files and not use.config.text_lines:
+        message = f"messages in {use.name} are bytes, and {node.connector} handles lines of text"
+        raise problems.refuse(path, message, "use json, csv, raw or parquet")
+
+
 def _output(
     path: tuple[str, ...], node: SourceNode, metadata: tuple[tuple[str, str], ...], problems: Problems
 ) -> Schema:
@@ -106,20 +116,19 @@ def _output(
     return Schema(tuple(fields))
 
 
-def _format(path: tuple[str, ...], node: SourceNode, problems: Problems) -> FormatSpec | None:
+def _format(path: Path, node: SourceNode, pipeline: Pipeline, problems: Problems) -> FormatSpec | None:
     if node.format is None:
         return None
-    if node.format.config.file_only and not node.config.files:
-        raise problems.refuse((*path, "format"), *file_only(node.format.name, node.connector))
+    _refuse_form((*path, "format"), node.format, node, problems)
     wrong = node.format.config.check_source(node.columns)
     for message in wrong[1:]:
         problems.add((*path, "schema"), message)
     if wrong:
         raise problems.refuse((*path, "schema"), wrong[0])
-    return FormatSpec(node.format.name, node.format.config)
+    return _with_files((*path, "format"), node.format, pipeline, problems)
 
 
-def _key_format(path: Path, node: SourceNode, problems: Problems) -> FormatSpec | None:
+def _key_format(path: Path, node: SourceNode, pipeline: Pipeline, problems: Problems) -> FormatSpec | None:
     use, columns = node.key_format, node.key_schema
     if use is None and columns is None:
         return None
@@ -130,7 +139,14 @@ def _key_format(path: Path, node: SourceNode, problems: Problems) -> FormatSpec 
     if "key" not in node.config.metadata_fields:
         raise problems.refuse((*path, "key_format"), f"records of {node.connector} have no keys", "remove it")
     _refuse_all((*path, "key_schema"), use.config.check_key(columns), problems)
-    return FormatSpec(use.name, use.config)
+    return _with_files((*path, "key_format"), use, pipeline, problems)
+
+
+def _with_files(path: Path, use: FormatUse, pipeline: Pipeline, problems: Problems) -> FormatSpec:
+    try:
+        return FormatSpec(use.name, use.config, own_files(use.config, pipeline.files))
+    except UserError as error:
+        raise problems.refuse(path, error.message, error.remedy) from error
 
 
 def _declares_time(node: SourceNode) -> bool:
@@ -190,9 +206,9 @@ def plan_sink(name: str, node: SinkNode, stream: Stream, pipeline: Pipeline, pro
         with check():
             _check_on_error(path, node, problems)
         with check():
-            format_spec = _sink_format(path, node, stream.schema, problems)
+            format_spec = _sink_format(path, node, stream.schema, problems, pipeline)
         with check():
-            key_format = _sink_key_format(path, node, stream.schema, problems)
+            key_format = _sink_key_format(path, node, stream.schema, problems, pipeline)
         with check():
             partitioning = partitioning_of(node.partition, stream, path, problems)
     parallelism = node.parallelism or pipeline.parallelism
@@ -283,17 +299,20 @@ def _update_remedy(node: SinkNode, key: str) -> str:
     )
 
 
-def _sink_format(path: Path, node: SinkNode, schema: Schema, problems: Problems) -> FormatSpec | None:
+def _sink_format(
+    path: Path, node: SinkNode, schema: Schema, problems: Problems, pipeline: Pipeline
+) -> FormatSpec | None:
     use = node.format
     if use is None:
         return None
-    if use.config.file_only and not node.config.files:
-        raise problems.refuse((*path, "format"), *file_only(use.name, node.connector))
+    _refuse_form((*path, "format"), use, node, problems)
     _refuse_all((*path, "format"), use.config.check_sink(schema), problems)
-    return FormatSpec(use.name, use.config)
+    return _with_files((*path, "format"), use, pipeline, problems)
 
 
-def _sink_key_format(path: Path, node: SinkNode, schema: Schema, problems: Problems) -> FormatSpec | None:
+def _sink_key_format(
+    path: Path, node: SinkNode, schema: Schema, problems: Problems, pipeline: Pipeline
+) -> FormatSpec | None:
     use, columns = node.key_format, node.config.key_columns
     if use is None:
         return None
@@ -304,7 +323,7 @@ def _sink_key_format(path: Path, node: SinkNode, schema: Schema, problems: Probl
     fields = [schema.get(name) for name in columns]
     key = Schema(tuple(field for field in fields if field is not None))  # a missing one is a problem of its own
     _refuse_all((*path, "key_format"), use.config.check_key(key), problems)
-    return FormatSpec(use.name, use.config)
+    return _with_files((*path, "key_format"), use, pipeline, problems)
 
 
 def _refuse_all(path: Path, messages: Sequence[str], problems: Problems) -> None:

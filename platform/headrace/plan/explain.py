@@ -36,6 +36,7 @@ from headrace.plan.physical import (
 from headrace.plan.stream import Stream
 from headrace.spec.columns import schema_dict
 from headrace.spec.masking import masked_config
+from headrace.spec.travelling_files import file_hash
 from headrace.state.place import UNSAID, StateTerms
 from headrace.state.snapshot import StateKind
 
@@ -137,7 +138,11 @@ def _config(config: Config, *, only_set: bool = False) -> dict[str, Any]:
 
 
 def _format(spec: FormatSpec | None) -> dict[str, Any] | None:
-    return None if spec is None else {spec.name: _config(spec.config)}
+    if spec is None:
+        return None
+    # written only if there are some: the hash of a plan without files stays the same
+    files = {"files": {name: file_hash(content) for name, content in sorted(spec.files.items())}} if spec.files else {}
+    return {spec.name: _config(spec.config), **files}
 
 
 def _key_format(node: SourceSpec | SinkSpec) -> dict[str, Any]:

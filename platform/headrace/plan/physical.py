@@ -6,7 +6,7 @@ Data only; `plan.chaining` builds a plan, `plan.explain` renders it, engines run
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from headrace.connect.format import FormatConfig
 from headrace.connect.sink import CheckpointTerms, SinkConfig
@@ -20,10 +20,11 @@ from headrace.state.place import UNSAID, StateTerms
 
 @dataclass(frozen=True, slots=True)
 class FormatSpec:
-    """The format beside a connector: its name and options."""
+    """The format beside a connector: its name and options, and contents of the files that these name."""
 
     name: str
     config: FormatConfig
+    files: Mapping[str, bytes] = field(default_factory=dict, repr=False)
 
 
 @dataclass(frozen=True, slots=True)

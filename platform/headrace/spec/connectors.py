@@ -13,14 +13,16 @@ from headrace.spec.wording import file_keys, kind_of, read_model, unknown_key
 
 Side = Literal["source", "sink"]
 Connections = Mapping[str, Mapping[str, Mapping[str, Any]]]
-"""Connection name -> connector name -> fields."""
+"""Connection name -> connector name, or `registry` -> fields."""
 USE = "use"
+REGISTRY = "registry"
+"""The kind of connection that formats use: a schema registry."""
 _FLAT_KEYS = ("connector", "type", "kind")
 
 
 def read_connections(data: object, findings: list[Finding]) -> Connections:
-    """Reads the `connections:` section. Checks names of connectors and fields; fields are validated where they are
-    used."""
+    """Reads the `connections:` section. Checks names of connectors, or `registry`, and fields; fields are validated
+    where they are used."""
     connections: dict[str, dict[str, Mapping[str, Any]]] = {}
     if data is None:
         return connections
@@ -44,7 +46,33 @@ def _mapping(data: object, takes: str, remedy: str | None = None) -> Mapping[Any
 
 
 def _connection_fields(kind: str) -> tuple[str, ...]:
+    if kind == REGISTRY:
+        from headrace.formats.registry.connection import RegistryConnection
+
+        return file_keys(RegistryConnection)
     return _known_fields(_connector(kind))
+
+
+def with_registries(body: Mapping[str, Any], connections: Connections) -> Mapping[str, Any]:
+    """The body of a node whose formats have the fields of the connection that their `registry: {use: ..}` names.
+
+    Raises FindingsError with paths inside the node.
+    """
+    findings: list[Finding] = []
+    whole = dict(body)
+    for key in ("format", "key_format"):
+        use = body.get(key)
+        if isinstance(use, Mapping) and len(use) == 1:
+            ((name, options),) = use.items()
+            registry_ = options.get(REGISTRY) if isinstance(options, Mapping) else None
+            if isinstance(registry_, Mapping) and USE in registry_:
+                with collecting(findings, key, str(name), REGISTRY):
+                    own = {field: registry_[field] for field in registry_ if field != USE}
+                    shared = merge(_shared(registry_, REGISTRY, connections), own)
+                    whole[key] = {name: {**options, REGISTRY: shared}}
+    if findings:
+        raise FindingsError(findings)
+    return whole
 
 
 def _check_connection(fields: Mapping[str, Any], known: tuple[str, ...]) -> None:

@@ -9,6 +9,7 @@ A node's name is its key. The plan checks columns and types of expressions.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from typing import Annotated, Any
 
 from pydantic import AfterValidator, Field, SerializeAsAny, model_validator
@@ -25,6 +26,7 @@ from headrace.spec.fields import (
     MAX_PARALLELISM,
     ErrorRuleField,
     FormatField,
+    FormatUse,
     Parallelism,
     PartitionField,
     error_rule_form,
@@ -34,10 +36,13 @@ from headrace.spec.fields import (
 from headrace.spec.findings import wrong
 from headrace.spec.masking import masked_config
 from headrace.spec.settings import Batch, Checkpoint, ExponentialDelay, RestartField, State, restart_dict
+from headrace.spec.travelling_files import files_form
 from headrace.spec.verbs.verb import Verb
 
 HIDDEN_KEY = "x-hidden"
 """The hidden texts in the file form. Only headrace writes them: those of a file are ignored, like all keys with x-."""
+FILES_KEY = "x-files"
+"""The files that formats name, in the file form; likewise."""
 NotNegative = Annotated[Duration, Field(ge=0)]
 Row = dict[str, Any]
 """A row of a test case as written: column name to text (or Python value), list, mapping or None."""
@@ -249,6 +254,18 @@ class Pipeline(PipelineFields):
     tests: tuple[TestCase, ...] = ()
     hidden: dict[str, tuple[str, ...]] = Field(default_factory=dict, repr=False)
     """What errors, logs and plans must not show: `core.text.concealment`."""
+    files: dict[str, bytes] = Field(default_factory=dict, repr=False)
+    """Contents of the files that formats name: `spec.travelling_files`."""
+
+    @property
+    def formats(self) -> Iterator[tuple[tuple[str, str, str], FormatUse]]:
+        """Every format that a node uses, with its path in the file."""
+        nodes: list[tuple[str, str, SourceNode | SinkNode]] = [("sources", *each) for each in self.sources.items()]
+        nodes += [("sinks", *each) for each in self.sinks.items()]
+        for group, name, node in nodes:
+            for key, use in (("format", node.format), ("key_format", node.key_format)):
+                if use is not None:
+                    yield (group, name, key), use
 
     def to_dict(self) -> dict[str, Any]:
         """The canonical file form: plain data without defaults. Contains secrets, unlike `shown`."""
@@ -270,15 +287,22 @@ class Pipeline(PipelineFields):
             data["tests"] = [case.model_dump(mode="python") for case in self.tests]
         if self.hidden:
             data[HIDDEN_KEY] = {name: list(texts) for name, texts in self.hidden.items()}
+        if self.files:
+            data[FILES_KEY] = files_form(self.files)
         return data
 
     def shown(self) -> dict[str, Any]:
         """The file form with secrets masked, for explain, manifests and logs."""
         data = self.to_dict()
+        if self.files:
+            data[FILES_KEY] = data[FILES_KEY]["names"]
         for group, nodes in (("sources", self.sources), ("sinks", self.sinks)):
             for name, node in nodes.items():
                 shown = masked_config(node.config, data[group][name][node.connector])
                 data[group][name][node.connector] = shown
+        for (group, name, key), use in self.formats:
+            if use.options:
+                data[group][name][key] = {use.name: masked_config(use.config, use.options)}
         return data
 
 

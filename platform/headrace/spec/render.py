@@ -19,7 +19,7 @@ from headrace.connect import registry
 from headrace.connect.registry import Connector
 from headrace.core.config import duration_text
 from headrace.core.ids import HIDDEN_PREFIX, NODE_NAME, PIPELINE_NAME
-from headrace.spec.connectors import USE, Side
+from headrace.spec.connectors import REGISTRY, USE, Side
 from headrace.spec.fields import FORMAT_COMMENT
 from headrace.spec.pipeline import PipelineFields, SinkFields, SourceFields, StepFields, TestCase
 from headrace.spec.type_words import OWN_FORMATS
@@ -128,12 +128,11 @@ def _connector_schema(schema: Schema) -> Schema:
 
 
 def _connections_schema(connectors: Iterable[Connector]) -> Schema:
-    blocks = {
-        connector.name: {"type": "object", "description": f"fields of {connector.name}"} for connector in connectors
-    }
+    names = (*(connector.name for connector in connectors), REGISTRY)
+    blocks = {name: {"type": "object", "description": f"fields of {name}"} for name in names}
     return {
         "type": "object",
-        "description": "fields that several nodes share: kafka: {use: <name>, ..}",
+        "description": "fields that several nodes or formats share: kafka: {use: <name>, ..}",
         "additionalProperties": _object(blocks),
     }
 

@@ -25,7 +25,7 @@ MAX_PARALLELISM = 128
 MOVED_BYTES_MIN = 65_536
 """Fewer rows stay in memory: a file takes whole pages."""
 CACHE_SHARE = 4
-"""What a step keeps beside its rows, to find or add them faster, is at most this part of the budget."""
+"""What steps keep beside their rows, to find or add them faster, is together at most this part of the budget."""
 PIECE_BYTES_MIN, PIECE_BYTES_MAX = 4 << 20, 64 << 20
 _PIECE_SHARE = 8
 """Rows that a merge, an upload or a restore works on at once are this part of the budget, within these bounds."""
@@ -74,6 +74,7 @@ class Budget:
     def __init__(self, limit_bytes: int | None = None) -> None:
         self.limit_bytes = limit_bytes
         self._accounts: Living[Account] = Living()
+        self._caches: Living[CacheBound] = Living()
         self._is_pressed = False
 
     def account(self, state: str = "") -> Account:
@@ -112,9 +113,30 @@ class Budget:
             return PIECE_BYTES_MAX
         return min(PIECE_BYTES_MAX, max(PIECE_BYTES_MIN, self.limit_bytes // _PIECE_SHARE))
 
-    def cache_bytes(self, most: int) -> int:
-        """The bound of a step's cache that has at most `most` bytes."""
-        return most if self.limit_bytes is None else min(most, self.limit_bytes // CACHE_SHARE)
+    def cache(self, most: int) -> CacheBound:
+        """The bound of one more cache, which has at most `most` bytes. It counts as long as somebody has it."""
+        made = CacheBound(self, most)
+        self._caches.add(made)
+        return made
+
+    @property
+    def caches(self) -> int:
+        """The number of caches."""
+        return len(self._caches.all())
+
+
+class CacheBound:
+    """The bound of a cache: all caches of a slot share a part of its budget, so that they alone never press it."""
+
+    def __init__(self, budget: Budget, most: int) -> None:
+        self._budget = budget
+        self._most = most
+
+    @property
+    def bytes_max(self) -> int:
+        """The bytes that it may have now."""
+        limit = self._budget.limit_bytes
+        return self._most if limit is None else min(self._most, limit // CACHE_SHARE // max(1, self._budget.caches))
 
 
 class Merging(Protocol[Made_co]):

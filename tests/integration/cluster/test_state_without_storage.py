@@ -114,8 +114,10 @@ def test_storage_refuses(cluster: Cluster, storage: SmallStorage, tmp_path: Path
     require_goes_on(cluster, job, tmp_path)
     assert checkpointed(cluster, job) == epoch
     storage.unlock()
-    require_ends_exact(cluster, job, tmp_path, after=epoch)
+    wait_until(lambda: checkpointed(cluster, job) > epoch, "a checkpoint after that")
+    # a stop that is late ends the attempt
     assert cluster.client.status(job).attempt == 1
+    require_ends_exact(cluster, job, tmp_path, after=epoch)
 
 
 @pytest.mark.full
@@ -140,5 +142,7 @@ def test_storage_is_silent(s3_cluster: Cluster, server: S3Server, tmp_path: Path
         wait_until(lambda: "was not complete after" in trouble(s3_cluster, job), "the job says what is wrong")
         require_goes_on(s3_cluster, job, tmp_path)
         epoch = checkpointed(s3_cluster, job)
-    require_ends_exact(s3_cluster, job, tmp_path, after=epoch)
+    wait_until(lambda: checkpointed(s3_cluster, job) > epoch, "a checkpoint after that")
+    # a stop that is late ends the attempt
     assert s3_cluster.client.status(job).attempt == 1
+    require_ends_exact(s3_cluster, job, tmp_path, after=epoch)

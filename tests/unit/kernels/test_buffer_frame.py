@@ -19,7 +19,8 @@ def gathered(frame: pl.DataFrame) -> pl.DataFrame:
 
 
 def allocated_bytes() -> int:
-    return int(pa.total_allocated_bytes() + pa.system_memory_pool().bytes_allocated())
+    both: int = pa.total_allocated_bytes() + pa.system_memory_pool().bytes_allocated()
+    return both
 
 
 def test_texts_that_are_still_referred_to_keep_no_other_columns() -> None:

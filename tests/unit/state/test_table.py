@@ -432,6 +432,19 @@ def test_a_snapshot_keeps_no_rows_in_memory_that_its_table_has_moved(folder: Pat
     assert chunk.sorted.frame.rows() == rows
 
 
+def test_caches_alone_never_press_a_slot() -> None:
+    """Nothing would empty them: its sources would pause for ever."""
+    budget = Budget(64 << 20)
+    accounts = [(budget.account(), budget.cache(64 << 20)) for _ in range(20)]
+    for account, cache in accounts:
+        account.memory_bytes = cache.bytes_max
+    assert 0 < budget.memory_bytes <= 16 << 20
+    assert not budget.is_pressed()
+    first = accounts[0][1]
+    del accounts[1:], account, cache
+    assert first.bytes_max == 16 << 20
+
+
 def test_a_slot_is_pressed_until_it_is_within_its_budget() -> None:
     budget = Budget(100)
     account = budget.account()

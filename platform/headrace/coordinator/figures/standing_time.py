@@ -221,3 +221,25 @@ def _idle_remedy(source: WatchedSource) -> str:
     if source.idle_after_ms is None:
         return "set `idle_after: 30s` in its `time:`"
     return f"it counts as idle after {duration_text(source.idle_after_ms)} without rows, once it has none left to read"
+
+
+# ---- sources that wait for a schema ---------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class SourceWaiting:
+    """A source with a subtask that waits. on: for what, as text; since_ms: the first of them (epoch ms)."""
+
+    node: str
+    on: str
+    since_ms: int
+
+
+def source_waits(statuses: Iterable[SlotStatus]) -> tuple[SourceWaiting, ...]:
+    """The sources that wait, by name; what several subtasks wait for is named once, for the one that waits longest."""
+    found: dict[str, SourceWaiting] = {}
+    for each in (each for status in statuses for each in status.sources if each.waits_on):
+        waiting = SourceWaiting(each.source, each.waits_on, each.since_ms)
+        if each.source not in found or waiting.since_ms < found[each.source].since_ms:
+            found[each.source] = waiting
+    return tuple(found[name] for name in sorted(found))

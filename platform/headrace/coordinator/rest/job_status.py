@@ -25,8 +25,7 @@ from headrace.coordinator.figures.bottleneck.gather import JobNow, live_view
 from headrace.coordinator.figures.bottleneck.verdict import NotRunning
 from headrace.coordinator.figures.bottleneck.view import LiveView
 from headrace.coordinator.figures.bottleneck.wording import Report, report
-from headrace.coordinator.figures.source_waits import SourceWaiting, source_waits
-from headrace.coordinator.figures.standing_time import Waiting
+from headrace.coordinator.figures.standing_time import SourceWaiting, Waiting, source_waits
 from headrace.coordinator.job.history import ExceptionEntry, JobHistory
 from headrace.coordinator.job.job_state import JobState
 from headrace.coordinator.ledger.records import JobResult

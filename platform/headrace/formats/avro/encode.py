@@ -21,7 +21,7 @@ class AvroEncoder:
     """Writes rows of some columns as messages of one schema. Raises UserError for columns that do not fit it."""
 
     def __init__(self, columns: Schema, schema: AvroType, *, kernels: bool = True) -> None:
-        self._names = columns.names
+        self._names = list(columns.names)
         self._staging = {item.name: staging_type(item.type) for item in columns}
         program = writing(columns, schema)
         self._kernel = avro_encode_kernel(program) if kernels else None
@@ -29,7 +29,8 @@ class AvroEncoder:
 
     def encode(self, rows: pl.DataFrame) -> pa.Array:
         """See `Encoder`. Raises DataError for a row that does not fit the schema."""
-        rows = rows.select(self._names)
+        if rows.columns != self._names:
+            rows = rows.select(self._names)
         if self._kernel is not None and (messages := self._kernel.encode(rows)) is not None:
             return messages
         staged = rows.select(

@@ -69,7 +69,7 @@ def _scaled(instruction: Instruction) -> Convert:
         case Op.SCALED:
             return scale
         case Op.FLOORED:
-            return lambda value: value // instruction.first  # type: ignore[operator]
+            return lambda value: value // 1_000  # type: ignore[operator]
         case Op.INTEGER_FLOAT32 | Op.INTEGER_FLOAT32_FLOAT64:
             # from all 64 bits at once: by way of a float64 some would be rounded twice
             return lambda value: float(np.float32(np.int64(value)))  # type: ignore[arg-type]

@@ -121,7 +121,7 @@ def _timestamp(tick_us: int, logical: Logical | None, *, lossy: bool) -> Instruc
     if logical is not None:
         name = logical.name.removeprefix("local-")
         if logical.name in _NANOS:
-            return Instruction(Op.FLOORED, first=1_000) if lossy else None
+            return Instruction(Op.FLOORED) if lossy else None
         if name not in _TICKS_US:
             return None
         tick_us = _TICKS_US[name]

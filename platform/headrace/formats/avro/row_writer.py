@@ -121,7 +121,7 @@ class RowWriter:
             case Put.INT | Put.LONG:
                 return varint
             case Put.FLOORED:
-                return lambda value: varint(value // first)
+                return lambda value: varint(value // 1_000)
             case Put.MULTIPLIED:
                 return lambda value: _multiplied(value, first)
             case Put.FLOAT:

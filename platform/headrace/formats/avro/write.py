@@ -212,7 +212,7 @@ def _timestamp(logical: str) -> Instruction | None:
         case "timestamp-micros":
             return Instruction(Put.LONG)
         case "timestamp-millis":
-            return Instruction(Put.FLOORED, first=1_000)
+            return Instruction(Put.FLOORED)
         case "timestamp-nanos":
             return Instruction(Put.MULTIPLIED, first=1_000)
         case _:

@@ -4,9 +4,7 @@
     subjects         names of subjects (pure)
     framed_decoder   a decoder of messages with many schemas, for formats to fill in (pure)
     frames           the schema ids of a batch of messages, and the payloads behind them (pure)
-    merging          what was decoded of each schema, as the rows of the batch (pure)
     message_indexes  Protobuf's part of a frame: which message of a schema (pure)
-    frame_headers    ids and foreign framing in the headers of records (pure)
     id_table         which ids are known, asked for, waited for, or absent: events in, effects out
     access           address, secrets and TLS files of one registry
     asking           the thread that asks for ids, as the table decides

@@ -19,12 +19,16 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from headrace.connect.format import Side
 from headrace.core.arrow_arrays import BINARY_BYTES_MAX
 from headrace.formats.messages import Indices, live_messages, take
 from headrace.formats.registry.byte_spans import ByteSpans, Positions
-from headrace.formats.registry.frame_headers import HEADERS, HeaderFrames, Side, header_frames
 from headrace.formats.registry.message_indexes import MessagePath, index_bytes, read_indexes
 from headrace.formats.registry.schemas import ID_MAX, SchemaId, guid_text
+
+HEADERS = {"value": "__value_schema_id", "key": "__key_schema_id"}
+"""Confluent's header for each side."""
+_APICURIO_IDS = ("globalId", "contentId", "contentHash", "artifactId")
 
 _ID_MAGIC, _GUID_MAGIC, _GLUE_MAGIC = 0, 1, 3
 _ID_BYTES, _GUID_BYTES, _GLUE_BYTES, _APICURIO_BYTES = 5, 17, 18, 9
@@ -87,7 +91,7 @@ def read_frames(
     batch = np.arange(len(values)) if index is None else index
     reading = _Reading(live, batch, with_messages, Frames(skipped=len(values) - len(live)))
     heads = ByteSpans.of(live)
-    named = None if headers is None else header_frames(headers, side)
+    named = None if headers is None else _header_frames(headers, side)
     if named is None:
         reading.prefixes(heads, np.arange(len(live)))
     else:
@@ -115,7 +119,7 @@ class _Reading:
         if len(rows):
             self._read(spans, rows, "", in_message=True)
 
-    def headers(self, named: HeaderFrames, header: str, total: int) -> Positions:
+    def headers(self, named: _HeaderFrames, header: str, total: int) -> Positions:
         """Reads frames in headers of a batch of `total` messages; returns the live messages without."""
         # -1: a tombstone, which may have a header, too
         rows_of = np.full(total, -1)
@@ -230,3 +234,53 @@ def _split(keys: Positions) -> list[Positions]:
         return [np.arange(len(keys))]
     order = np.argsort(keys, kind="stable")
     return np.split(order, np.flatnonzero(np.diff(keys[order])) + 1)
+
+
+# ---- headers of records ----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _HeaderFrames:
+    """What the headers of a batch say.
+
+    framed     indices of the messages with Confluent's header, growing
+    values     its value for each, without NULLs: Arrow large_binary
+    apicurio   indices of messages whose headers have an id of Apicurio and none of Confluent, growing
+    """
+
+    framed: Positions
+    values: pa.Array
+    apicurio: Positions
+
+
+def _header_frames(headers: pl.Series, side: Side) -> _HeaderFrames | None:
+    """Reads the headers of a batch: list<struct{key: string, value: binary}>. None: none of them says anything.
+
+    Of several headers of one name the last one counts, as for Confluent's Java clients. A header without a value frames
+    nothing.
+    """
+    counts = headers.list.len().fill_null(0).to_numpy()
+    has_some = np.flatnonzero(counts)
+    if not len(has_some):
+        return None
+    # exploded, an empty list would be a row
+    flat = (headers if len(has_some) == len(headers) else headers.gather(has_some)).explode()
+    keys, values = flat.struct.field("key"), flat.struct.field("value")
+    message = np.repeat(np.arange(len(counts)), counts)
+    has_value = ~_mask(values.is_null())
+    named = np.flatnonzero(_mask(keys == HEADERS[side]) & has_value)
+    is_foreign = _mask(keys.is_in([f"apicurio.{side}.{each}" for each in _APICURIO_IDS])) & has_value
+    if not len(named) and not is_foreign.any():
+        return None
+    owners = message[named]
+    is_last = np.append(owners[1:] != owners[:-1], True)[: len(owners)]
+    framed = owners[is_last]
+    is_apicurio = np.zeros(len(counts), np.bool_)
+    is_apicurio[message[is_foreign]] = True
+    is_apicurio[framed] = False
+    chosen = values.gather(named[is_last]).to_arrow(compat_level=pl.CompatLevel.oldest())
+    return _HeaderFrames(framed, chosen, np.flatnonzero(is_apicurio))
+
+
+def _mask(flags: pl.Series) -> npt.NDArray[np.bool_]:
+    return flags.fill_null(value=False).to_numpy()

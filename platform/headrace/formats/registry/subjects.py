@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Literal
 
+from headrace.connect.format import Side
 from headrace.core.errors import UserError
-from headrace.formats.registry.frame_headers import Side
 
 Strategy = Literal["topic", "record", "topic_record"]
 _CONTEXT_BEGIN, _CONTEXT_END = ":.", ":"

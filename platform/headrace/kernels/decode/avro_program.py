@@ -41,7 +41,7 @@ class Op(IntEnum):
     SCALED = 11
     """An int64 that is the integer times `first`."""
     FLOORED = 12
-    """An int64 that is the integer divided by `first`, rounded down."""
+    """An int64 that is the integer divided by 1,000, rounded down."""
     INTEGER_FLOAT32 = 13
     INTEGER_FLOAT64 = 14
     INTEGER_FLOAT32_FLOAT64 = 15

@@ -18,6 +18,7 @@ from headrace.kernels.library import is_loaded
 from headrace.operators.aggregates import columns
 from headrace.operators.aggregates.columns import MAX, MIN, NANMAX, SUM
 from headrace.operators.aggregates.state import Lane
+from headrace.state.place import CacheBound
 
 TOTALS_BYTES_MAX = 64 << 20
 """Bytes of the totals of one step beyond which they are forgotten, where the budget does not say less."""
@@ -97,11 +98,11 @@ class Totals:
     """
 
     def __init__(
-        self, keys: Sequence[str], earlier: Callable[[pl.DataFrame], Sequence[pl.DataFrame]], bytes_max: int
+        self, keys: Sequence[str], earlier: Callable[[pl.DataFrame], Sequence[pl.DataFrame]], bound: CacheBound
     ) -> None:
         """earlier: returns the partial rows of these keys that were added before. It is asked for a key when the key's
         first row comes, and not again before `forget`."""
-        self._bytes_max = bytes_max
+        self._bound = bound
         self._keys = list(keys)
         self._earlier = earlier
         self._table: GroupTable | None = None
@@ -117,7 +118,7 @@ class Totals:
     @property
     def is_full(self) -> bool:
         """Whether it is larger than its bound, so that its owner should call `forget`."""
-        return self.size_bytes > self._bytes_max
+        return self.size_bytes > self._bound.bytes_max
 
     @property
     def size_bytes(self) -> int:

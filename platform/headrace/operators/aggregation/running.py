@@ -53,7 +53,7 @@ class RunningAggregate:
         ]
         # with values a key has many rows, and its totals are more than a merge of them
         cached = self._keys if len(self._tables) == 1 else ()
-        self._totals = Totals(cached, self._tables[0].get_sealed, place.budget.cache_bytes(TOTALS_BYTES_MAX))
+        self._totals = Totals(cached, self._tables[0].get_sealed, place.budget.cache(TOTALS_BYTES_MAX))
         self._budget = place.budget
         self._account = place.account()
         self._earlier: EarlierState = NothingEarlier()

@@ -61,7 +61,7 @@ class WindowState:
         self._layout = layout
         self._place = place
         self._account = place.of_state(WINDOWS).account()
-        self._tables_bytes_max = place.budget.cache_bytes(TABLES_BYTES_MAX)
+        self._tables_bound = place.budget.cache(TABLES_BYTES_MAX)
         self._assigner = assigner
         self._keys = layout.keys
         self._numbering = [itertools.count() for _ in layout.parts]
@@ -132,7 +132,7 @@ class WindowState:
                 filled.append(pane)
                 self._table_bytes[pane] = self._tables[pane].size_bytes
         self._register(filled)
-        if sum(self._table_bytes.values()) > self._tables_bytes_max:
+        if sum(self._table_bytes.values()) > self._tables_bound.bytes_max:
             self._empty_tables()
         self._keep_within_budget()
         return True

@@ -13,10 +13,11 @@ from typing import Any, TypeVar
 from headrace.connect import registry
 from headrace.core.errors import InvalidPipelineError, Problem, did_you_mean
 from headrace.core.text.concealment import Concealment, HiddenTexts
-from headrace.spec.connectors import Connections, read_connections, read_connector
+from headrace.spec.connectors import Connections, read_connections, read_connector, with_registries
 from headrace.spec.findings import Finding, FindingsError, Path, collecting, joined, wrong
 from headrace.spec.graph import check_graph
 from headrace.spec.pipeline import (
+    FILES_KEY,
     HIDDEN_KEY,
     Pipeline,
     PipelineFields,
@@ -29,6 +30,7 @@ from headrace.spec.pipeline import (
     TestCase,
 )
 from headrace.spec.rows import row_values
+from headrace.spec.travelling_files import files_of
 from headrace.spec.verbs.table import BESIDE, LATER_KEYS, LATER_VERBS, VERBS, read_verb
 from headrace.spec.verbs.verb import Verb
 from headrace.spec.window import NOT_IN_THIS_VERSION
@@ -53,7 +55,8 @@ def pipeline_from_dict(data: object, *, needs_sinks: bool = True) -> Pipeline:
         problems = [Problem(item.message, item.path, None, item.remedy) for item in findings]
         concealment = Concealment(hidden)
         raise InvalidPipelineError([concealment.problem(problem) for problem in problems])
-    return pipeline.model_copy(update={"hidden": hidden}) if hidden else pipeline
+    kept = {"hidden": hidden, "files": files_of(data.get(FILES_KEY) if isinstance(data, Mapping) else None)}
+    return pipeline.model_copy(update=kept) if any(kept.values()) else pipeline
 
 
 def hidden_in(data: object) -> HiddenTexts:
@@ -172,6 +175,8 @@ def _read_source(body: Mapping[str, Any], connections: Connections) -> SourceNod
     own = file_keys(SourceFields)
     fields: SourceFields | None = None
     with collecting(findings):
+        body = with_registries(body, connections)
+    with collecting(findings):
         fields = read_model(SourceFields, {key: body[key] for key in own if key in body})
     if "partition" in body:
         findings.append(Finding("a source has no input to partition", "set it on the node below", ("partition",)))
@@ -186,6 +191,8 @@ def _read_sink(body: Mapping[str, Any], connections: Connections) -> SinkNode:
     findings: list[Finding] = []
     own = file_keys(SinkFields)
     fields: SinkFields | None = None
+    with collecting(findings):
+        body = with_registries(body, connections)
     with collecting(findings):
         _check_one_input(body)
         fields = read_model(SinkFields, {key: body[key] for key in own if key in body})

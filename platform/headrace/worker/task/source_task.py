@@ -21,6 +21,7 @@ from enum import Enum, auto
 from queue import Empty, SimpleQueue
 from typing import assert_never
 
+from headrace.connect.format import UnknownIds
 from headrace.connect.source import SplitId
 from headrace.core.clock import Clock
 from headrace.core.reporting import reporting
@@ -33,7 +34,6 @@ from headrace.rpc.figures import FirstRows
 from headrace.worker import control
 from headrace.worker.state.snapshots import SubtaskSnapshots
 from headrace.worker.task.ingest import Ingest
-from headrace.worker.task.parked_batch import ParkedBatch, parked
 from headrace.worker.task.read_ahead import ReadAhead, Reading
 from headrace.worker.task.source_progress import SourceProgress
 from headrace.worker.task.split_table import IdleRule, PauseRule, Pauses, SplitTable
@@ -53,6 +53,44 @@ class SourceTiming:
     poll_ms: int = 5
     watermark_interval_ms: int = 100
     quiet_poll_ms: int = 20
+
+
+RETRY_FIRST_MS = 10
+RETRY_MAX_MS = 1_000
+"""Time between two offers: it doubles from the first to the greatest."""
+
+
+@dataclass(frozen=True, slots=True)
+class ParkedBatch:
+    """A polled batch whose schemas the decoder does not know yet. It is offered again, and meanwhile nothing of it has
+    happened: a barrier has the positions before it.
+
+    on         what is waited for, as users see it
+    since_ms   when it was polled (epoch ms)
+    due_ms     when it is offered again (monotonic ms); delay_ms: the time between this offer and the one before
+    """
+
+    reading: Reading
+    on: str
+    since_ms: int
+    due_ms: int
+    delay_ms: int
+
+    @property
+    def splits(self) -> frozenset[SplitId]:
+        """The splits that have rows in it."""
+        batch = self.reading.polled.batch
+        assert batch is not None, "a batch without rows is not decoded"
+        return frozenset(run.split for run in batch.runs)
+
+
+def parked(
+    reading: Reading, unknown: UnknownIds, before: ParkedBatch | None, *, now_ms: int, monotonic_ms: int
+) -> ParkedBatch:
+    """Parks a batch, or parks it again. before: the batch as it was offered; None: it has just been polled."""
+    delay_ms = RETRY_FIRST_MS if before is None else min(2 * before.delay_ms, RETRY_MAX_MS)
+    since_ms = now_ms if before is None else before.since_ms
+    return ParkedBatch(reading, unknown.on, since_ms, monotonic_ms + delay_ms, delay_ms)
 
 
 class _Phase(Enum):

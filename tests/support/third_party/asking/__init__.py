@@ -7,6 +7,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated
 
@@ -24,20 +25,27 @@ from headrace.connect.format import (
     Messages,
     Preparation,
     Prepared,
+    ReadFile,
     UnknownIds,
 )
 from headrace.connect.registry import Format
 from headrace.core.config import Address, secret
 from headrace.core.errors import ExternalError, UserError
 from headrace.core.types import Schema
+from headrace.formats.raw import RawFormat
+from headrace.formats.registry.connection import RegistryConnection
 
 
 class AskingFormat(FormatConfig):
-    """`registry`: the folder. `ending`: after each text."""
+    """`registry`: the folder. `ending`: after each text. `words`: a file, which the preparation learns."""
 
     registry: Annotated[str, Address()]
     password: str | None = secret(default=None)
     ending: str = ""
+    words: str | None = None
+
+    def named_files(self, read: ReadFile) -> Mapping[str, bytes]:
+        return {} if self.words is None else {self.words: read(self.words)}
 
     def check_source(self, schema: Schema) -> list[str]:
         return [] if len(schema) == 1 else ["asking takes one column"]
@@ -69,7 +77,7 @@ class AskingPreparation:
             raise ExternalError(f"{context.node}: the registry does not answer", retry=True) from cause
         with (self._registry / "asked").open("a") as file:
             file.write(f"{context.end} {context.node} {context.side} after {context.prepared}\n")
-        return {"mark": mark}
+        return {"mark": mark, **{name: content.decode() for name, content in context.files.items()}}
 
     def close(self) -> None: ...
 
@@ -106,4 +114,11 @@ def _mark(context: FormatContext) -> str:
     return mark
 
 
+class ConnectedFormat(RawFormat):
+    """A format with a registry in its options, which it never asks."""
+
+    registry: RegistryConnection
+
+
+CONNECTED = Format("connected", "lines, and a registry that is not asked", ConnectedFormat)
 FORMAT = Format("asking", "texts after a mark that a registry knows", AskingFormat)

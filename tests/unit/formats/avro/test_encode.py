@@ -11,6 +11,7 @@ import fastavro
 import polars as pl
 import pytest
 
+from headrace.connect.format import Messages
 from headrace.core.errors import DataError, UserError
 from headrace.core.types import Schema, schema_of
 from headrace.formats.avro.columns import schema_text
@@ -223,4 +224,4 @@ def test_rows_come_back() -> None:
     frame = staged_frame(columns, rows)
     chunked = pl.concat([frame[:7], frame[7:2_000], frame[2_000:]], rechunk=False)
     encoded = AvroEncoder(columns, schema).encode(chunked[5:])
-    assert avro_decoder(columns, resolve(schema, columns)).decode(encoded).rows.equals(frame[5:])
+    assert avro_decoder(columns, resolve(schema, columns)).decode(Messages(encoded)).rows.equals(frame[5:])

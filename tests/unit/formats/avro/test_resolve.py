@@ -12,6 +12,7 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
+from headrace.connect.format import Messages
 from headrace.core.errors import UserError
 from headrace.core.types import Schema, schema_of
 from headrace.formats.avro.decode import avro_decoder
@@ -66,7 +67,7 @@ def outcome(program: Program, columns: dict[str, str], message: bytes) -> Any:
 
 
 def _outcome(program: Program, columns: Schema, message: bytes, *, kernels: bool) -> Any:
-    decoded = avro_decoder(columns, program, kernels=kernels).decode(pa.array([message], pa.binary()))
+    decoded = avro_decoder(columns, program, kernels=kernels).decode(Messages(pa.array([message], pa.binary())))
     assert dict(decoded.rows.schema) == columns.polars()
     return Bad(decoded.reasons[0]) if decoded.reasons else list(decoded.rows.to_dicts()[0].values())
 

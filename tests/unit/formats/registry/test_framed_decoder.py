@@ -76,6 +76,8 @@ def test_a_batch_gives_what_its_messages_give(values: list[bytes | None]) -> Non
     assert whole.reasons == tuple(reason for each in singles for reason in each.reasons)
     assert whole.bad.tolist() == [index for index, each in enumerate(singles) if len(each.bad)]
     assert whole.skipped == values.count(None)
+    good = [index for index, each in enumerate(singles) if each.rows.height]
+    assert len(good) == len(values) if whole.good is None else whole.good.tolist() == good
 
 
 def test_a_batch_waits_until_all_of_its_schemas_are_known() -> None:
@@ -126,3 +128,11 @@ def test_what_is_kept_is_bounded_between_batches_and_not_within_one(monkeypatch:
     # the last ones are kept
     assert isinstance(decoder.decode(Messages(binary_array(values[-2:]))), Decoded)
     assert isinstance(decoder.decode(Messages(binary_array(values[:1]))), UnknownIds)
+
+
+def test_a_batch_of_one_schema_keeps_its_rows_as_they_are() -> None:
+    decoder = opened()
+    decoder.learn(KNOWN)
+    found = decoded(decoder, [message(1, 5)] * 3)
+    assert found.good is None
+    assert found.rows["n"].to_list() == [5, 5, 5]

@@ -12,9 +12,9 @@ from confluent_kafka.schema_registry.serde import SchemaId as ConfluentId
 from hypothesis import given
 from hypothesis import strategies as st
 
+from headrace.connect.format import Side
 from headrace.core.arrow_arrays import binary_array
-from headrace.formats.registry.frame_headers import HEADERS, Side
-from headrace.formats.registry.frames import APICURIO, APICURIO_HEADERS, GLUE, Frames, frame_head, read_frames
+from headrace.formats.registry.frames import APICURIO, APICURIO_HEADERS, GLUE, HEADERS, Frames, frame_head, read_frames
 from headrace.formats.registry.schemas import SchemaId
 
 Header = tuple[str, bytes | None]

@@ -12,8 +12,8 @@ from confluent_kafka.schema_registry import (
 )
 from confluent_kafka.serialization import MessageField, SerializationContext
 
+from headrace.connect.format import Side
 from headrace.core.errors import UserError
-from headrace.formats.registry.frame_headers import Side
 from headrace.formats.registry.subjects import Strategy, check_subject, context_subject, in_context, subject_name
 
 CONFLUENTS = {

@@ -15,6 +15,7 @@ from headrace.kernels.group.group_by import Action, Aggregate, Grouping, GroupTa
 from headrace.kernels.library import is_loaded
 from headrace.operators.aggregates import columns, compiled
 from headrace.operators.aggregates.compiled import TOTALS_BYTES_MAX, CompiledGroups, Totals
+from headrace.state.place import Budget
 
 pytestmark = pytest.mark.skipif(not is_loaded(), reason="kernels are switched off")
 KEYS = ["k", "t"]
@@ -58,7 +59,7 @@ def test_totals_are_what_a_merge_of_all_frames_gives(seed: int, added_max: int) 
         asked.append(keys)
         return rows_with(frames, keys)
 
-    totals = Totals(KEYS, earlier, TOTALS_BYTES_MAX)
+    totals = Totals(KEYS, earlier, Budget().cache(TOTALS_BYTES_MAX))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(compiled, "_ADDED_MAX", added_max)
         for _ in range(8):
@@ -91,7 +92,7 @@ def test_totals_of_large_limbs_do_not_wrap(
 ) -> None:
     monkeypatch.setattr(compiled, "_ADDED_MAX", added_max)
     frames, frame = list[pl.DataFrame](), pl.DataFrame({"k": [1], "__sum.x.e0": [limb]})
-    totals = Totals(["k"], partial(rows_with, frames), TOTALS_BYTES_MAX)
+    totals = Totals(["k"], partial(rows_with, frames), Budget().cache(TOTALS_BYTES_MAX))
     for added in range(1, 9):
         if forgotten:
             totals.forget()
@@ -103,7 +104,7 @@ def test_totals_of_large_limbs_do_not_wrap(
 
 
 def test_totals_end_where_the_kernel_lacks_a_merge() -> None:
-    totals = Totals(["k"], lambda keys: [], 1 << 20)
+    totals = Totals(["k"], lambda keys: [], Budget().cache(1 << 20))
     assert totals.updated(pl.DataFrame({"k": [1], "__sum.n.rows": [1]})) is not None
     assert totals.is_on
     assert totals.updated(pl.DataFrame({"k": [1], "__min.s": ["a"]})) is None
@@ -112,13 +113,13 @@ def test_totals_end_where_the_kernel_lacks_a_merge() -> None:
 
 
 def test_totals_end_where_an_earlier_row_lacks_a_merge() -> None:
-    totals = Totals(["k"], lambda keys: [pl.DataFrame({"k": [1], "__min.s": ["a"]})], 1 << 20)
+    totals = Totals(["k"], lambda keys: [pl.DataFrame({"k": [1], "__min.s": ["a"]})], Budget().cache(1 << 20))
     assert totals.updated(pl.DataFrame({"k": [1], "__sum.n.rows": [1]})) is None
     assert not totals.is_on
 
 
 def test_totals_that_are_full_are_small_once_forgotten() -> None:
-    totals = Totals(["k"], lambda keys: [], 1 << 20)
+    totals = Totals(["k"], lambda keys: [], Budget().cache(1 << 20))
     assert not totals.is_full
     totals.updated(pl.DataFrame({"k": range(100_000), "__sum.n.rows": [1] * 100_000}))
     assert totals.is_full

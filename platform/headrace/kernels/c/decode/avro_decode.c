@@ -14,6 +14,7 @@ EXPORT int64_t headrace_avro_decode(decode_t *decode);
 #define DECIMAL_DIGITS_MAX 38
 #define FLOAT32_INFINITY 0x7f800000U
 #define FLOAT32_QUIET 0x00400000U
+#define MICROSECOND_NS 1000
 #define UUID_BYTES 16
 #define UUID_TEXT_BYTES 36
 
@@ -57,16 +58,7 @@ ALWAYS_INLINE int put_integer(reader_t *r, const instruction_t *instruction, col
     if (instruction->count && value != (int32_t)value) return 0;
     switch (instruction->op) {
     case AVRO_INT32: put_int32(column, (int32_t)value); break;
-    case AVRO_INT64: put_int64(column, value); break;
-    case AVRO_SCALED:
-        if (__builtin_mul_overflow(value, instruction->first, &value)) return 0;
-        put_int64(column, value);
-        break;
-    case AVRO_FLOORED: {
-        int64_t rest = value % instruction->first;
-        put_int64(column, value / instruction->first - (rest < 0));
-        break;
-    }
+    case AVRO_FLOORED: put_int64(column, value / MICROSECOND_NS - (value % MICROSECOND_NS < 0)); break;
     case AVRO_INTEGER_FLOAT32: put_float32(column, (float)value); break;
     case AVRO_INTEGER_FLOAT64: put_float64(column, (double)value); break;
     default: put_float64(column, (double)(float)value);
@@ -189,23 +181,19 @@ static int read_constant(reader_t *r, int64_t at, const instruction_t *instructi
 }
 
 /* Whether the union of null and another type at `instruction` is null; -1 for doubt. */
-ALWAYS_INLINE int read_is_null(reader_t *r, const instruction_t *instruction) {
+ALWAYS_INLINE int read_is_null(span_t *span, const instruction_t *instruction) {
     int64_t index;
-    if (!read_long(&r->span, &index) || index < 0 || index > 1) return -1;
+    if (!read_long(span, &index) || index < 0 || index > 1) return -1;
     return index == instruction->first;
 }
 
-/* A value that needs no further instruction. */
-ALWAYS_INLINE int read_leaf(reader_t *r, const instruction_t *instruction, column_t *column) {
+/* A value that needs no further instruction, other than those that `run` reads itself. */
+static int read_leaf(reader_t *r, const instruction_t *instruction, column_t *column) {
     int64_t value;
     const uint8_t *bytes;
     switch (instruction->op) {
-    case AVRO_INT32: case AVRO_INT64: case AVRO_SCALED: case AVRO_FLOORED: case AVRO_INTEGER_FLOAT32:
-    case AVRO_INTEGER_FLOAT64: case AVRO_INTEGER_FLOAT32_FLOAT64: return put_integer(r, instruction, column);
-    case AVRO_FLOAT64:
-        if ((bytes = take(r, 8)) == NULL || !has_room(r->table, column)) return 0;
-        put_int64(column, (int64_t)load_word(bytes));
-        return 1;
+    case AVRO_INT32: case AVRO_FLOORED: case AVRO_INTEGER_FLOAT32: case AVRO_INTEGER_FLOAT64:
+    case AVRO_INTEGER_FLOAT32_FLOAT64: return put_integer(r, instruction, column);
     case AVRO_STRING: return put_string(r, column);
     case AVRO_BINARY: return read_length(&r->span, &value) && put_bytes(r, column, value);
     case AVRO_FIXED: return put_bytes(r, column, instruction->count);
@@ -227,44 +215,66 @@ ALWAYS_INLINE int read_leaf(reader_t *r, const instruction_t *instruction, colum
     }
 }
 
+/* An integer of the most common forms to a column that has room. */
+ALWAYS_INLINE int read_int64(span_t *span, const instruction_t *instruction, table_t *table, column_t *column) {
+    int64_t value;
+    if (!read_long(span, &value) || !has_room(table, column)) return 0;
+    if (instruction->count && value != (int32_t)value) return 0;
+    if (instruction->op == AVRO_SCALED && __builtin_mul_overflow(value, instruction->first, &value)) return 0;
+    put_int64(column, value);
+    return 1;
+}
+
 /* Runs the instructions from `at` on, up to `end`. */
 static int run(reader_t *r, int64_t at, int64_t end) {
     const instruction_t *code = r->program->instructions;
+    table_t *table = r->table;
+    column_t *columns = table->columns;
+    span_t span = r->span; /* in registers for the most common instructions; others find it in *r */
     while (at < end) {
         const instruction_t *instruction = code + at;
-        column_t *column = instruction->column < 0 ? NULL : r->table->columns + instruction->column;
+        column_t *column = columns + (instruction->column < 0 ? 0 : instruction->column); /* or the row, untouched */
+        int is_sure;
         switch (instruction->op) {
+        case AVRO_INT64: case AVRO_SCALED:
+            if (unlikely(!read_int64(&span, instruction, table, column))) return 0;
+            at++;
+            continue;
+        case AVRO_FLOAT64:
+            if (unlikely(span.end - span.at < 8 || !has_room(table, column))) return 0;
+            put_int64(column, (int64_t)load_word(span.at));
+            span.at += 8;
+            at++;
+            continue;
         case AVRO_NULLABLE: {
-            int is_null = read_is_null(r, instruction);
+            int is_null = read_is_null(&span, instruction);
             if (is_null < 0) return 0;
-            if (!is_null) break;
-            if (instruction->second >= 0 || !put_null(r->table, column)) return 0;
+            at++;
+            if (!is_null) continue;
+            if (instruction->second >= 0 || !put_null(table, column)) return 0;
             at = instruction->jump;
             continue;
         }
         case AVRO_RECORD: case AVRO_BRANCH_OF:
-            if (column != NULL) {
-                if (!has_room(r->table, column)) return 0;
-                column->valid[column->rows++] = 1;
-            }
-            break;
-        case AVRO_ARRAY:
-            if (!read_array(r, at, instruction)) return 0;
-            at = instruction->jump;
+            at++;
+            if (instruction->column < 0) continue;
+            if (!has_room(table, column)) return 0;
+            column->valid[column->rows++] = 1;
             continue;
-        case AVRO_UNION:
-            if (!read_union(r, at, instruction)) return 0;
-            at = instruction->jump;
-            continue;
-        case AVRO_CONSTANT:
-            if (!read_constant(r, at, instruction)) return 0;
-            at = instruction->jump;
-            continue;
-        default:
-            if (!read_leaf(r, instruction, column)) return 0;
+        default:;
         }
-        at++;
+        r->span = span;
+        switch (instruction->op) {
+        case AVRO_ARRAY: is_sure = read_array(r, at, instruction); break;
+        case AVRO_UNION: is_sure = read_union(r, at, instruction); break;
+        case AVRO_CONSTANT: is_sure = read_constant(r, at, instruction); break;
+        default: is_sure = read_leaf(r, instruction, column);
+        }
+        if (!is_sure) return 0;
+        span = r->span;
+        at = instruction->jump ? instruction->jump : at + 1;
     }
+    r->span = span;
     return 1;
 }
 

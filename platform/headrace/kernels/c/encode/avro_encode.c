@@ -36,6 +36,8 @@ enum status {
 };
 
 #define VARINT_BYTES_MAX 10
+#define HIGH_BITS 0x8080808080808080U
+#define MILLISECOND_US 1000
 #define FIELD_BYTES 88 /* that the caller reserves for a field */
 #define DECIMAL_BYTES 16
 
@@ -92,8 +94,21 @@ ALWAYS_INLINE int text_fits(writer_t *writer, const uint8_t *at, int64_t bytes) 
     return 0;
 }
 
+/* Touches VARINT_BYTES_MAX bytes. Numbers of up to 56 bits are spread over a word: seven bits a byte, all at once. */
 ALWAYS_INLINE uint8_t *write_long(uint8_t *at, int64_t value) {
     uint64_t rest = (uint64_t)value << 1 ^ (uint64_t)(value >> 63);
+    if (likely(rest < 0x80)) {
+        *at = (uint8_t)rest;
+        return at + 1;
+    }
+    if (likely(rest < (uint64_t)1 << 56)) {
+        int more = (63 - __builtin_clzll(rest)) / 7; /* bytes that another one follows */
+        uint64_t word = (rest & 0x000000000fffffffU) | (rest & 0x00fffffff0000000U) << 4;
+        word = (word & 0x00003fff00003fffU) | (word & 0x0fffc0000fffc000U) << 2;
+        word = (word & 0x007f007f007f007fU) | (word & 0x3f803f803f803f80U) << 1;
+        store_word(at, word | (HIGH_BITS & (((uint64_t)1 << (more * 8)) - 1)));
+        return at + more + 1;
+    }
     for (; rest > 0x7f; rest >>= 7) *at++ = (uint8_t)(rest | 0x80);
     *at = (uint8_t)rest;
     return at + 1;
@@ -179,21 +194,15 @@ static uint8_t *write_union(writer_t *writer, int64_t place, const field_t *fiel
     return run(writer, write_long(at, code[set].first), set + 1, code[set].jump, index);
 }
 
-/* A value without a body, which is not NULL. */
-ALWAYS_INLINE uint8_t *write_value(writer_t *writer, const instruction_t *instruction, const field_t *field,
-                                   int64_t index, uint8_t *at) {
+/* Less common values without a body. */
+static uint8_t *write_other(writer_t *writer, const instruction_t *instruction, const field_t *field, int64_t index,
+                            uint8_t *at) {
     int64_t value;
     switch (instruction->op) {
-    case PUT_INT: return write_long(at, int32_at(field, index));
-    case PUT_LONG: return write_long(at, int64_at(field, index));
-    case PUT_FLOORED:
-        value = int64_at(field, index);
-        return write_long(at, value / instruction->first - (value % instruction->first < 0));
     case PUT_MULTIPLIED:
         if (__builtin_mul_overflow(int64_at(field, index), instruction->first, &value)) return NULL;
         return write_long(at, value);
     case PUT_FLOAT: memcpy(at, field->values + index * 4, 4); return at + 4;
-    case PUT_DOUBLE: memcpy(at, field->values + index * 8, 8); return at + 8;
     case PUT_FLOAT_DOUBLE: {
         float narrow;
         memcpy(&narrow, field->values + index * 4, sizeof narrow);
@@ -202,7 +211,6 @@ ALWAYS_INLINE uint8_t *write_value(writer_t *writer, const instruction_t *instru
         return at + sizeof wide;
     }
     case PUT_BOOL: *at = (uint8_t)bit_at(field->values, index); return at + 1;
-    case PUT_TEXT: return write_text(writer, field, index, at);
     case PUT_FIXED: return write_fixed(field, index, instruction->count, at);
     case PUT_ENUM: return write_symbol(writer, instruction, field, index, at);
     case PUT_DECIMAL: return write_decimal(instruction, uint128_at(field, index), at);
@@ -216,34 +224,42 @@ static uint8_t *run(writer_t *writer, uint8_t *at, int64_t from, int64_t end, in
     for (int64_t place = from; place < end;) {
         const instruction_t *instruction = encode->instructions + place;
         const field_t *field = encode->fields + instruction->column;
-        int64_t index = row + field->offset;
+        int64_t index = row + field->offset, value;
+        place++;
         switch (instruction->op) {
+        case PUT_LONG: at = write_long(at, int64_at(field, index)); continue;
+        case PUT_INT: at = write_long(at, int32_at(field, index)); continue;
+        case PUT_FLOORED:
+            value = int64_at(field, index);
+            at = write_long(at, value / MILLISECOND_US - (value % MILLISECOND_US < 0));
+            continue;
+        case PUT_DOUBLE:
+            memcpy(at, field->values + index * 8, 8);
+            at += 8;
+            continue;
+        case PUT_NULLABLE:
+            if (is_null(field, index)) {
+                *at++ = (uint8_t)(instruction->first << 1);
+                place = instruction->jump;
+            } else {
+                *at++ = (uint8_t)(instruction->second << 1);
+            }
+            continue;
         case PUT_CONSTANT:
             memcpy(at, encode->pool + instruction->first, (size_t)instruction->count);
             at += instruction->count;
-            place++;
             continue;
         case PUT_REQUIRED:
             if (is_null(field, index)) return NULL;
-            place++;
             continue;
-        case PUT_NULLABLE: {
-            int is_absent = is_null(field, index);
-            *at++ = (uint8_t)((is_absent ? instruction->first : instruction->second) << 1);
-            place = is_absent ? instruction->jump : place + 1;
-            continue;
+        case PUT_TEXT: at = write_text(writer, field, index, at); break;
+        case PUT_RECORD: at = run(writer, at, place, instruction->jump, index); break;
+        case PUT_ARRAY: at = write_array(writer, place - 1, field, index, at); break;
+        case PUT_UNION: at = write_union(writer, place - 1, field, index, at); break;
+        default: at = write_other(writer, instruction, field, index, at);
         }
-        case PUT_RECORD: at = run(writer, at, place + 1, instruction->jump, index); break;
-        case PUT_ARRAY: at = write_array(writer, place, field, index, at); break;
-        case PUT_UNION: at = write_union(writer, place, field, index, at); break;
-        default:
-            at = write_value(writer, instruction, field, index, at);
-            if (unlikely(at == NULL)) return NULL;
-            place++;
-            continue;
-        }
-        if (at == NULL) return NULL;
-        place = instruction->jump;
+        if (unlikely(at == NULL)) return NULL;
+        if (instruction->jump) place = instruction->jump;
     }
     return at;
 }
