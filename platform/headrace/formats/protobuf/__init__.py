@@ -1,0 +1,1 @@
+"""Protobuf: messages to columns by descriptors, and columns to messages."""
