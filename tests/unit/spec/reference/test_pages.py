@@ -110,11 +110,16 @@ def test_the_example_of_a_sink_is_planned(name: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", [each.name for each in bundled_formats()])
 def test_the_example_of_a_format_is_planned(name: str, tmp_path: Path) -> None:
-    (example,) = [each.example for each in bundled_formats() if each.name == name]
+    (found,) = [each for each in bundled_formats() if each.name == name]
+    example = found.example
+    (tmp_path / "order.avsc").write_text('{"type": "record", "name": "Order", "fields": []}')
+    ends = {end: f"files: {{path: {end}}}" for end in ("in", "out")}
+    if not found.config.text_lines:
+        ends = {end: f"kafka: {{brokers: 'h:1', topic: {end}}}" for end in ("in", "out")}
     schema = "" if "schema:" in example else "    schema: {value: string}\n"
-    source = f"    files: {{path: in}}\n{indented(example, 4)}{schema}"
+    source = f"    {ends['in']}\n{indented(example, 4)}{schema}"
     (form,) = [line for line in example.splitlines() if line.startswith("format:")]
-    sink = f"    from: a\n    files: {{path: out}}\n    {form}\n"
+    sink = f"    from: a\n    {ends['out']}\n    {form}\n"
     assert planned(f"name: p\nsources:\n  a:\n{source}sinks:\n  b:\n{sink}", tmp_path)
 
 
