@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from random import Random
+
 import pytest
 from google.protobuf.descriptor_pb2 import FileDescriptorProto, FileDescriptorSet
 
@@ -128,3 +130,18 @@ def test_schemas_have_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(descriptors, "FILES_MAX", 1)
     with pytest.raises(UserError, match="2 files"):
         ProtobufSchema([file("a"), file("b")])
+
+
+def test_damaged_descriptors_are_refused_or_have_columns() -> None:
+    """A registry's descriptors are not trusted: nothing but UserError may come of them."""
+    whole, chance, usable = descriptor_set(SHOP), Random(3), 0
+    for _ in range(3_000):
+        data = bytearray(whole)
+        for _ in range(chance.randrange(1, 4)):
+            data[chance.randrange(len(data))] = chance.randrange(256)
+        try:
+            columns_of(ProtobufSchema.parse(bytes(data)).message_at([0]))
+            usable += 1
+        except UserError:
+            continue
+    assert 30 < usable < 2_900
